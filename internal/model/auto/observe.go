@@ -23,7 +23,7 @@ func (l *Learner) learnNow(o *model.Outcome, x, y []float64, weight float64) {
 	l.learn(o, row{x: x, y: y, weight: weight}, nil)
 }
 
-// learn learns an observation whose columns are in the scratch. served is its stale advice, or
+// learn learns an observation whose columns are in the scratch, served being its stale advice or
 // nil.
 func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	s, now := l.own, stageAfter(l.n)

@@ -16,9 +16,9 @@ import (
 // of observations.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
-	l.state.visit(&size, l.o)
+	l.visit(&size, l.o)
 	v := codec.Growing(dst, size.Size())
-	l.state.visit(&v, l.o)
+	l.visit(&v, l.o)
 	return v.Appended()
 }
 

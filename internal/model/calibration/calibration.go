@@ -1,29 +1,24 @@
-// Package calibration turns the scores that a classifier gives its classes into
-// probabilities that mean something, and learns online to do so.
+// Package calibration learns online to turn the scores of classes into probabilities.
 //
-// A score is what the classifier expects of the indicator of a class: near 1 where
-// the input is of that class, near 0 where it is not. With π_k the share of class k
-// in what was observed,
+// A score is the expectation of the indicator of a class: near 1 for an input of that class,
+// near 0 for another. With π_k the share of class k in the observations,
 //
 //	P_k ∝ exp(θ·φ_k),  φ_k = (s_k, log max(s_k, 0.01), log π_k)
 //
-// θ = (0, 1, 0) takes the scores as probabilities; the first entry is a temperature,
-// the last a shift towards classes that are frequent. Online Newton steps move θ
-// on the logistic loss of P, each after the probabilities of its round were told: what
-// they are judged by has not been learned.
+// θ = (0, 1, 0) takes the scores as probabilities; the first entry is a temperature, the
+// last a shift towards frequent classes. Online Newton steps on the logistic loss of P move
+// θ, each after the probabilities of its round:
 //
 //	A ← f A + (1−f) a₀ I + ω Cov_P(φ),   θ ← θ − A⁻¹ ω (E_P φ − φ_truth)
 //
-// cut to ±50. Which memory f is best depends on the stream: 0.95 where it drifts,
-// 0.999 where it does not. So there are three of these, with f = 0.95, 0.99 and
-// 0.999, and P is their mixture by
+// cut to ±50. The best memory f depends on the stream: 0.95 if it drifts, 0.999 if it does
+// not. P is the mixture of three softmaxes, with f = 0.95, 0.99 and 0.999, by
 //
 //	v_i ← 0.98 v_i P_i(truth)^ω / Σ + 0.02/3
 //
-// which loses little against the best of them in any stretch of rounds: Herbster and
-// Warmuth, Machine Learning 32 (1998), fixed share. A table then moves the mixture
-// where it was wrong, see there; of two classes that of class 1, and of more each,
-// before they are normalised.
+// This mixture loses little against the best softmax in any stretch of rounds: Herbster and
+// Warmuth, Machine Learning 32 (1998), fixed share. A table then corrects the probability of
+// class 1 of two classes, or of each class of more before they are normalized.
 //
 // Source: Platt, Advances in Large Margin Classifiers (1999), for a logistic function
 // of a score; the rest is ours. On the published streams elec2 and ijcnn1 every bin of
@@ -46,20 +41,20 @@ import (
 const (
 	memories   = 3
 	share      = 0.02
-	mostWeight = 1e3 // Larger ones make no other step.
+	mostWeight = 1e3 // Larger weights make the same step.
 )
 
 // Link is the calibration of one classifier. Probabilities only reads.
 type Link struct {
 	softmaxes [memories]softmax
-	// mixture are v, of sum 1.
+	// mixture is v, Σ v_i = 1.
 	mixture [memories]float64
 	table   table
-	// pool lends *scratch, which many callers use at once.
+	// pool lends *scratch.
 	pool *sync.Pool
 }
 
-// New is a link that has learned nothing.
+// New is a link that has seen nothing.
 func New() *Link {
 	l := &Link{pool: &sync.Pool{New: func() any { return new(scratch) }}}
 	for i, decay := range [memories]float64{0.95, 0.99, 0.999} {
@@ -68,7 +63,7 @@ func New() *Link {
 	return l
 }
 
-// scratch is what one call works on: φ, P_i and their mixture.
+// scratch of a call: φ, P_i and their mixture.
 type scratch struct {
 	classes []point
 	each    [memories][]float64
@@ -89,7 +84,7 @@ func (s *scratch) resize(classes int) {
 	}
 }
 
-// mix writes the probabilities before the table into the scratch.
+// mix writes the probabilities into the scratch, without the table.
 func (l *Link) mix(s *scratch, scores, counts []float64, total float64) {
 	if len(counts) != len(scores) {
 		panic("calibration: a link wants a count for each score")
@@ -107,11 +102,10 @@ func (l *Link) mix(s *scratch, scores, counts []float64, total float64) {
 	}
 }
 
-// Probabilities writes P into dst, a probability for each score, of two classes or
-// more. They are above 0 and below 1, and their sum is 1 to rounding. Counts are how
-// often each class was observed, of any unit; their sum is total. All three slices have
-// one length; dst may be scores. It allocates nothing once its scratch is warm, and
-// costs some ten logarithms and exponentials a class.
+// Probabilities writes a probability for each score of two classes or more into dst, above 0
+// and below 1, of sum 1 to rounding. Counts are n_k in any unit, total is their sum. All
+// three slices have one length; dst may be scores. Probabilities allocates nothing once its
+// scratch is warm, and costs some ten logarithms and exponentials a class.
 func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 	if len(dst) != len(scores) || len(dst) < 2 {
 		panic("calibration: Probabilities wants two scores or more, and a place for each")
@@ -130,8 +124,8 @@ func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 	mix.Normalize(dst)
 }
 
-// Learn takes the class that was observed, of the scores and counts before. It costs
-// about twice what Probabilities does, and allocates nothing.
+// Learn learns the observed class of the scores, given the counts before. It costs about two
+// Probabilities, and allocates nothing.
 func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight float64) {
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
@@ -154,7 +148,7 @@ func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight 
 	}
 }
 
-// remix moves the mixture towards what was right.
+// remix moves the mixture towards the softmaxes that were right.
 func (l *Link) remix(s *scratch, truth int, weight float64) {
 	var gains [memories]float64
 	for i := range gains {

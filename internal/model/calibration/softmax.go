@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	ridge       = 2    // a₀.
-	leastScore  = 0.01 // Below it the logarithm of a score counts as its.
-	mostScore   = 4    // What larger magnitudes of a score count as.
-	leastShare  = 1e-9
-	mostTheta   = 50
-	mostLogit   = 30   // What a class may be below the first, so that no probability is 0.
-	maxCurved   = 1e12 // A bound of the entries of A.
-	leastPivot  = ridge / 2.0
-	parameters  = 3
-	startScore  = 2 // What θ begins at.
+	ridge      = 2    // a₀.
+	leastScore = 0.01 // Of the logarithm of a score.
+	mostScore  = 4    // In magnitude.
+	leastShare = 1e-9
+	mostTheta  = 50
+	mostLogit  = 30   // Below the most probable class, so that no probability is 0.
+	maxCurved  = 1e12 // Of the entries of A.
+	leastPivot = ridge / 2.0
+	parameters = 3
+	// The start of θ is (startScore, startLinear, 0).
+	startScore  = 2
 	startLinear = 1
 )
 
@@ -50,8 +51,7 @@ func features(score, share float64) point {
 	}
 }
 
-// probabilities writes P of each class into dst. They are above 0, and their sum is 1
-// to rounding.
+// probabilities writes P > 0 of each class into dst, of sum 1 to rounding.
 func (c *softmax) probabilities(dst []float64, classes []point) {
 	most := math.Inf(-1)
 	for k := range classes {
@@ -69,7 +69,7 @@ func (c *softmax) probabilities(dst []float64, classes []point) {
 	mix.Normalize(dst)
 }
 
-// learn takes the class that was observed, with the probabilities of all.
+// learn learns the observed class, given the probabilities of all.
 func (c *softmax) learn(probabilities []float64, classes []point, truth int, weight float64) {
 	var mean, step point
 	var second [parameters]point
@@ -99,8 +99,8 @@ func (c *softmax) learn(probabilities []float64, classes []point, truth int, wei
 	}
 }
 
-// solve overwrites b by A⁻¹b, and returns the least pivot of the elimination. A is
-// at least a₀I to rounding, so that no pivot is smaller.
+// solve overwrites b by A⁻¹b, and returns the least pivot of the elimination, at least a₀ to
+// rounding because A is at least a₀I.
 func (c *softmax) solve(b *point) (pivot float64) {
 	m := c.a
 	pivot = math.Inf(1)

@@ -7,18 +7,17 @@ import (
 	"hindsight/internal/model/exponential"
 )
 
-// table corrects probabilities where they were wrong. Its knots j stand at the
-// log-odds −6, −5, … 6. Each has the discounted sums, over the rounds near it, of
+// table corrects probabilities that were wrong. Knot j is at the log-odds j = −6, −5, … 6. It
+// has the discounted sums, over the rounds near it, of
 //
 //	n = Σ u,  p = Σ u P,  t = Σ u [the class was observed]
 //
-// u being the part of a probability that is a knot's, which falls from 1 at it to 0 at
-// the next. With c_j = 1/(1+exp(−j)) and m = 20, a prior of m rounds in which
-// probabilities were right,
+// The part u of a probability falls from 1 at the knot to 0 at the next knots. With
+// c_j = 1/(1+exp(−j)) and a prior of m = 20 rounds in which probabilities were right,
 //
 //	shift_j = logit((t+m c_j)/(n+m)) − logit((p+m c_j)/(n+m))
 //
-// and the log-odds of a probability move by the shift at its place.
+// The log-odds of a probability move by the interpolated shift.
 type table struct{ n, p, t [knots]float64 }
 
 const (
@@ -42,14 +41,14 @@ func logistic(l float64) float64 {
 	return 1 / (1 + power[0])
 }
 
-// place is the knot below log-odds, and the part of the next one.
+// place is the knot below log-odds, and the part of the next knot.
 func place(l float64) (knot int, next float64) {
 	l = math.Max(0, math.Min(knots-1, l+middle))
 	knot = min(int(l), knots-2)
 	return knot, l - float64(knot)
 }
 
-// at is what a probability becomes.
+// at is the corrected probability.
 func (b *table) at(p float64) float64 {
 	l := logOdds(p)
 	j, next := place(l)
@@ -61,7 +60,7 @@ func (b *table) shift(j int) float64 {
 	return logOdds((b.t[j]+prior)/(b.n[j]+priorCount)) - logOdds((b.p[j]+prior)/(b.n[j]+priorCount))
 }
 
-// learn takes whether the class of a probability was observed, 1 or 0.
+// learn learns whether the class of a probability was observed, 1 or 0.
 func (b *table) learn(p, observed, weight float64) {
 	j, next := place(logOdds(p))
 	for i, part := range [2]float64{1 - next, next} {

@@ -1,6 +1,6 @@
-// Package classifier makes a classifier of a learner of real labels: it codes the
-// classes as labels, and makes a decision and probabilities of the learner's
-// predictions. Classes may appear at any time.
+// Package classifier turns a learner of real labels into a classifier: it codes classes as
+// labels, and the learner's predictions as a decision and probabilities. Classes may appear
+// at any time.
 //
 // Sources: Camoriano, thesis (Genoa, 2017), chapter 7, for classes that appear and
 // for recoding; Rifkin and Klautau, JMLR 2004, for one class against the rest.
@@ -18,18 +18,18 @@ import (
 
 // Options of a classifier.
 type Options struct {
-	// MaxClasses is how many classes there may be, 2 or more.
+	// MaxClasses is the largest number of classes, at least 2.
 	MaxClasses int
-	// Indicators chooses the coding that grows, of labels 0 and 1. Otherwise labels
-	// are -1 and 1: one of them for two classes, one a class for more.
+	// Indicators selects the coding that grows, of labels 0 and 1. Otherwise labels are -1
+	// and 1: one label for two classes, one a class for more.
 	Indicators bool
-	// Recoding is a in [0, 1]: how much decisions of Indicators favour rare classes.
-	// Without them it is 0.
+	// Recoding is a in [0, 1]: how much decisions favour rare classes. It is 0 unless
+	// Indicators.
 	Recoding float64
-	// Forgetting is the factor by which the count of a class shrinks each round, the
-	// learner's own; 0 is 1.
+	// Forgetting is the learner's factor, by which the count of a class shrinks each round;
+	// 0 is 1.
 	Forgetting float64
-	// New makes a learner of so many outputs. With Indicators it is a model.Growing.
+	// New makes a learner. With Indicators it is a model.Growing.
 	New func(outputs int) model.Learner
 }
 
@@ -40,51 +40,47 @@ type Options struct {
 //	sign                  one output is -1 for class 0, 1 for class 1
 //	one against the rest  output k is 1 for class k, -1 for every other
 //
-// An output of indicators is added when its class appears: of a class that has not
-// appeared all labels were 0, which leaves nothing in the state, so that it is an output
-// that was there from the start. Outputs of signs are there from the start, those of
-// classes that have not appeared too: each is a learner of its own.
+// An output of indicators appears with its class: before, all its labels are 0 and leave
+// nothing in the state, so that the state is that of an output from the start. The other
+// codings have all outputs from the start.
 //
-// With f_k what the learner predicts, s_k is f_k for indicators and (1+f_k)/2 for
-// signs: what it expects of the indicator of the class. For one output, s_1 is
-// (1+f)/2 and s_0 is 1 − s_1. With n_k how often the class was observed (the sum of the
-// weights, of the age-th last round times Forgetting^age) and n = Σ n_k, the decision
-// is
+// With the predictions f_k of the learner, the score s_k is f_k for indicators and (1+f_k)/2
+// for signs, the expectation of the indicator of class k. For one output, s_1 is (1+f)/2 and
+// s_0 is 1 − s_1. With n_k the sum of the weights of class k, of the age-th last round times
+// Forgetting^age, and n = Σ n_k, the decision is
 //
-//	class = arg max s_k (n/n_k)^a    the older of two that are equal
+//	class = arg max s_k (n/n_k)^a    the older of two equal classes
 //
-// with a = 0 but for indicators. Neither a nor the names touch anything that is
-// learned. Probabilities are a calibration of s. The recoding does not touch them, so
-// that the class that is decided for need not be the most probable. Of the log-odds f
-// that the logistic loss predicts, the calibration learns the slope.
+// with a = 0 unless Indicators. Neither a nor the names change what is learned.
+// Probabilities are a calibration of s without the recoding, so that the decision need not
+// be the most probable class. The calibration learns the slope of the log-odds f that the
+// logistic loss predicts.
 //
-// Losses, regrets and the certificate are the learner's, summed over the outputs. The
-// labels of a round have one length, c² = 1 or the number of outputs, so that the bound
-// is c² times that of labels of 1, however many classes there are.
+// Losses, regrets and the certificate are sums over the outputs. The labels of a round have
+// one length, c² = 1 or the number of outputs, so that the bound is c² times the bound for
+// labels of 1, whatever the number of classes.
 type Learner struct {
 	o     Options
 	inner model.Learner
 	names []string
-	// numbers are those of the names.
+	// numbers[names[k]] = k.
 	numbers map[string]int
 	// nameBytes is the length of all names.
 	nameBytes int
 	// counts are n_k.
 	counts []float64
 	// bound is the largest √weight; of indicators, which the AWV family alone learns, the
-	// largest awv.Beta of a weight, or √weight where that is infinite.
+	// largest awv.Beta of a weight, or √weight where Beta is infinite.
 	bound       float64
 	calibration *calibration.Link
-	// labels are those of no class, which Check asks the learner about. Observe puts
-	// those of its class in their place while it learns.
+	// labels are the labels of no class. Observe sets the label of its class while it learns.
 	labels []float64
 	// scores and outcome are scratch of Observe.
 	scores  []float64
 	outcome model.Outcome
 }
 
-// New is a classifier that has seen nothing. It panics unless the options are in their
-// ranges.
+// New is a classifier that has seen nothing. It panics if an option is out of its range.
 func New(o Options) *Learner {
 	if !(o.Recoding >= 0 && o.Recoding <= 1) || o.MaxClasses < 2 || (o.Recoding > 0 && !o.Indicators) {
 		panic(fmt.Sprintf("classifier: a recoding of %g, at most %d classes, indicators: %t", o.Recoding, o.MaxClasses, o.Indicators))
@@ -97,7 +93,7 @@ func New(o Options) *Learner {
 	return l
 }
 
-// begin makes the learner, and what has its outputs, for the classes that are known.
+// begin makes the learner and the scratch for the known classes.
 func (l *Learner) begin() {
 	outputs := l.o.outputs(len(l.names))
 	l.inner = l.o.New(outputs)
@@ -111,7 +107,7 @@ func (l *Learner) begin() {
 	l.scores = make([]float64, len(l.names), l.o.MaxClasses)
 }
 
-// Cost is what a classifier costs beside its learner, once it has all its classes.
+// Cost is the cost of a classifier with all its classes beside the learner.
 func (o Options) Cost() model.Cost {
 	k := uint64(o.MaxClasses)
 	return model.Cost{
@@ -122,19 +118,18 @@ func (o Options) Cost() model.Cost {
 }
 
 const (
-	// The memory of a classifier beside its learner is fixedBytes, most of it the
-	// calibration, and classBytes a class: its name's head, number, count and label,
-	// without its name.
+	// The memory beside the learner: fixedBytes, mostly the calibration, and classBytes a
+	// class without the bytes of its name.
 	fixedBytes = 1024
 	classBytes = 88
-	// What a class costs beside its output: logarithms and exponentials.
+	// Logarithms and exponentials.
 	flopsPerClass = 150
 )
 
 // Classes are the names of the classes by their numbers.
 func (l *Learner) Classes() []string { return l.names[:len(l.names):len(l.names)] }
 
-// Check refuses every label: a classifier wants a class.
+// Check refuses every label: a classifier learns classes.
 func (l *Learner) Check(_, _ []float64, _ float64) error {
 	return &model.FieldError{Field: "label", Err: model.ErrLabelKind, Got: "a number", Want: "a class"}
 }
@@ -144,8 +139,7 @@ func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) erro
 	return l.Check(x, y, weight)
 }
 
-// Predict answers the raw values: what the learner predicts, of indicators those of the
-// classes that are known.
+// Predict answers the raw values: the learner's predictions, of indicators for known classes.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, x); err != nil {
 		return err
@@ -156,8 +150,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// PredictClass answers from one prediction of the learner. It reads the state and
-// allocates nothing once its scratch is warm.
+// PredictClass allocates nothing once its scratch is warm.
 func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	if err := l.Predict(&p.Prediction, x); err != nil {
 		return err
@@ -166,7 +159,7 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	return nil
 }
 
-// answer decides between the first classes, by the raw values of the prediction.
+// answer decides between the first classes by the raw values of the prediction.
 func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	if cap(p.Probabilities) < classes {
 		p.Probabilities = make([]float64, classes, classes+classes/2)
@@ -211,9 +204,8 @@ func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
 	return nil
 }
 
-// ObserveClass learns one observation by one round of the learner. It allocates
-// nothing beyond what the learner does once the outcome has room, unless the class is
-// new.
+// ObserveClass learns one observation by one round of the learner. Unless the class is new,
+// only the learner allocates once the outcome has room.
 func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string, weight float64, advice []float64) error {
 	before := len(l.names)
 	number, known := l.numbers[class]
@@ -248,14 +240,14 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	return nil
 }
 
-// add takes in a new class and returns its number.
+// add adds a class and returns its number.
 func (l *Learner) add(class string) (number int) {
 	number = len(l.names)
 	if growing, ok := l.inner.(model.Growing); ok && l.o.Indicators && number > 0 {
 		growing.AddOutput()
 		l.labels = append(l.labels, l.o.absent())
 	}
-	class = strings.Clone(class) // The rest of a request is not kept with it.
+	class = strings.Clone(class) // It may be a part of a large request.
 	l.names = append(l.names, class)
 	l.numbers[class] = number
 	l.nameBytes += len(class)
@@ -263,8 +255,8 @@ func (l *Learner) add(class string) (number int) {
 	return number
 }
 
-// LossOfClass is the learner's loss of raw values under the labels of a class, summed
-// over the outputs. Outputs that the values do not have were 0.
+// LossOfClass is the learner's loss of raw values under the labels of a class, summed over
+// the outputs. The values of missing outputs are 0.
 func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
 	for j := range max(l.o.outputs(class+1), len(values)) {
 		value := 0.0
@@ -282,10 +274,10 @@ func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 // Admit asks the learner.
 func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
 
-// tolerance is the rounding that the certificate is allowed, as the forecaster's.
+// tolerance is the relative rounding that the certificate may have.
 const tolerance = 1e-8
 
-// counts is what a label of 1 counts in the bound for its weight.
+// counts is the magnitude of a label of 1 under its weight in the bound.
 func (o Options) counts(weight float64) float64 {
 	if beta := awv.Beta(weight); o.Indicators && !math.IsInf(beta, 1) {
 		return beta
@@ -293,9 +285,8 @@ func (o Options) counts(weight float64) float64 {
 	return math.Sqrt(weight)
 }
 
-// Stats tells how the classifier is doing: as the learner, for indicators with the bound
-// for labels of one length in place of one for the largest labels of each output. The
-// other codings have labels of -1 and 1, whose largest are of one length.
+// Stats are the learner's. The bound of indicators is for labels of one length, in place of
+// the bound for the largest labels of each output. Labels of -1 and 1 have one length.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	each := s.LabelBound * s.LabelBound
@@ -307,13 +298,13 @@ func (l *Learner) Stats() model.Stats {
 		bound := s.RegretBound - float64((each-float64(s.LabelBound*s.LabelBound))*s.LogDeterminant)
 		slack := tolerance * (s.Loss + s.HindsightLoss)
 		s.CertificateOK = s.CertificateOK && s.Certificate <= bound*(1+tolerance)+slack
-		// A determinant within rounding of 1 has lost digits that C has.
+		// A determinant within rounding of 1 has fewer digits than the certificate.
 		s.RegretBound = math.Max(bound, s.Certificate)
 	}
 	return s
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (l *Learner) Size() uint64 {
 	return l.inner.Size() + fixedBytes + uint64(len(l.names)*classBytes+l.nameBytes)
 }

@@ -9,8 +9,8 @@ import (
 // signs tells whether one output stands for two classes.
 func (o Options) signs() bool { return !o.Indicators && o.MaxClasses == 2 }
 
-// outputs is how many the learner has while so many classes are known. Without any,
-// indicators have the output of the first.
+// outputs is the number of the learner's outputs. Without a class, indicators have the output
+// of the first.
 func (o Options) outputs(classes int) int {
 	switch {
 	case o.Indicators:
@@ -22,8 +22,8 @@ func (o Options) outputs(classes int) int {
 	}
 }
 
-// raw is how many of the learner's predictions are raw values: all, but that of
-// indicators without a class.
+// raw is how many of the learner's predictions are raw values: all, but for indicators
+// without a class.
 func (o Options) raw(predictions, classes int) int {
 	if o.Indicators {
 		return min(predictions, classes)
@@ -31,7 +31,7 @@ func (o Options) raw(predictions, classes int) int {
 	return predictions
 }
 
-// absent is the label of an output whose class was not observed.
+// absent is the label of an output when another class was observed.
 func (o Options) absent() float64 {
 	if o.Indicators {
 		return 0
@@ -39,7 +39,7 @@ func (o Options) absent() float64 {
 	return -1
 }
 
-// label is that of an output when a class was observed.
+// label is the label of an output when a class was observed.
 func (o Options) label(output, class int) float64 {
 	if class == o.of(output) {
 		return 1
@@ -47,7 +47,7 @@ func (o Options) label(output, class int) float64 {
 	return o.absent()
 }
 
-// of is the class whose label is 1.
+// of is the class whose label of an output is 1.
 func (o Options) of(output int) (class int) {
 	if o.signs() {
 		return 1
@@ -55,7 +55,7 @@ func (o Options) of(output int) (class int) {
 	return output
 }
 
-// code sets the output whose label a class is, if there is one.
+// code sets the label of the output of a class. Class 0 of signs has none.
 func (o Options) code(labels []float64, class int, label float64) {
 	switch {
 	case !o.signs():
@@ -73,8 +73,7 @@ func (o Options) length(classes int) float64 {
 	return math.Sqrt(float64(o.outputs(classes)))
 }
 
-// scores are what the raw values expect of the indicators, one for each place in dst:
-// the values themselves, or numbers in dst.
+// scores are s_k of the raw values: the values themselves, or written into dst.
 func (o Options) scores(dst, values []float64) []float64 {
 	switch {
 	case o.Indicators:
@@ -90,10 +89,10 @@ func (o Options) scores(dst, values []float64) []float64 {
 	return dst
 }
 
-// mostRatio bounds n/n_k, of which the second may have been forgotten.
+// mostRatio bounds n/n_k: n_k may be forgotten.
 const mostRatio = 1e30
 
-// decide is the class of the raw values, among those with counts. It works in buffer.
+// decide is the class of the raw values. The buffer is scratch.
 func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
 	if l.o.signs() {
 		if len(counts) > 1 && values[0] > 0 {

@@ -9,9 +9,8 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// AppendBinary appends the state to dst: the number of classes; of each the length
-// of its name and the name; their counts; the largest √weight; the calibration; the
-// learner's state.
+// AppendBinary appends the state to dst: the number of classes; the length of each name and
+// the name; the counts; the bound; the calibration; the learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
 	l.visit(&size)

@@ -20,19 +20,19 @@ import (
 // Magic begins every snapshot, whatever its version.
 const Magic = "HINDSNAP"
 
-// Version is the newest format. Decode reads it and every one before. Encode
-// writes the oldest that holds the snapshot.
+// Version is the newest format. Decode reads every format up to Version. Encode writes the
+// oldest format that holds the snapshot.
 const (
 	Version        = 3
-	versionCarried = 2 // The first with the section of what an export carries.
-	versionHistory = 3 // The first with the section of the history.
+	versionCarried = 2 // The first with the section carried.
+	versionHistory = 3 // The first with the section history.
 )
 
 // Sentinels of Decode.
 var (
-	// ErrCorrupt says that the bytes are not what was once written.
+	// ErrCorrupt: the bytes are not what was written.
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrNewer says that a newer version of this program wrote them.
+	// ErrNewer: a newer version of this program wrote the bytes.
 	ErrNewer = errors.New("written in a newer format")
 )
 
@@ -47,26 +47,23 @@ const (
 
 // Snapshot is a model at one sequence.
 type Snapshot struct {
-	// Spec is what the model is.
 	Spec model.Spec
-	// Sequence is how many observations it had learned.
+	// Sequence is the number of learned observations.
 	Sequence uint64
-	// Digest is the digest of the learner's state.
+	// Digest = Digest(Learner).
 	Digest [sha256.Size]byte
-	// Learner is the learner's state, as its AppendBinary wrote it.
+	// Learner is the learner's state, as AppendBinary wrote it.
 	Learner []byte
-	// Account is the host's own account of the model.
+	// Account is the host's account of the model.
 	Account []byte
-	// History is the host's history of the model; nil when there is none.
+	// History is the host's history of the model, or nil.
 	History []byte
-	// Carried is what an exported model takes along beside its state; nil when
-	// it takes nothing.
+	// Carried is what an exported model carries beside its state, or nil.
 	Carried []byte
 }
 
-// piece bounds what is copied or digested in one call. No goroutine is stopped
-// inside of one, so that a large state in one call would stop all others for as
-// long as it takes.
+// piece bounds what one call copies or digests. The runtime stops no goroutine inside such a
+// call: a large state in one call would make all goroutines wait for the garbage collector.
 const piece = 64 << 10
 
 // Digest of a learner's state: SHA-256 of the bytes that AppendBinary wrote.
@@ -76,7 +73,7 @@ func Digest(state []byte) (digest [sha256.Size]byte) {
 	}
 	h := sha256.New()
 	for chunk := range slices.Chunk(state, piece) {
-		h.Write(chunk) // It never fails.
+		h.Write(chunk) // A hash never fails.
 	}
 	h.Sum(digest[:0])
 	return digest
@@ -91,7 +88,7 @@ func checksum(data []byte) (sum uint32) {
 	return sum
 }
 
-// appendBytes is append.
+// appendBytes is append, piece by piece.
 func appendBytes(out, data []byte) []byte {
 	for chunk := range slices.Chunk(data, piece) {
 		out = append(out, chunk...)
@@ -113,7 +110,7 @@ func Encode(s Snapshot) ([]byte, error) {
 	} else if s.Carried != nil {
 		version = versionCarried
 	}
-	if version > 1 { // Of version 3 what is carried may be empty.
+	if version > 1 { // In version 3 Carried may be empty.
 		sections = append(sections, section{sectionCarried, s.Carried})
 	}
 	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.History)+len(s.Carried))
@@ -130,11 +127,11 @@ func Encode(s Snapshot) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out, checksum(out)), nil
 }
 
-// HeadBytes is how much of a snapshot DecodeHead reads.
+// HeadBytes is the length of the head that DecodeHead reads.
 const HeadBytes = len(Magic) + 4 + 8 + sha256.Size
 
-// DecodeHead reads the sequence and the digest that a snapshot begins with. It
-// checks nothing else of it.
+// DecodeHead reads the sequence and the digest of a snapshot. It checks nothing beyond the
+// head.
 func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err error) {
 	r := NewReader(head)
 	magic, version := r.Bytes(len(Magic)), r.Uint32()
@@ -163,9 +160,9 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out, checksum(data)), nil
 }
 
-// Decode reads a snapshot. Its slices point into data. It fails with
-// ErrCorrupt, or ErrNewer for a version after its own; it allocates no more
-// than the spec needs, whatever the data claims.
+// Decode reads a snapshot, whose slices point into data. It fails with ErrCorrupt, or with
+// ErrNewer for a newer format. It allocates no more than the spec needs, whatever the data
+// claims.
 func Decode(data []byte) (Snapshot, error) {
 	var s Snapshot
 	r := NewReader(data)
@@ -249,10 +246,9 @@ func EncodeSpec(s model.Spec) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeSpec reads what EncodeSpec wrote. A field it does not know was
-// written by a newer version, and is an error. A spec without a scaling was
-// written when there was no default: it means none. (It may also be that of a
-// learner that scales for itself, where none says the same.)
+// DecodeSpec reads what EncodeSpec wrote. An unknown field is an error, because a newer
+// version wrote it. A spec without a scaling has none: the default did not exist yet, or the
+// learner scales for itself.
 func DecodeSpec(data []byte) (model.Spec, error) {
 	var s model.Spec
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -42,8 +42,8 @@ func AppendUint64(dst []byte, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, v)
 }
 
-// Reader reads what the Append functions wrote. Its first failure sticks:
-// later reads give zeros, and Err tells.
+// Reader reads what the Append functions wrote. The first failure sticks: later reads give
+// zeros. See Err.
 type Reader struct {
 	rest []byte
 	err  error
@@ -77,8 +77,7 @@ func (r *Reader) Uint32() uint32 {
 // Float reads one double.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint64()) }
 
-// Floats fills dst. The caller sizes it by what it knows itself, never by a
-// count that it has read and not checked.
+// Floats fills dst. The caller must not size dst by a count that it has read and not checked.
 func (r *Reader) Floats(dst []float64) {
 	b := r.Bytes(8 * len(dst))
 	if b == nil {
@@ -123,8 +122,8 @@ func (r *Reader) check(v, limit float64) {
 	}
 }
 
-// Count reads how many items of at least size bytes follow. A count that the rest cannot
-// hold is an error, so that no bytes ask for more memory than they have.
+// Count reads how many items of at least size bytes follow. A count that the rest cannot hold
+// is an error, so that no bytes ask for more memory than their length.
 func (r *Reader) Count(size int) int {
 	n := r.Uint64()
 	if r.err == nil && n > uint64(r.Len()/size) {

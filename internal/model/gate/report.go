@@ -32,7 +32,7 @@ func (l *Learner) Stats() model.Stats {
 
 // beside is the regret over all rows less Stats.Regret: on the rows set aside
 // (ŷ−y)² − (f−y)², f being the best expert of the start, and on the rows that were learned
-// again the loss of the first learner less the loss of the new one. known is false unless
+// again the loss of the first learner less the loss of the new one. The known result is false unless
 // the learner is a comparator.
 func (l *Learner) beside(own float64) (regret float64, known bool) {
 	compared, ok := l.inner.(comparator)

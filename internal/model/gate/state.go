@@ -11,7 +11,7 @@ import (
 // AppendBinary appends the state to dst: the gate's, then the learner's.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	v := codec.Appending(dst)
-	l.state.visit(&v, l.o)
+	l.visit(&v, l.o)
 	v.State(l.inner)
 	return v.Appended()
 }

@@ -1,4 +1,4 @@
-// Package losses has the convex losses of learners that step along a gradient.
+// Package losses has the convex losses of the learners that follow a gradient.
 package losses
 
 import (
@@ -9,16 +9,15 @@ import (
 	"hindsight/internal/model/exponential"
 )
 
-// Loss is what a prediction f costs under a label y.
+// Loss is a loss ℓ(f) of a prediction f under a label y.
 type Loss int
 
-// The losses. The labels of Squared are numbers. Those of the others are −1 and 1, and
-// their predictions are scores.
+// The losses. The labels of Squared are numbers. The labels of the others are −1 and 1, and
+// the predictions are scores.
 //
-// The gradients (23) and (24) of AdaRaker (JMLR 2019) do not belong to the losses that it
-// states: (23) is that of the squared hinge, (24) is twice that of the logistic model
-// printed above it, Pr(y=1) = 1/(1+exp f), whose score has the opposite sign. These are
-// differentiated from the losses.
+// The gradients (23) and (24) of AdaRaker (JMLR 2019) are not those of its losses: (23) is
+// that of the squared hinge, (24) is twice that of the logistic model Pr(y=1) = 1/(1+exp f),
+// whose score has the opposite sign. The gradients here are derivatives of the losses.
 const (
 	// Squared is ℓ = (f−y)², ℓ' = 2(f−y).
 	Squared Loss = iota
@@ -50,7 +49,7 @@ func (l Loss) String() string {
 func (l Loss) Value(f, y float64) float64 {
 	switch l {
 	case Logistic:
-		// Of log(1+exp(m)) the larger part goes outside, so that exp cannot overflow.
+		// log(1+exp(m)) = max(m, 0) + log(1+exp(−|m|)): exp cannot overflow.
 		m := -float64(y * f)
 		return math.Max(m, 0) + exponential.Log1p(exponential.Of(-math.Abs(m)))
 	case Hinge:
@@ -70,7 +69,7 @@ func (l Loss) Value(f, y float64) float64 {
 func (l Loss) Slope(f, y float64) float64 {
 	switch l {
 	case Logistic:
-		return -y / (1 + exponential.Of(float64(y*f))) // An infinite one gives 0, as it should.
+		return -y / (1 + exponential.Of(float64(y*f))) // 0 if exp is infinite.
 	case Hinge:
 		if float64(y*f) < 1 {
 			return -y
@@ -85,8 +84,7 @@ func (l Loss) Slope(f, y float64) float64 {
 	}
 }
 
-// CheckLabels returns the error of labels that are not of the loss, or not of so many
-// outputs.
+// CheckLabels accepts a label of the loss for each output.
 func (l Loss) CheckLabels(y []float64, outputs int) error {
 	if err := model.CheckLabels(y, outputs); err != nil {
 		return err
@@ -102,7 +100,7 @@ func (l Loss) CheckLabels(y []float64, outputs int) error {
 	return nil
 }
 
-// Check accepts the labels of the loss, of the numbers that are labels.
+// Check accepts the labels of the loss.
 func (l Loss) Check(y float64) *model.FieldError {
 	if l != Squared && y != 1 && y != -1 {
 		return &model.FieldError{

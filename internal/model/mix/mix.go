@@ -48,29 +48,29 @@ func Mean(weights, advice []float64) float64 {
 	return math.Max(low, math.Min(high, sum)) // Rounding leaves no hull.
 }
 
-// Mixture is ML-Poly over K experts whose loss is linearised. With the
-// prediction of the mixture b = Σ w_k f_k and a subgradient g of the loss at b,
+// Mixture is ML-Poly, the polynomially weighted average with one learning rate an expert,
+// over K experts and a linearised loss. With the prediction of the mixture b = Σ w_k f_k and
+// a subgradient g of the loss at b,
 //
 //	r_k = g (b − f_k),  R_k = Σ r_k,  V_k = Σ r_k²,  B = max r²
 //	η_k = 1/(B + V_k),  w_k = η_k max(R_k, 0) / Σ_j η_j max(R_j, 0)
 //
-// The weights are uniform while no R_k is positive. An expert that sleeps has
-// no weight and no gain, and the sums are over those that are awake. By
-// convexity, R_k bounds the regret against expert k, and Σ q_k R_k that against
-// the fixed convex combination q, over rounds in which its experts are awake.
+// The weights are uniform while no R_k is positive. An expert that sleeps has no weight and
+// no gain, and the sums are over the experts that are awake. By convexity, R_k bounds the
+// regret against expert k, and Σ q_k R_k the regret against the fixed convex combination q,
+// over the rounds in which its experts are awake.
 //
-// Φ = Σ_k η_k max(R_k, 0)² bounds every regret: R_k ≤ √(Φ (B + V_k)). As the
-// weights make Σ_k η_k max(R_k, 0) r_k vanish and no η_k ever grows, Φ grows in
-// a round by at most Σ_k η_k r_k², η_k being those of before. Where B was 0,
-// Φ was 0 too, and those of after serve. By Cauchy and Schwarz Φ ≤ K T. So with
+// Φ = Σ_k η_k max(R_k, 0)² bounds every regret: R_k ≤ √(Φ (B + V_k)). As the weights make
+// Σ_k η_k max(R_k, 0) r_k vanish and no η_k ever grows, Φ grows in a round by at most
+// Σ_k η_k r_k² with the η_k before the round, or after the round if B = 0 before, because
+// then Φ = 0 before. By Cauchy and Schwarz Φ ≤ K T. So with
 //
 //	S_t = min(S_{t−1} + Σ_k η_k r_k², K t):  R_k ≤ √(Φ (B + V_k)) ≤ √(S (B + V_k))
 //
-// for every sequence of gains, with no range known beforehand. S grows like
-// K log T while B stays as it is.
+// for every sequence of gains of unknown range. S grows like K log T while B is constant.
 //
-// No number overflows: the sums are kept in units of a power of two that is
-// at least the largest |r_k|. The weights do not depend on it.
+// No number overflows: the sums are in units of a power of two that is at least the largest
+// |r_k|. The weights do not depend on the unit.
 //
 // Source: Gaillard, Stoltz and van Erven, A Second-order Bound with Excess
 // Losses (COLT 2014): ML-Poly and the proof of its regret by the potential Φ.
@@ -99,9 +99,8 @@ func New(k int) *Mixture {
 // Experts is K.
 func (m *Mixture) Experts() int { return len(m.regrets) }
 
-// Weights writes the weights into dst, one an expert. They are not negative
-// and add up to 1; with nobody awake they are 0. A nil awake means that all
-// are. It costs O(K) and reads alone.
+// Weights writes the weights into dst, at least 0 and of sum 1; 0 if no expert is awake. A nil
+// awake means that all are. It costs O(K) and only reads.
 func (m *Mixture) Weights(dst []float64, awake []bool) {
 	total, count := 0.0, 0
 	for k, r := range m.regrets {
@@ -128,11 +127,10 @@ func (m *Mixture) Weights(dst []float64, awake []bool) {
 	}
 }
 
-// Update learns one round: what the mixture said, what the experts said, and
-// the derivative of the loss at what the mixture said. For the squared loss of
-// weight a that is 2a(mixed − y). Gains have to be finite. The mixed prediction
-// has to be that of the weights for the bound to hold; it need not be for
-// anything else. It allocates nothing.
+// Update learns one round: the prediction of the mixture, the advice of the experts, and the
+// derivative of the loss at the prediction, 2a(mixed − y) for the squared loss of weight a.
+// Gains are finite. The bound holds if mixed is the prediction of the weights. Update costs
+// O(K) and allocates nothing.
 func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool) {
 	m.rounds++
 	most := 0.0
@@ -165,8 +163,7 @@ func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool
 	m.sum = math.Min(m.sum+growth, float64(float64(len(m.gains))*float64(m.rounds)))
 }
 
-// raise makes the unit at least most. What is multiplied by a power of two
-// keeps its digits.
+// raise makes the unit at least most. A product with a power of two is exact.
 func (m *Mixture) raise(most float64) {
 	if most <= m.unit {
 		return
@@ -182,8 +179,8 @@ func (m *Mixture) raise(most float64) {
 	m.unit = unit
 }
 
-// Regret is R_k, the linearised regret against expert k in the rounds in which
-// it was awake.
+// Regret is R_k, the linearised regret against expert k over the rounds in which the expert
+// was awake.
 func (m *Mixture) Regret(k int) float64 { return float64(m.regrets[k] * m.unit) }
 
 // Potential is Φ at a cost of O(K).
@@ -200,8 +197,7 @@ func (m *Mixture) Potential() float64 {
 // Bound is √(S (B + V_k)), which R_k never exceeds.
 func (m *Mixture) Bound(k int) float64 { return m.within(m.sum, k) }
 
-// Certificate is √(Φ (B + V_k)), between R_k and its bound, for the Φ that
-// Potential gave.
+// Certificate is √(Φ (B + V_k)) between R_k and its bound, Φ being Potential.
 func (m *Mixture) Certificate(potential float64, k int) float64 { return m.within(potential, k) }
 
 func (m *Mixture) within(potential float64, k int) float64 {
@@ -211,7 +207,7 @@ func (m *Mixture) within(potential float64, k int) float64 {
 // Bytes is the memory of a mixture of k experts.
 func Bytes(k int) uint64 { return 8 * uint64(3*k+4) }
 
-// Bounds of a state: rounds are counted in 53 bits, and gains are below 1e215.
+// Limits of a state: rounds are counted in 53 bits, and gains are below 1e215.
 const (
 	maxRounds = 1 << 53
 	maxUnit   = 1e215
