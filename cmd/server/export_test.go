@@ -10,18 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 )
-
-// Shown is what the instruments show of models, one after the other, each read at
-// once.
-func Shown(models []engine.Live, read func(metrics.Model)) {
-	var room parts
-	for i := range models {
-		read(room.model(&models[i]))
-	}
-}
 
 // NewLogger is the logger of a server, and what answers its level.
 func NewLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, http.Handler, error) {

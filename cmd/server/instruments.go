@@ -60,7 +60,7 @@ func watch(
 	if err := registry.Register(calls); err != nil {
 		return fmt.Errorf("instruments of gRPC: %w", err)
 	}
-	if err := instruments.WatchModels(liveModels{models}); err != nil {
+	if err := instruments.WatchModels(models); err != nil {
 		return fmt.Errorf("instruments of models: %w", err)
 	}
 	if err := metrics.Watch(instruments, models.Totals); err != nil {

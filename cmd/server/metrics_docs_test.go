@@ -23,7 +23,12 @@ import (
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/engine/figures"
 	"hindsight/internal/metrics"
+	"hindsight/internal/model/input"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
 )
@@ -60,15 +65,22 @@ func watchZero[T any](m *metrics.Metrics) error {
 // everyModel shows a regression and a classifier, of which every number is known.
 type everyModel struct{}
 
-func (everyModel) Each(yield func(metrics.Model)) {
-	yield(metrics.Model{
-		Name: "regression", Learner: "auto", PendingLimit: 1, SnapshotTime: shownTime, SnapshotBytes: 1,
-		Recent: metrics.Recent{Observations: 1000}, Drift: metrics.Drift{Detected: 1}, Gate: metrics.Gate{On: true},
-		Intervals: []metrics.Interval{{Coverage: 0.9, Judged: 1000}}, Inputs: []metrics.Input{{Name: "load"}},
-	})
-	classifier := &metrics.Classifier{Recent: metrics.RecentClasses{Observations: 1000}, Classes: []metrics.Class{{Name: "one"}}}
-	classifier.Reliability[0].Members = 1
-	yield(metrics.Model{Name: "classifier", Learner: "rlsc", Classifier: classifier})
+func (everyModel) Each(yield func(figures.Live)) {
+	regression := figures.Live{ID: "regression", Learner: "auto"}
+	regression.Certified, regression.Gate.On, regression.PendingLimit = true, true, 1
+	regression.SnapshotMade, regression.SnapshotBytes = shownTime, 1
+	better := account.Figures{RunningMean: 1, LastLabel: 1}
+	regression.Whole.Prequential, regression.Served = better, better
+	regression.Recent.Observations, regression.Recent.Served = 1000, better
+	regression.Drift.Detected = 1
+	regression.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000}}
+	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{NumbersKnown: true, ShiftKnown: true}}}
+	yield(regression)
+	correct := classes.Figures{Majority: 1, Last: 1}
+	s := &figures.ClassStatistics{Names: []string{"one"}}
+	s.Classes = []classes.Class{{Observed: 1}}
+	s.Whole.Prequential, s.Served, s.Recent.Served, s.Recent.Observations = correct, correct, correct, 1000
+	yield(figures.Live{ID: "classifier", Learner: "rlsc", ClassAccount: s})
 }
 
 // names are the metrics of the server's own that m shows, sorted.

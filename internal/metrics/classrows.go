@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"hindsight/internal/engine/figures"
 )
 
 // classRows are the metrics of a classifier, by name and then by their own labels.
@@ -16,38 +18,35 @@ func classRows() []modelRow {
 		logLoss   = "Sum of the log-losses: -log of the probability of the class that was observed, which counts as at least 1e-9."
 		skill     = "1 less the errors divided by those of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
 	)
-	of := func(name, help string, kind prometheus.ValueType, together together, own prometheus.Labels, value func(*Classifier) float64) modelRow {
-		return modelRow{row[*Model]{name, help, kind, func(m *Model) float64 {
-			if m.Classifier == nil {
+	of := func(name, help string, kind prometheus.ValueType, together together, own prometheus.Labels, value func(*figures.ClassStatistics) float64) modelRow {
+		return modelRow{row[*figures.Live]{name, help, kind, func(m *figures.Live) float64 {
+			if m.ClassAccount == nil {
 				return math.NaN()
 			}
-			return value(m.Classifier)
+			return value(m.ClassAccount)
 		}}, together, own}
 	}
 	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
 	baseline := func(of, kind string) prometheus.Labels { return prometheus.Labels{labelBaseline: of, labelKind: kind} }
 	prequential, served := own("prequential"), own("served")
 	return []modelRow{
-		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "prequential"), func(c *Classifier) float64 { return c.Prequential.LastErrors }),
-		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "served"), func(c *Classifier) float64 { return c.Served.LastErrors }),
-		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "prequential"), func(c *Classifier) float64 { return c.Prequential.MajorityErrors }),
-		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "served"), func(c *Classifier) float64 { return c.Served.MajorityErrors }),
-		of("hindsight_classifier_brier_total", brier, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.Brier }),
-		of("hindsight_classifier_brier_total", brier, counter, growth, served, func(c *Classifier) float64 { return c.Served.Brier }),
-		of("hindsight_classifier_errors_total", wrong, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.Errors }),
-		of("hindsight_classifier_errors_total", wrong, counter, growth, served, func(c *Classifier) float64 { return c.Served.Errors }),
-		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.LogLoss }),
-		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, served, func(c *Classifier) float64 { return c.Served.LogLoss }),
-		of("hindsight_classifier_recent_error_rate", "Share of errors of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, most, nil, func(c *Classifier) float64 { return c.Recent.known(c.Recent.ErrorRate) }),
-		of("hindsight_classifier_recent_skill", "The skill over the observations of hindsight_classifier_recent_error_rate.", gauge, least, nil, func(c *Classifier) float64 { return c.Recent.known(c.Recent.Skill) }),
-		of("hindsight_classifier_skill", skill, gauge, least, prequential, func(c *Classifier) float64 { return c.Prequential.Skill }),
-		of("hindsight_classifier_skill", skill, gauge, least, served, func(c *Classifier) float64 { return c.Served.Skill }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "prequential"), func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Last }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "served"), func(c *figures.ClassStatistics) float64 { return c.Served.Last }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "prequential"), func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Majority }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "served"), func(c *figures.ClassStatistics) float64 { return c.Served.Majority }),
+		of("hindsight_classifier_brier_total", brier, counter, growth, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Brier }),
+		of("hindsight_classifier_brier_total", brier, counter, growth, served, func(c *figures.ClassStatistics) float64 { return c.Served.Brier }),
+		of("hindsight_classifier_errors_total", wrong, counter, growth, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Errors }),
+		of("hindsight_classifier_errors_total", wrong, counter, growth, served, func(c *figures.ClassStatistics) float64 { return c.Served.Errors }),
+		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.LogLoss }),
+		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, served, func(c *figures.ClassStatistics) float64 { return c.Served.LogLoss }),
+		of("hindsight_classifier_recent_error_rate", "Share of errors of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, most, nil, func(c *figures.ClassStatistics) float64 {
+			return known(c.Recent.Observations >= recent, c.Recent.Served.Errors/c.Recent.Observations)
+		}),
+		of("hindsight_classifier_recent_skill", "The skill over the observations of hindsight_classifier_recent_error_rate.", gauge, least, nil, func(c *figures.ClassStatistics) float64 {
+			return known(c.Recent.Observations >= recent, c.Recent.Served.Skill())
+		}),
+		of("hindsight_classifier_skill", skill, gauge, least, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Skill() }),
+		of("hindsight_classifier_skill", skill, gauge, least, served, func(c *figures.ClassStatistics) float64 { return c.Served.Skill() }),
 	}
-}
-
-func (r *RecentClasses) known(v float64) float64 {
-	if r.Observations < recent {
-		return math.NaN()
-	}
-	return v
 }

@@ -15,8 +15,8 @@ import (
 const learner = "linear_awv"
 
 // plain is a model whose numbers all follow from n.
-func plain(name string, n int) metrics.Model {
-	return metrics.Model{
+func plain(name string, n int) Model {
+	return Model{
 		Name: name, Learner: learner,
 		Observations: uint64(n), Predictions: uint64(2 * n),
 		PrequentialLoss: float64(3 * n), ServedLoss: float64(4 * n),
@@ -86,11 +86,11 @@ func compareLosses(t *testing.T, m prometheus.Gatherer, prequential, served floa
 // Models among the others cannot make a series each by asking for a level each.
 func TestLevelsAreBounded(t *testing.T) {
 	m, src := watch(t, 1)
-	var all []metrics.Model
+	var all []Model
 	for i := range 50 {
 		one := plain(fmt.Sprint("model-", i), 1)
 		for j := range 1 + 49*(1-min(i, 1)) { // The first has fifty, the rest one each.
-			one.Intervals = append(one.Intervals, metrics.Interval{Coverage: float64(i+j+1) / 100})
+			one.Intervals = append(one.Intervals, Interval{Coverage: float64(i+j+1) / 100})
 		}
 		all = append(all, one)
 	}
@@ -106,11 +106,11 @@ func TestTheOthersShowTheWorstPerformance(t *testing.T) {
 	m, src := watch(t, 1)
 	good, bad, fresh := energy(), energy(), energy()
 	good.Name, bad.Name, fresh.Name = "good", "bad", "fresh"
-	bad.Recent.Skill, bad.ServedSkill = -2, -3
-	bad.Intervals = []metrics.Interval{{Coverage: 0.9, Judged: 1000, Realised: 0.75, Recent: 0.5, MeanWidth: 1, MeanScore: 1}}
-	fresh.Recent = metrics.Recent{Observations: 10, Skill: -100}
-	fresh.ServedSkill = math.NaN()
-	fresh.Intervals = []metrics.Interval{{Coverage: 0.9, Judged: 10, Realised: math.NaN()}}
+	bad.Recent.Skill, bad.ServedBaselines = -2, Baselines{Mean: bad.ServedLoss / 4, Last: bad.ServedLoss}
+	bad.Intervals = []Interval{{Coverage: 0.9, Judged: 1000, Realised: 0.75, Recent: 0.5, MeanWidth: 1, MeanScore: 1}}
+	fresh.Recent = Recent{Observations: 10, Skill: -100}
+	fresh.ServedBaselines = Baselines{}
+	fresh.Intervals = []Interval{{Coverage: 0.9, Judged: 10, Realised: math.NaN()}}
 	src.set(energy(), fresh, good, bad, fresh)
 	exposes(t, m,
 		`hindsight_recent_skill{learner="pkawv_taylor",model="other"} -2`,
@@ -192,9 +192,9 @@ func TestAForgottenModelThatIsListedOnceMore(t *testing.T) {
 func TestCountersOfTheOthersNeverFall(t *testing.T) {
 	m, src := watch(t, 1)
 	a := plain("a", 1)
-	step := func(want float64, models ...metrics.Model) {
+	step := func(want float64, models ...Model) {
 		t.Helper()
-		src.set(append([]metrics.Model{a}, models...)...)
+		src.set(append([]Model{a}, models...)...)
 		if got := value(t, m, "hindsight_observations_total", metrics.Other); got != want {
 			t.Errorf("observations of the others: %v, want %v", got, want)
 		}

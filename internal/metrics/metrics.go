@@ -1,13 +1,11 @@
-// Package metrics holds every instrument of the server. It knows the numbers
-// that it shows and nothing of the packages that they come from. It reads
-// numbers at a scrape, through Source and the functions given to Watch. The
-// data path tells it durations, through Timings.
+// Package metrics holds every instrument of the server. A scrape reads numbers through Source
+// and the functions given to Watch. The data path hands durations to Timings and Stages.
 //
 // # Rows
 //
 // A metric of the server is a field of a struct, tagged with the name and the help of the
 // metric: see Watch. A metric of each model is one row of a table: its name, its help, its
-// kind and the function that takes its number from a Model. The tables are in modelrows.go
+// kind and the function that takes its number from a figures.Live. The tables are in modelrows.go
 // and classrows.go; what a model has several of, such as inputs, has tables in parts.go.
 //
 // # Bounded series

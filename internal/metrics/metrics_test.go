@@ -15,20 +15,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"hindsight/internal/engine/figures"
 	"hindsight/internal/metrics"
 )
 
 // source is a list of models as a Source.
-type source []metrics.Model
+type source []Model
 
-func (s *source) Each(yield func(metrics.Model)) {
+func (s *source) Each(yield func(figures.Live)) {
 	for _, m := range *s {
-		yield(m)
+		yield(m.live())
 	}
 }
 
 // set puts models in the place of all that were there.
-func (s *source) set(models ...metrics.Model) { *s = models }
+func (s *source) set(models ...Model) { *s = models }
 
 func newMetrics(tb testing.TB, opts metrics.Options) *metrics.Metrics {
 	tb.Helper()
@@ -73,20 +74,20 @@ func expose(t *testing.T, m prometheus.Gatherer, accept string) string {
 // copied is when a snapshot was made.
 var copied = time.Unix(1, 0)
 
-func energy() metrics.Model {
-	return metrics.Model{
+func energy() Model {
+	return Model{
 		Name: "energy", Learner: "pkawv_taylor",
 		Observations: 7, Predictions: 9,
 		PrequentialLoss: 2.5, ServedLoss: 3.5,
 		Regret: 0.25, RegretAge: 3, RegretBound: 4, CertificateOK: true,
 		Features: 351, StateBytes: 1 << 20, PendingLabels: 2, PendingLimit: 1000,
 		SnapshotTime: copied, SnapshotBytes: 4096,
-		PrequentialBaselines: metrics.Baselines{Mean: 5, Last: 10}, ServedBaselines: metrics.Baselines{Mean: 14, Last: 7},
+		PrequentialBaselines: Baselines{Mean: 5, Last: 10}, ServedBaselines: Baselines{Mean: 14, Last: 7},
 		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,
-		Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
-		Drift:  metrics.Drift{Detected: 3, Rises: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
-		Gate:   metrics.Gate{On: true, SetAside: 2, Starts: 1},
-		Intervals: []metrics.Interval{
+		Recent: Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
+		Drift:  Drift{Detected: 3, Rises: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
+		Gate:   Gate{On: true, SetAside: 2, Starts: 1},
+		Intervals: []Interval{
 			{Coverage: 0.99, Judged: 1000, Realised: 0.985, Recent: 0.984, MeanWidth: 3, MeanScore: 4},
 			{Coverage: 0.9, Judged: 1000, Realised: 0.875, Recent: 0.874, MeanWidth: 1, MeanScore: 2},
 		},
@@ -95,7 +96,7 @@ func energy() metrics.Model {
 
 func TestModelSeries(t *testing.T) {
 	m, src := watch(t, 0)
-	src.set(energy(), metrics.Model{Name: "price", Learner: "linear_awv"})
+	src.set(energy(), Model{Name: "price", Learner: "linear_awv"})
 	compare(t, m, `
 # HELP hindsight_certificate_ok 1 while the account of the regret is consistent, 0 when the state is corrupt.
 # TYPE hindsight_certificate_ok gauge
@@ -158,11 +159,11 @@ hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
 // has no series.
 func TestPerformanceSeries(t *testing.T) {
 	m, src := watch(t, 0)
-	fresh := metrics.Model{
+	fresh := Model{
 		Name: "fresh", Learner: "linear_awv", PrequentialSkill: math.NaN(), ServedSkill: math.NaN(), ServedRegret: math.NaN(),
-		Recent:    metrics.Recent{Observations: 999, MeanLoss: 1, Skill: -1},
-		Drift:     metrics.Drift{Sequence: 1, LossBefore: 1, LossAfter: 1},
-		Intervals: []metrics.Interval{{Coverage: 0.9, Judged: 999, Realised: 0.1, Recent: 0.1, MeanWidth: math.NaN(), MeanScore: math.NaN()}},
+		Recent:    Recent{Observations: 999, MeanLoss: 1, Skill: -1},
+		Drift:     Drift{Sequence: 1, LossBefore: 1, LossAfter: 1},
+		Intervals: []Interval{{Coverage: 0.9, Judged: 999, Realised: 0.1, Recent: 0.1, MeanWidth: math.NaN(), MeanScore: math.NaN()}},
 	}
 	src.set(energy(), fresh)
 	compare(t, m, `
@@ -256,14 +257,14 @@ func TestModelSeriesAreLive(t *testing.T) {
 
 func TestNothingNotFiniteIsExported(t *testing.T) {
 	m, src := watch(t, 1)
-	bad := metrics.Model{
+	bad := Model{
 		Name: "bad", Learner: "linear_awv", Observations: 3,
 		PrequentialLoss: math.NaN(), ServedLoss: math.Inf(1), Regret: math.Inf(-1), RegretBound: math.NaN(),
 	}
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := metrics.Watch(m, func() figures { return figures{Sum: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{Sum: math.NaN()} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
@@ -287,8 +288,8 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	}
 }
 
-// figures have a field of every kind that Watch takes.
-type figures struct {
+// counts have a field of every kind that Watch takes.
+type counts struct {
 	Count    uint64  `metric:"hindsight_test_events_total" help:"Events."`
 	Negative int     `metric:"hindsight_test_level" help:"A level."`
 	Sum      float64 `metric:"hindsight_test_sum_total" help:"A sum."`
@@ -298,7 +299,7 @@ type figures struct {
 	Parts
 }
 
-// Parts are fields within a struct of figures.
+// Parts are fields within a struct of counts.
 type Parts struct {
 	Took time.Duration `metric:"hindsight_test_seconds" help:"A duration."`
 	Last time.Time     `metric:"hindsight_test_timestamp_seconds" help:"A time."`
@@ -306,8 +307,8 @@ type Parts struct {
 
 func TestWatchShowsEveryKindOfField(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	var now figures
-	if err := metrics.Watch(m, func() figures { return now }); err != nil {
+	var now counts
+	if err := metrics.Watch(m, func() counts { return now }); err != nil {
 		t.Fatal(err)
 	}
 	text := expose(t, m, "text/plain")
@@ -316,7 +317,7 @@ func TestWatchShowsEveryKindOfField(t *testing.T) {
 			t.Errorf("%s is shown of the zero value:\n%s", absent, text)
 		}
 	}
-	now = figures{
+	now = counts{
 		Count: 1, Negative: -2, Sum: 0.5, On: true, Limit: 3, untagged: 4, Parts: Parts{Took: 1500 * time.Millisecond, Last: time.Unix(5, 5e8)},
 	}
 	exposes(t, m,
@@ -370,7 +371,7 @@ func TestLint(t *testing.T) {
 	other := energy()
 	other.Name = "second"
 	src.set(energy(), other)
-	if err := metrics.Watch(m, func() figures { return figures{} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{} }); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor").Predict(1e-4, "")
@@ -403,10 +404,10 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("models are watched twice")
 	}
 	for range 2 {
-		err = metrics.Watch(m, func() figures { return figures{} })
+		err = metrics.Watch(m, func() counts { return counts{} })
 	}
 	if err == nil {
-		t.Error("figures are watched twice")
+		t.Error("counts are watched twice")
 	}
 }
 

@@ -4,12 +4,14 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"hindsight/internal/engine/figures"
 )
 
 // modelRow is a metric that every model has. A name may have several rows of
 // one help and kind, which their own labels tell apart.
 type modelRow struct {
-	row[*Model]
+	row[*figures.Live]
 	together together
 	own      prometheus.Labels
 }
@@ -75,53 +77,76 @@ func modelRows() []modelRow {
 	)
 	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
 	prequential, served := own("prequential"), own("served")
-	baseline := func(of, kind string) prometheus.Labels {
+	of := func(of, kind string) prometheus.Labels {
 		return prometheus.Labels{labelBaseline: of, labelKind: kind}
 	}
 	return append(classRows(), []modelRow{
-		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.PrequentialBaselines.Last }}, growth, baseline("last", "prequential")},
-		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.ServedBaselines.Last }}, growth, baseline("last", "served")},
-		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
-		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.ServedBaselines.Mean }}, growth, baseline("mean", "served")},
-		{row[*Model]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *Model) float64 { return flag(m.CertificateOK) }}, least, nil},
-		{row[*Model]{"hindsight_conflicts_total", "Observations that were refused, because their id stands for an observation with another label, weight or input.", counter, func(m *Model) float64 { return float64(m.Conflicts) }}, growth, nil},
-		{row[*Model]{"hindsight_dictionary_centres", "Centres in the dictionary of the model; 0 for learners without one.", gauge, func(m *Model) float64 { return float64(m.Dictionary) }}, sum, nil},
-		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
-		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
+		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Whole.Prequential.LastLabel) }}, growth, of("last", "prequential")},
+		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.LastLabel) }}, growth, of("last", "served")},
+		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Whole.Prequential.RunningMean) }}, growth, of("mean", "prequential")},
+		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.RunningMean) }}, growth, of("mean", "served")},
+		{row[*figures.Live]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.CertificateOK) }}, least, nil},
+		{row[*figures.Live]{"hindsight_conflicts_total", "Observations that were refused, because their id stands for an observation with another label, weight or input.", counter, func(m *figures.Live) float64 { return float64(m.Conflicts) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_dictionary_centres", "Centres in the dictionary of the model; 0 for learners without one.", gauge, func(m *figures.Live) float64 { return float64(m.Dictionary) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
+		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
 		// Losses and sequences of different models have no common scale.
-		{row[*Model]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *Model) float64 { return m.Drift.known(float64(m.Drift.Sequence)) }}, nothing, nil},
-		{row[*Model]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossAfter) }}, nothing, nil},
-		{row[*Model]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossBefore) }}, nothing, nil},
-		{row[*Model]{"hindsight_duplicates_total", "Observations that came again under their id: they were answered and not learned again.", counter, func(m *Model) float64 { return float64(m.Duplicates) }}, growth, nil},
-		{row[*Model]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *Model) float64 { return float64(m.ExpiredLabels) }}, growth, nil},
-		{row[*Model]{"hindsight_features", "Features of the model.", gauge, func(m *Model) float64 { return float64(m.Features) }}, sum, nil},
-		{row[*Model]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *Model) float64 { return m.Behind }}, most, nil},
-		{row[*Model]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside. Models without a gate have no series.", counter, func(m *Model) float64 { return m.Gate.known(m.Gate.SetAside) }}, growth, nil},
-		{row[*Model]{"hindsight_learner_starts_total", "Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.", counter, func(m *Model) float64 { return m.Gate.known(m.Gate.Starts) }}, growth, nil},
-		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.PrequentialLoss }}, growth, prequential},
-		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
-		{row[*Model]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
-		{row[*Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *Model) float64 { return float64(m.PendingLabels) }}, sum, nil},
-		{row[*Model]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *Model) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
-		{row[*Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *Model) float64 { return float64(m.Predictions) }}, growth, nil},
-		{row[*Model]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *Model) float64 { return float64(m.Queued) }}, sum, nil},
-		{row[*Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *Model) float64 { return flag(m.ReadOnly) }}, most, nil},
-		{row[*Model]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.MeanLoss) }}, nothing, nil},
-		{row[*Model]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.Skill) }}, least, nil},
-		{row[*Model]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, (*Model).largestShift}, most, nil},
+		{row[*figures.Live]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, float64(m.Drift.Change)) }}, nothing, nil},
+		{row[*figures.Live]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.After) }}, nothing, nil},
+		{row[*figures.Live]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.Before) }}, nothing, nil},
+		{row[*figures.Live]{"hindsight_duplicates_total", "Observations that came again under their id: they were answered and not learned again.", counter, func(m *figures.Live) float64 { return float64(m.Duplicates) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *figures.Live) float64 { return float64(m.Expired) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_features", "Features of the model.", gauge, func(m *figures.Live) float64 { return float64(m.Features) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
+		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_learner_starts_total", "Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return judgedLoss(m) }}, growth, prequential},
+		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
+		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *figures.Live) float64 { return float64(m.Predictions) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *figures.Live) float64 { return float64(m.Queued) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
+		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *figures.Live) float64 {
+			return known(m.Recent.Observations >= recent, m.Recent.Served.Loss/m.Recent.Observations)
+		}}, nothing, nil},
+		{row[*figures.Live]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
+		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
-		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
-		{row[*Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *Model) float64 { return float64(m.RegretAge) }}, most, nil},
-		{row[*Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *Model) float64 { return m.RegretBound }}, sum, nil},
-		{row[*Model]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *Model) float64 { return m.ReplaySeconds }}, sum, nil},
-		{row[*Model]{"hindsight_served_observations_total", "Observations learned whose prediction the caller was given before: those of the served losses.", counter, func(m *Model) float64 { return float64(m.ServedObservations) }}, growth, nil},
-		{row[*Model]{"hindsight_served_regret", "The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.", gauge, func(m *Model) float64 { return m.ServedRegret }}, sum, nil},
-		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.PrequentialSkill }}, least, prequential},
-		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.ServedSkill }}, least, served},
-		{row[*Model]{"hindsight_snapshot_bytes", "Size of the newest snapshot; absent until one was written or read since the start.", gauge, func(m *Model) float64 { return known(m.SnapshotBytes > 0, float64(m.SnapshotBytes)) }}, most, nil},
-		{row[*Model]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; of a model that has had none since the start, when the server took it up.", gauge, func(m *Model) float64 { return timestamp(m.SnapshotTime) }}, least, nil},
-		{row[*Model]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *Model) float64 { return float64(m.StateBytes) }}, sum, nil},
-		{row[*Model]{"hindsight_unsnapshotted_observations", "Observations learned that the newest snapshot does not have; the log has them.", gauge, func(m *Model) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
+		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
+		{row[*figures.Live]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},
+		{row[*figures.Live]{"hindsight_served_observations_total", "Observations learned whose prediction the caller was given before: those of the served losses.", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_served_regret", "The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.", gauge, func(m *figures.Live) float64 { return m.ServedRegret }}, sum, nil},
+		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }}, least, prequential},
+		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Served.Skill() }}, least, served},
+		{row[*figures.Live]{"hindsight_snapshot_bytes", "Size of the newest snapshot; absent until one was written or read since the start.", gauge, func(m *figures.Live) float64 { return known(m.SnapshotBytes > 0, float64(m.SnapshotBytes)) }}, most, nil},
+		{row[*figures.Live]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; of a model that has had none since the start, when the server took it up.", gauge, func(m *figures.Live) float64 { return timestamp(m.SnapshotMade) }}, least, nil},
+		{row[*figures.Live]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations learned that the newest snapshot does not have; the log has them.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
 	}...)
+}
+
+// judgedLoss is the loss over the observations of the baselines: behind a label gate, of those that
+// were not set aside.
+func judgedLoss(m *figures.Live) float64 {
+	if m.Gate.On {
+		return m.Whole.Prequential.Loss
+	}
+	return m.Loss
+}
+
+// baseline is the loss of a baseline. The baselines of a classifier are beside its errors.
+func baseline(m *figures.Live, loss float64) float64 { return known(m.ClassAccount == nil, loss) }
+
+// largestShift is the largest shift of the inputs whose shift is known.
+func largestShift(m *figures.Live) float64 {
+	v := math.NaN()
+	for i := range m.Inputs {
+		v = most.join(v, known(m.Inputs[i].ShiftKnown, m.Inputs[i].Shift))
+	}
+	return v
 }

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/metrics"
 )
 
 // figureSums are the sums of figures.
-func figureSums(f *metrics.ClassFigures) []*float64 {
+func figureSums(f *ClassFigures) []*float64 {
 	return []*float64{&f.Errors, &f.LogLoss, &f.Brier, &f.MajorityErrors, &f.LastErrors}
 }
 
@@ -19,12 +20,12 @@ func figureSums(f *metrics.ClassFigures) []*float64 {
 const classSumsNumbers = 10
 
 // classSums are the numbers of a classifier that only grow, unknown of other models.
-func classSums(c *metrics.Classifier) []float64 {
+func classSums(c *Classifier) []float64 {
 	if c == nil {
 		return slices.Repeat([]float64{math.NaN()}, classSumsNumbers)
 	}
 	var all []float64
-	for _, f := range []*metrics.ClassFigures{&c.Prequential, &c.Served} {
+	for _, f := range []*ClassFigures{&c.Prequential, &c.Served} {
 		for _, v := range figureSums(f) {
 			all = append(all, *v)
 		}
@@ -34,10 +35,10 @@ func classSums(c *metrics.Classifier) []float64 {
 
 // togetherClasses is what the classifiers among models without series of their own
 // show, of sums that have grown.
-func togetherClasses(grown []float64, models []metrics.Model) *metrics.Classifier {
+func togetherClasses(grown []float64, models []Model) *Classifier {
 	nan := math.NaN()
-	c := &metrics.Classifier{Recent: metrics.RecentClasses{Observations: 1000, ErrorRate: nan, Skill: nan}}
-	for _, f := range []*metrics.ClassFigures{&c.Prequential, &c.Served} {
+	c := &Classifier{Recent: RecentClasses{Observations: 1000, ErrorRate: nan, Skill: nan}}
+	for _, f := range []*ClassFigures{&c.Prequential, &c.Served} {
 		f.Skill = nan
 		for _, v := range figureSums(f) {
 			*v, grown = grown[0], grown[1:]
@@ -60,7 +61,7 @@ func togetherClasses(grown []float64, models []metrics.Model) *metrics.Classifie
 // mostKnown is the larger number of those that are known.
 func mostKnown(a, b float64) float64 { return -leastKnown(-a, -b) }
 
-func largestShift(m metrics.Model) float64 {
+func largestShift(m Model) float64 {
 	v := math.NaN()
 	for _, in := range m.Inputs {
 		v = mostKnown(v, in.Shift)
@@ -69,7 +70,7 @@ func largestShift(m metrics.Model) float64 {
 }
 
 // classLines are the lines of a classifier as a whole.
-func classLines(m metrics.Model) []string {
+func classLines(m Model) []string {
 	var lines []string
 	show := func(name, own string, v float64) {
 		if known(v) {
@@ -79,7 +80,7 @@ func classLines(m metrics.Model) []string {
 	if m.Classifier == nil {
 		return nil
 	}
-	for kind, f := range map[string]metrics.ClassFigures{"prequential": m.Classifier.Prequential, "served": m.Classifier.Served} {
+	for kind, f := range map[string]ClassFigures{"prequential": m.Classifier.Prequential, "served": m.Classifier.Served} {
 		kind = `kind="` + kind + `",`
 		show("errors_total", kind, f.Errors)
 		show("log_loss_total", kind, f.LogLoss)
@@ -97,7 +98,7 @@ func classLines(m metrics.Model) []string {
 
 // partLines are the lines of the inputs, of the classes and of the bins of a model,
 // none of the others.
-func partLines(m metrics.Model) []string {
+func partLines(m Model) []string {
 	if m.Name == metrics.Other {
 		return nil
 	}
@@ -108,18 +109,20 @@ func partLines(m metrics.Model) []string {
 			lines = append(lines, fmt.Sprintf(`hindsight_%s{%s="%s",%s} %s`, name, label, value, labels(id{m.Name, m.Learner}), number(v)))
 		}
 	}
-	for _, in := range first32(m.Inputs, func(in metrics.Input) string { return in.Name }) {
+	for _, in := range first32(m.Inputs, func(in Input) string { return in.Name }) {
 		show("input_seen_total", "input", in.Name, float64(in.Seen))
 		show("input_missing_total", "input", in.Name, float64(in.Missing))
 		show("input_outside_total", "input", in.Name, float64(in.Outside))
-		show("input_mean", "input", in.Name, in.Mean)
-		show("input_deviation", "input", in.Name, in.Deviation)
+		if !math.IsNaN(in.Mean + in.Deviation) {
+			show("input_mean", "input", in.Name, in.Mean)
+			show("input_deviation", "input", in.Name, in.Deviation)
+		}
 		show("input_shift", "input", in.Name, in.Shift)
 	}
 	if m.Classifier == nil {
 		return lines
 	}
-	for _, c := range first32(m.Classifier.Classes, func(c metrics.Class) string { return c.Name }) {
+	for _, c := range first32(m.Classifier.Classes, func(c Class) string { return c.Name }) {
 		show("class_observations_total", "class", c.Name, float64(c.Observed))
 		show("class_errors_total", "class", c.Name, float64(c.Errors))
 		show("class_predictions_total", "class", c.Name, float64(c.Predicted))
@@ -148,7 +151,7 @@ func first32[T any](all []T, name func(T) string) []T {
 }
 
 // performParts changes what a model says of its inputs and classes.
-func performParts(rng *rand.Rand, m metrics.Model) metrics.Model {
+func performParts(rng *rand.Rand, m Model) Model {
 	m.Inputs = nil
 	names := func(n int) []string {
 		odd := []string{"load", `quo"te`, "back\\slash", "new\nline", "ünï©ode", "\xff\xfe", "", "other", "?"}
@@ -161,32 +164,34 @@ func performParts(rng *rand.Rand, m metrics.Model) metrics.Model {
 		return all
 	}
 	for _, name := range names(rng.IntN(3) * rng.IntN(40)) {
-		m.Inputs = append(m.Inputs, metrics.Input{
+		m.Inputs = append(m.Inputs, Input{
 			Name: name, Seen: rng.Uint64N(100), Missing: rng.Uint64N(100), Outside: rng.Uint64N(100),
 			Mean: maybe(rng), Deviation: maybe(rng), Shift: maybe(rng),
 		})
 	}
-	if rng.IntN(3) == 0 {
-		m.Classifier = nil
+	if !isClassifier(m) {
 		return m
 	}
-	c := new(metrics.Classifier)
+	c := new(Classifier)
 	if m.Classifier != nil {
 		*c = *m.Classifier
 	}
-	for _, f := range []*metrics.ClassFigures{&c.Prequential, &c.Served} {
+	for _, f := range []*ClassFigures{&c.Prequential, &c.Served} {
 		for _, v := range figureSums(f) {
 			*v += float64(rng.IntN(1000)) / 4
 		}
-		f.Skill = maybe(rng)
+		f.Skill = skill(f.Errors, f.MajorityErrors, f.LastErrors)
 	}
-	c.Recent = metrics.RecentClasses{Observations: 900 + rng.Uint64N(200), ErrorRate: maybe(rng), Skill: maybe(rng)}
+	c.Recent = RecentClasses{Observations: []uint64{512, 1024, 2048}[rng.IntN(3)], ErrorRate: float64(rng.IntN(8)) / 8, Skill: recentSkill(rng)}
+	if c.Recent.ErrorRate == 0 {
+		c.Recent.Skill = math.NaN()
+	}
 	for i := range c.Reliability {
-		c.Reliability[i] = metrics.Bin{Members: rng.Uint64N(100), Found: rng.Uint64N(100), Expected: maybe(rng)}
+		c.Reliability[i] = classes.Bin{Members: rng.Uint64N(100), Found: rng.Uint64N(100), Expected: maybe(rng)}
 	}
 	c.Classes = nil
 	for _, name := range names(rng.IntN(50)) {
-		c.Classes = append(c.Classes, metrics.Class{Name: name, Observed: rng.Uint64N(100), Errors: rng.Uint64N(100), Predicted: rng.Uint64N(100)})
+		c.Classes = append(c.Classes, Class{Name: name, Observed: rng.Uint64N(100), Errors: rng.Uint64N(100), Predicted: rng.Uint64N(100)})
 	}
 	m.Classifier = c
 	return m

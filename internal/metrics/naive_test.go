@@ -82,7 +82,7 @@ func (n *naive) forget(k id) {
 }
 
 // growing are the numbers that only grow.
-func growing(m metrics.Model) []float64 {
+func growing(m Model) []float64 {
 	return append(classSums(m.Classifier),
 		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
 		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
@@ -94,7 +94,7 @@ func growing(m metrics.Model) []float64 {
 const growingNumbers = classSumsNumbers + 16
 
 // ofGate is a count of the label gate, NaN without one.
-func ofGate(m metrics.Model, count uint64) float64 {
+func ofGate(m Model, count uint64) float64 {
 	if !m.Gate.On {
 		return math.NaN()
 	}
@@ -104,10 +104,10 @@ func ofGate(m metrics.Model, count uint64) float64 {
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // scrape yields the lines of models, sorted.
-func (n *naive) scrape(models []metrics.Model) []string {
+func (n *naive) scrape(models []Model) []string {
 	var lines []string
 	listed := map[id]bool{}
-	others := map[string][]metrics.Model{}
+	others := map[string][]Model{}
 	for _, m := range models {
 		k := id{m.Name, m.Learner}
 		listed[k] = true
@@ -134,17 +134,17 @@ func (n *naive) scrape(models []metrics.Model) []string {
 	}
 	for learner, all := range others {
 		g := n.grown[learner][classSumsNumbers:]
-		m := metrics.Model{
+		m := Model{
 			Name: metrics.Other, Learner: learner, CertificateOK: true, Observations: uint64(g[0]), Predictions: uint64(g[1]),
 			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
-			PrequentialBaselines: metrics.Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: metrics.Baselines{Mean: g[7], Last: g[8]},
-			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10] + g[11]), Rises: uint64(g[11]), LossBefore: math.NaN(), LossAfter: math.NaN()},
+			PrequentialBaselines: Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: Baselines{Mean: g[7], Last: g[8]},
+			ServedObservations: uint64(g[9]), Drift: Drift{Detected: uint64(g[10] + g[11]), Rises: uint64(g[11]), LossBefore: math.NaN(), LossAfter: math.NaN()},
 			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(), Duplicates: uint64(g[12]), Conflicts: uint64(g[13]), Behind: math.NaN(),
-			Recent:     metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
+			Recent:     Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
 			Classifier: togetherClasses(n.grown[learner], all),
 		}
 		if known(g[14]) {
-			m.Gate = metrics.Gate{On: true, SetAside: uint64(g[14]), Starts: uint64(g[15])}
+			m.Gate = Gate{On: true, SetAside: uint64(g[14]), Starts: uint64(g[15])}
 		}
 		shift := math.NaN()
 		for _, o := range all {
@@ -175,7 +175,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			m.ReplaySeconds += o.ReplaySeconds
 		}
 		m.Intervals = together(all)
-		m.Inputs = []metrics.Input{{Shift: shift}} // Only the largest one is shown.
+		m.Inputs = []Input{{Shift: shift}} // Only the largest one is shown.
 		lines = append(lines, n.lines(m)...)
 	}
 	for k := range n.last {
@@ -207,14 +207,14 @@ func leastKnown(a, b float64) float64 {
 
 // together are the intervals that models without series of their own show: of
 // each of the first ten levels, the least coverage.
-func together(models []metrics.Model) []metrics.Interval {
-	var all []metrics.Interval
+func together(models []Model) []Interval {
+	var all []Interval
 	for _, m := range models {
 		for _, in := range levels(m) {
-			at := slices.IndexFunc(all, func(o metrics.Interval) bool { return o.Coverage == in.Coverage })
+			at := slices.IndexFunc(all, func(o Interval) bool { return o.Coverage == in.Coverage })
 			if at < 0 && len(all) < 10 {
 				at = len(all)
-				all = append(all, metrics.Interval{
+				all = append(all, Interval{
 					Coverage: in.Coverage, Judged: 1000, Realised: math.NaN(), Recent: math.NaN(), MeanWidth: math.NaN(), MeanScore: math.NaN(),
 				})
 			}
@@ -231,8 +231,8 @@ func together(models []metrics.Model) []metrics.Interval {
 }
 
 // levels are the intervals of m, the first at each level.
-func levels(m metrics.Model) []metrics.Interval {
-	var all []metrics.Interval
+func levels(m Model) []Interval {
+	var all []Interval
 	seen := map[float64]bool{}
 	for _, in := range m.Intervals {
 		if known(in.Coverage) && !seen[in.Coverage] {
@@ -254,7 +254,7 @@ func labels(k id) string {
 	return fmt.Sprintf(`learner="%s",model="%s"`, escape(k.learner), escape(k.model))
 }
 
-func (n *naive) lines(m metrics.Model) []string {
+func (n *naive) lines(m Model) []string {
 	var lines []string
 	show := func(name string, v float64) {
 		if known(v) {
@@ -318,18 +318,18 @@ func (n *naive) lines(m metrics.Model) []string {
 		show("hindsight_drift_loss_after{", m.Drift.LossAfter)
 	}
 	for _, in := range levels(m) {
-		show(interval("nominal_coverage", in), in.Coverage)
-		show(interval("realised_coverage", in), in.Realised)
-		show(interval("mean_width", in), in.MeanWidth)
-		show(interval("mean_score", in), in.MeanScore)
+		show(levelSeries("nominal_coverage", in), in.Coverage)
+		show(levelSeries("realised_coverage", in), in.Realised)
+		show(levelSeries("mean_width", in), in.MeanWidth)
+		show(levelSeries("mean_score", in), in.MeanScore)
 		if in.Judged >= 1000 {
-			show(interval("recent_coverage", in), in.Recent)
+			show(levelSeries("recent_coverage", in), in.Recent)
 		}
 	}
 	return lines
 }
 
-func interval(name string, in metrics.Interval) string {
+func levelSeries(name string, in Interval) string {
 	return fmt.Sprintf(`hindsight_interval_%s{coverage="%s",`, name, number(in.Coverage))
 }
 
@@ -374,14 +374,14 @@ func TestScrapesAgainstNaive(t *testing.T) {
 		n := newNaive(limit)
 		names := []string{"a", "b", "c", "d", metrics.Other, `quo"te`, "back\\slash", "new\nline", "ünï©ode", "\xff\xfe", ""}
 		learners := []string{"linear_awv", "raker", "odd\"\\\n"}
-		live := map[id]metrics.Model{}
+		live := map[id]Model{}
 		timings := map[id]metrics.Timings{}
 		for step := range steps {
 			k := id{names[rng.IntN(len(names))], learners[rng.IntN(len(learners))]}
 			model, lives := live[k]
 			switch op := rng.IntN(10); {
 			case !lives:
-				live[k] = change(rng, metrics.Model{Name: k.model, Learner: k.learner})
+				live[k] = change(rng, Model{Name: k.model, Learner: k.learner})
 			case op == 0:
 				delete(live, k)
 				// The source may cease to list a model that is not forgotten.
@@ -391,7 +391,7 @@ func TestScrapesAgainstNaive(t *testing.T) {
 					delete(timings, k)
 				}
 			case op == 1: // It is set back.
-				live[k] = change(rng, metrics.Model{Name: k.model, Learner: k.learner})
+				live[k] = change(rng, Model{Name: k.model, Learner: k.learner})
 			case op < 6:
 				live[k] = change(rng, model)
 			default:
@@ -406,7 +406,7 @@ func TestScrapesAgainstNaive(t *testing.T) {
 				}
 			}
 			order := slices.SortedFunc(maps.Keys(live), func(a, b id) int { return strings.Compare(a.model+a.learner, b.model+b.learner) })
-			var models []metrics.Model
+			var models []Model
 			for _, k := range order {
 				models = append(models, live[k])
 			}
@@ -423,7 +423,7 @@ func TestScrapesAgainstNaive(t *testing.T) {
 }
 
 // change lets a model live on a little.
-func change(rng *rand.Rand, m metrics.Model) metrics.Model {
+func change(rng *rand.Rand, m Model) Model {
 	m.Observations += rng.Uint64N(1 << rng.IntN(30))
 	m.Predictions += rng.Uint64N(1000)
 	m.ExpiredLabels += rng.Uint64N(3)
@@ -448,7 +448,10 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 	}
 	m.PendingLimit = 1 + rng.Int64N(1000)
 	m.Queued, m.Dictionary, m.Unsnapshotted = rng.IntN(9), rng.IntN(300), rng.Uint64N(1000)
-	m.Behind, m.ReplaySeconds, m.SnapshotBytes = maybe(rng), float64(rng.IntN(100))/4, rng.Int64N(4)*1000
+	m.Behind, m.ReplaySeconds, m.SnapshotBytes = float64(rng.IntN(100)), float64(rng.IntN(100))/4, rng.Int64N(4)*1000
+	if rng.IntN(3) == 0 {
+		m.Behind = math.NaN()
+	}
 	m.SnapshotTime = time.Time{}
 	if rng.IntN(4) > 0 {
 		m.SnapshotTime = time.Unix(1_700_000_000+rng.Int64N(1e6), 0)
@@ -457,7 +460,7 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 }
 
 // perform changes what a model says of its performance.
-func perform(rng *rand.Rand, m metrics.Model) metrics.Model {
+func perform(rng *rand.Rand, m Model) Model {
 	m.ServedObservations += rng.Uint64N(1000)
 	for _, sum := range []*float64{
 		&m.PrequentialBaselines.Mean, &m.PrequentialBaselines.Last, &m.ServedBaselines.Mean, &m.ServedBaselines.Last,
@@ -466,21 +469,40 @@ func perform(rng *rand.Rand, m metrics.Model) metrics.Model {
 			*sum = math.NaN() // For good: a sum that overflowed stays unknown.
 		}
 	}
-	m.PrequentialSkill, m.ServedSkill, m.ServedRegret = maybe(rng), maybe(rng), maybe(rng)
-	m.Recent = metrics.Recent{Observations: 900 + rng.Uint64N(200), MeanLoss: maybe(rng), Skill: maybe(rng)}
+	m.ServedRegret = maybe(rng)
+	m.Recent = Recent{Observations: []uint64{512, 1024, 2048}[rng.IntN(3)], MeanLoss: math.Abs(maybe(rng)), Skill: recentSkill(rng)}
+	if isClassifier(m) {
+		m.PrequentialBaselines, m.ServedBaselines = unknown, unknown
+		m.Recent.Skill = math.NaN()
+	}
+	if m.Recent.MeanLoss == 0 || !known(m.Recent.MeanLoss) {
+		m.Recent.Skill = math.NaN()
+	}
+	m.PrequentialSkill = skill(m.PrequentialLoss, m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last)
+	m.ServedSkill = skill(m.ServedLoss, m.ServedBaselines.Mean, m.ServedBaselines.Last)
 	rises := rng.Uint64N(2)
-	m.Drift = metrics.Drift{
+	m.Drift = Drift{
 		Detected: m.Drift.Detected + rises + rng.Uint64N(2), Rises: m.Drift.Rises + rises, Sequence: rng.Uint64N(100), LossBefore: maybe(rng), LossAfter: maybe(rng),
 	}
 	m.Intervals = nil
 	for range rng.IntN(12) {
 		all := []float64{0.9, 0.99, 0.5, 0.95, 0.00001, 0.0001, 0.25, 0.125, 0.1, 0.2, 0.3, 0.4, math.NaN(), math.Inf(1)}
-		m.Intervals = append(m.Intervals, metrics.Interval{
+		m.Intervals = append(m.Intervals, Interval{
 			Coverage: all[rng.IntN(len(all))], Judged: 900 + rng.Uint64N(200),
 			Realised: maybe(rng), Recent: maybe(rng), MeanWidth: maybe(rng), MeanScore: maybe(rng),
 		})
 	}
 	return performParts(rng, m)
+}
+
+var unknown = Baselines{Mean: math.NaN(), Last: math.NaN()}
+
+// isClassifier says which models are classifiers, from their first scrape to their last.
+func isClassifier(m Model) bool { return (len(m.Name)+len(m.Learner))%2 == 0 }
+
+// recentSkill is a skill that underlying gives exactly.
+func recentSkill(rng *rand.Rand) float64 {
+	return []float64{0, 0.5, 0.75, -1, -3, math.NaN()}[rng.IntN(6)]
 }
 
 // maybe is a number that may not be known. Sums of such numbers are exact.

@@ -8,6 +8,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/engine/figures"
 )
 
 // part is what a model has several of, such as an input: one of its kind in a scrape.
@@ -40,7 +44,7 @@ type partKind struct {
 	// shared says that models without series of their own show these parts together.
 	// Otherwise they show none.
 	shared bool
-	count  func(*Model) int
+	count  func(*figures.Live) int
 	// name appends the value of the label, which is the same at every scrape. A part
 	// without one is left out.
 	name func(dst []byte, p partOf) (name []byte, ok bool)
@@ -49,7 +53,7 @@ type partKind struct {
 
 // partOf is part at of a kind of a model.
 type partOf struct {
-	model *Model
+	model *figures.Live
 	at    int
 }
 
@@ -193,32 +197,32 @@ const kindsOfParts = 4
 
 // partKinds are the kinds of parts that a model may have.
 func partKinds() [kindsOfParts]partKind {
-	return [kindsOfParts]partKind{levels(), inputs(), classes(), bins()}
+	return [kindsOfParts]partKind{levels(), inputs(), classParts(), bins()}
 }
 
 // levels are those of the intervals. Ten are enough: a spec has at most eight.
 func levels() partKind {
-	of := func(name, help string, together together, value func(*Interval) float64) partRow {
+	of := func(name, help string, together together, value func(*interval.Statistics) float64) partRow {
 		return partRow{row[partOf]{name, help, gauge, func(p partOf) float64 { return value(&p.model.Intervals[p.at]) }}, together}
 	}
 	return partKind{
 		label: labelCoverage, most: 10, shared: true,
-		count: func(m *Model) int { return len(m.Intervals) },
+		count: func(m *figures.Live) int { return len(m.Intervals) },
 		name: func(dst []byte, p partOf) ([]byte, bool) {
-			v := p.model.Intervals[p.at].Coverage
+			v := p.model.Intervals[p.at].Level
 			return appendNumber(dst, v), finite(v)
 		},
 		rows: []partRow{
-			of("hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", nothing, func(i *Interval) float64 { return i.MeanScore }),
-			of("hindsight_interval_mean_width", "Mean width of the intervals.", nothing, func(i *Interval) float64 { return i.MeanWidth }),
+			of("hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", nothing, func(i *interval.Statistics) float64 { return i.MeanScore }),
+			of("hindsight_interval_mean_width", "Mean width of the intervals.", nothing, func(i *interval.Statistics) float64 { return i.MeanWidth }),
 			// PromQL computes with values and not with labels.
-			of("hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", least, func(i *Interval) float64 { return i.Coverage }),
-			of("hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", least, func(i *Interval) float64 { return i.Realised }),
-			of("hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", least, func(i *Interval) float64 {
+			of("hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", least, func(i *interval.Statistics) float64 { return i.Level }),
+			of("hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", least, func(i *interval.Statistics) float64 { return i.Coverage }),
+			of("hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", least, func(i *interval.Statistics) float64 {
 				if i.Judged < recent {
 					return math.NaN()
 				}
-				return i.Recent
+				return i.RecentCoverage
 			}),
 		},
 	}
@@ -226,66 +230,66 @@ func levels() partKind {
 
 // inputs are the named ones. Those of different models have nothing in common.
 func inputs() partKind {
-	of := func(name, help string, kind prometheus.ValueType, value func(*Input) float64) partRow {
+	of := func(name, help string, kind prometheus.ValueType, value func(*figures.InputStatistics) float64) partRow {
 		return partRow{row[partOf]{name, help, kind, func(p partOf) float64 { return value(&p.model.Inputs[p.at]) }}, nothing}
 	}
 	return partKind{
 		label: labelInput, most: 32,
-		count: func(m *Model) int { return len(m.Inputs) },
+		count: func(m *figures.Live) int { return len(m.Inputs) },
 		name:  func(dst []byte, p partOf) ([]byte, bool) { return append(dst, p.model.Inputs[p.at].Name...), true },
 		rows: []partRow{
-			of("hindsight_input_deviation", "Standard deviation of the input's values.", gauge, func(i *Input) float64 { return i.Deviation }),
-			of("hindsight_input_mean", "Mean of the input's values.", gauge, func(i *Input) float64 { return i.Mean }),
-			of("hindsight_input_missing_total", "Observed records without a value of the input.", counter, func(i *Input) float64 { return float64(i.Missing) }),
-			of("hindsight_input_outside_total", "Values of the input that lay outside of what had been learned when they were observed: outside of the range of a number, and categories that were not known.", counter, func(i *Input) float64 { return float64(i.Outside) }),
-			of("hindsight_input_seen_total", "Observed records with a value of the input.", counter, func(i *Input) float64 { return float64(i.Seen) }),
-			of("hindsight_input_shift", "Population stability index of the last 512 observed records against all before: above 0.1 the input has moved, above 0.25 by much.", gauge, func(i *Input) float64 { return i.Shift }),
+			of("hindsight_input_deviation", "Standard deviation of the input's values.", gauge, func(i *figures.InputStatistics) float64 { return known(i.NumbersKnown, i.Deviation) }),
+			of("hindsight_input_mean", "Mean of the input's values.", gauge, func(i *figures.InputStatistics) float64 { return known(i.NumbersKnown, i.Mean) }),
+			of("hindsight_input_missing_total", "Observed records without a value of the input.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Missing) }),
+			of("hindsight_input_outside_total", "Values of the input that lay outside of what had been learned when they were observed: outside of the range of a number, and categories that were not known.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Outside) }),
+			of("hindsight_input_seen_total", "Observed records with a value of the input.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Seen) }),
+			of("hindsight_input_shift", "Population stability index of the last 512 observed records against all before: above 0.1 the input has moved, above 0.25 by much.", gauge, func(i *figures.InputStatistics) float64 { return known(i.ShiftKnown, i.Shift) }),
 		},
 	}
 }
 
-// classes are those of a classifier.
-func classes() partKind {
-	of := func(name, help string, value func(*Class) uint64) partRow {
-		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return float64(value(&p.model.Classifier.Classes[p.at])) }}, nothing}
+// classParts are the classes of a classifier.
+func classParts() partKind {
+	of := func(name, help string, value func(*classes.Class) uint64) partRow {
+		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return float64(value(&p.model.ClassAccount.Classes[p.at])) }}, nothing}
 	}
 	return partKind{
 		label: labelClass, most: 32,
-		count: func(m *Model) int {
-			if m.Classifier == nil {
+		count: func(m *figures.Live) int {
+			if m.ClassAccount == nil {
 				return 0
 			}
-			return len(m.Classifier.Classes)
+			return min(len(m.ClassAccount.Classes), len(m.ClassAccount.Names))
 		},
 		name: func(dst []byte, p partOf) ([]byte, bool) {
-			return append(dst, p.model.Classifier.Classes[p.at].Name...), true
+			return append(dst, p.model.ClassAccount.Names[p.at]...), true
 		},
 		rows: []partRow{
-			of("hindsight_class_errors_total", "Observations of the class for which another one was predicted.", func(c *Class) uint64 { return c.Errors }),
-			of("hindsight_class_observations_total", "Observations of the class.", func(c *Class) uint64 { return c.Observed }),
-			of("hindsight_class_predictions_total", "Observations for which the class was predicted.", func(c *Class) uint64 { return c.Predicted }),
+			of("hindsight_class_errors_total", "Observations of the class for which another one was predicted.", func(c *classes.Class) uint64 { return c.Errors }),
+			of("hindsight_class_observations_total", "Observations of the class.", func(c *classes.Class) uint64 { return c.Observed }),
+			of("hindsight_class_predictions_total", "Observations for which the class was predicted.", func(c *classes.Class) uint64 { return c.Predicted }),
 		},
 	}
 }
 
 // bins are those of the reliability table of a classifier.
 func bins() partKind {
-	of := func(name, help string, value func(*Bin) float64) partRow {
-		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return value(&p.model.Classifier.Reliability[p.at]) }}, nothing}
+	of := func(name, help string, value func(*classes.Bin) float64) partRow {
+		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return value(&p.model.ClassAccount.Reliability[p.at]) }}, nothing}
 	}
 	return partKind{
-		label: labelBin, most: Bins,
-		count: func(m *Model) int {
-			if m.Classifier == nil {
+		label: labelBin, most: classes.Bins,
+		count: func(m *figures.Live) int {
+			if m.ClassAccount == nil {
 				return 0
 			}
-			return Bins
+			return classes.Bins
 		},
-		name: func(dst []byte, p partOf) ([]byte, bool) { return appendNumber(dst, float64(p.at)/Bins), true },
+		name: func(dst []byte, p partOf) ([]byte, bool) { return appendNumber(dst, float64(p.at)/classes.Bins), true },
 		rows: []partRow{
-			of("hindsight_reliability_expected_total", "Sum of the probabilities in the bin that begins at the label: how many of their classes would have been observed had they been right.", func(b *Bin) float64 { return b.Expected }),
-			of("hindsight_reliability_found_total", "Probabilities in the bin whose class was observed.", func(b *Bin) float64 { return float64(b.Found) }),
-			of("hindsight_reliability_probabilities_total", "Probabilities in the bin that begins at the label. Each class of each prediction has one.", func(b *Bin) float64 { return float64(b.Members) }),
+			of("hindsight_reliability_expected_total", "Sum of the probabilities in the bin that begins at the label: how many of their classes would have been observed had they been right.", func(b *classes.Bin) float64 { return b.Expected }),
+			of("hindsight_reliability_found_total", "Probabilities in the bin whose class was observed.", func(b *classes.Bin) float64 { return float64(b.Found) }),
+			of("hindsight_reliability_probabilities_total", "Probabilities in the bin that begins at the label. Each class of each prediction has one.", func(b *classes.Bin) float64 { return float64(b.Members) }),
 		},
 	}
 }

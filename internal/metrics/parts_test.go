@@ -8,29 +8,30 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/metrics"
 )
 
 // digits is a classifier with named inputs.
-func digits() metrics.Model {
+func digits() Model {
 	nan := math.NaN()
-	m := metrics.Model{
+	m := Model{
 		Name: "digits", Learner: "rlsc",
-		PrequentialLoss: 2, PrequentialBaselines: metrics.Baselines{Mean: nan, Last: nan}, ServedBaselines: metrics.Baselines{Mean: nan, Last: nan},
-		PrequentialSkill: nan, ServedSkill: nan, Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.25, Skill: nan},
-		Inputs: []metrics.Input{
+		PrequentialLoss: 2, PrequentialBaselines: Baselines{Mean: nan, Last: nan}, ServedBaselines: Baselines{Mean: nan, Last: nan},
+		PrequentialSkill: nan, ServedSkill: nan, Recent: Recent{Observations: 1000, MeanLoss: 0.25, Skill: nan},
+		Inputs: []Input{
 			{Name: "pen", Seen: 90, Missing: 10, Outside: 3, Mean: nan, Deviation: nan, Shift: 0.5},
 			{Name: "load \"kW\"\\\n", Seen: 80, Missing: 20, Outside: 4, Mean: 2.5, Deviation: 0.5, Shift: nan},
 		},
-		Classifier: &metrics.Classifier{
-			Prequential: metrics.ClassFigures{Errors: 10, LogLoss: 20.5, Brier: 5.25, MajorityErrors: 60, LastErrors: 70, Skill: 0.75},
-			Served:      metrics.ClassFigures{Errors: 12, LogLoss: 22.5, Brier: 6.25, MajorityErrors: 61, LastErrors: 71, Skill: 0.5},
-			Recent:      metrics.RecentClasses{Observations: 1000, ErrorRate: 0.125, Skill: 0.625},
-			Classes:     []metrics.Class{{Name: "one", Observed: 60, Errors: 4, Predicted: 58}, {Name: "seven", Observed: 40, Errors: 8, Predicted: 42}},
+		Classifier: &Classifier{
+			Prequential: ClassFigures{Errors: 10, LogLoss: 20.5, Brier: 5.25, MajorityErrors: 40, LastErrors: 70, Skill: 0.75},
+			Served:      ClassFigures{Errors: 12, LogLoss: 22.5, Brier: 6.25, MajorityErrors: 24, LastErrors: 71, Skill: 0.5},
+			Recent:      RecentClasses{Observations: 1000, ErrorRate: 0.125, Skill: 0.75},
+			Classes:     []Class{{Name: "one", Observed: 60, Errors: 4, Predicted: 58}, {Name: "seven", Observed: 40, Errors: 8, Predicted: 42}},
 		},
 	}
-	m.Classifier.Reliability[0] = metrics.Bin{Members: 9, Found: 0, Expected: 0.5}
-	m.Classifier.Reliability[9] = metrics.Bin{Members: 8, Found: 7, Expected: 7.5}
+	m.Classifier.Reliability[0] = classes.Bin{Members: 9, Found: 0, Expected: 0.5}
+	m.Classifier.Reliability[9] = classes.Bin{Members: 8, Found: 7, Expected: 7.5}
 	return m
 }
 
@@ -82,8 +83,8 @@ func TestClassifierSeries(t *testing.T) {
 		`hindsight_class_predictions_total{class="seven",learner="rlsc",model="digits"} 42`,
 		`hindsight_classifier_baseline_errors_total{baseline="last",kind="prequential",learner="rlsc",model="digits"} 70`,
 		`hindsight_classifier_baseline_errors_total{baseline="last",kind="served",learner="rlsc",model="digits"} 71`,
-		`hindsight_classifier_baseline_errors_total{baseline="majority",kind="prequential",learner="rlsc",model="digits"} 60`,
-		`hindsight_classifier_baseline_errors_total{baseline="majority",kind="served",learner="rlsc",model="digits"} 61`,
+		`hindsight_classifier_baseline_errors_total{baseline="majority",kind="prequential",learner="rlsc",model="digits"} 40`,
+		`hindsight_classifier_baseline_errors_total{baseline="majority",kind="served",learner="rlsc",model="digits"} 24`,
 		`hindsight_classifier_brier_total{kind="prequential",learner="rlsc",model="digits"} 5.25`,
 		`hindsight_classifier_brier_total{kind="served",learner="rlsc",model="digits"} 6.25`,
 		`hindsight_classifier_errors_total{kind="prequential",learner="rlsc",model="digits"} 10`,
@@ -91,7 +92,7 @@ func TestClassifierSeries(t *testing.T) {
 		`hindsight_classifier_log_loss_total{kind="prequential",learner="rlsc",model="digits"} 20.5`,
 		`hindsight_classifier_log_loss_total{kind="served",learner="rlsc",model="digits"} 22.5`,
 		`hindsight_classifier_recent_error_rate{learner="rlsc",model="digits"} 0.125`,
-		`hindsight_classifier_recent_skill{learner="rlsc",model="digits"} 0.625`,
+		`hindsight_classifier_recent_skill{learner="rlsc",model="digits"} 0.75`,
 		`hindsight_classifier_skill{kind="prequential",learner="rlsc",model="digits"} 0.75`,
 		`hindsight_classifier_skill{kind="served",learner="rlsc",model="digits"} 0.5`,
 		`hindsight_reliability_expected_total{bin="0.9",learner="rlsc",model="digits"} 7.5`,
@@ -129,8 +130,8 @@ func TestPartsAreBounded(t *testing.T) {
 	one := digits()
 	one.Inputs, one.Classifier.Classes = nil, nil
 	for n := range 50 {
-		one.Inputs = append(one.Inputs, metrics.Input{Name: fmt.Sprint("input ", n), Shift: float64(n)})
-		one.Classifier.Classes = append(one.Classifier.Classes, metrics.Class{Name: fmt.Sprint("class ", n)})
+		one.Inputs = append(one.Inputs, Input{Name: fmt.Sprint("input ", n), Shift: float64(n)})
+		one.Classifier.Classes = append(one.Classifier.Classes, Class{Name: fmt.Sprint("class ", n)})
 		other := digits()
 		other.Name = "without series of its own"
 		src.set(one, other)
@@ -155,7 +156,7 @@ func TestTheOthersShowTheWorstClassifier(t *testing.T) {
 	m, src := watch(t, 1)
 	good, bad, other := digits(), digits(), energy()
 	good.Name, bad.Name, other.Name, other.Learner = "good", "bad", "no classifier", "rlsc"
-	bad.Classifier.Recent = metrics.RecentClasses{Observations: 1000, ErrorRate: 0.75, Skill: -2}
+	bad.Classifier.Recent = RecentClasses{Observations: 1000, ErrorRate: 0.75, Skill: -2}
 	bad.Inputs[1].Shift = 0.75
 	src.set(digits(), good, other, bad)
 	exposes(t, m,

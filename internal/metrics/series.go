@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"hindsight/internal/engine/figures"
 )
 
 const (
@@ -50,7 +52,7 @@ type models struct {
 		others  int    // models among the others in the last scrape
 		places  map[key]*place
 		series  map[key]*series
-		live    Model             // the one that add takes
+		live    figures.Live      // the one that add takes
 		adds    uint64            // models that were taken
 		name    []byte            // of a part
 		omitted [kindsOfParts]int // parts without series in the last scrape

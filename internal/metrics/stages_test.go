@@ -7,6 +7,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/metrics"
 )
 
@@ -78,7 +79,7 @@ func TestOmittedPartsAreCounted(t *testing.T) {
 	m, src := watch(t, 1)
 	many := energy()
 	for n := range 40 {
-		many.Inputs = append(many.Inputs, metrics.Input{Name: fmt.Sprint("i", n)})
+		many.Inputs = append(many.Inputs, Input{Name: fmt.Sprint("i", n)})
 	}
 	other := digits()
 	src.set(many, other)
@@ -87,7 +88,7 @@ func TestOmittedPartsAreCounted(t *testing.T) {
 		got[s.GetLabel()[0].GetValue()] = s.GetGauge().GetValue()
 	}
 	want := map[string]float64{
-		"input": float64(8 + len(other.Inputs)), "class": float64(len(other.Classifier.Classes)), "bin": metrics.Bins, "coverage": 0,
+		"input": float64(8 + len(other.Inputs)), "class": float64(len(other.Classifier.Classes)), "bin": classes.Bins, "coverage": 0,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("omitted %v, want %v", got, want)

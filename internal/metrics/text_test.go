@@ -66,7 +66,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	second := energy()
 	second.Name = "second"
 	src.set(energy(), digits(), second)
-	err := metrics.Watch(m, func() figures { return figures{Sum: 0.5} })
+	err := metrics.Watch(m, func() counts { return counts{Sum: 0.5} })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	if _, _, err := m.LogLines([]string{"info", "error"}); err != nil {
 		tb.Fatal(err)
 	}
-	for _, own := range []metrics.Model{energy(), digits()} {
+	for _, own := range []Model{energy(), digits()} {
 		timings := m.Timings(own.Name, own.Learner)
 		timings.Predict(1e-4, "")
 		timings.Observe(1e-3, "")
@@ -211,7 +211,7 @@ func (d *discard) Write(p []byte) (int, error) {
 }
 
 // fill gives m a number of each kind and two levels, all with many digits.
-func fill(rng *rand.Rand, m *metrics.Model) {
+func fill(rng *rand.Rand, m *Model) {
 	for _, v := range []*float64{
 		&m.PrequentialLoss, &m.ServedLoss, &m.Regret, &m.RegretBound, &m.ServedRegret, &m.PrequentialSkill, &m.ServedSkill,
 		&m.PrequentialBaselines.Mean, &m.PrequentialBaselines.Last, &m.ServedBaselines.Mean, &m.ServedBaselines.Last,
@@ -221,7 +221,7 @@ func fill(rng *rand.Rand, m *metrics.Model) {
 	}
 	m.Recent.Observations, m.Drift.Detected = 1000, 1
 	for _, coverage := range []float64{0.9, 0.99} {
-		m.Intervals = append(m.Intervals, metrics.Interval{
+		m.Intervals = append(m.Intervals, Interval{
 			Coverage: coverage, Judged: 1000,
 			Realised: rng.Float64(), Recent: rng.Float64(), MeanWidth: rng.Float64(), MeanScore: rng.Float64(),
 		})
@@ -240,7 +240,7 @@ func BenchmarkScrape(b *testing.B) {
 	} {
 		m, src := watch(b, 0)
 		rng := rand.New(rand.NewPCG(1, 2))
-		models, timings := make([]metrics.Model, c.models), make([]metrics.Timings, c.models)
+		models, timings := make([]Model, c.models), make([]metrics.Timings, c.models)
 		for i := range models {
 			models[i] = plain(fmt.Sprint("model-", i), i+1)
 			models[i].Learner = learners[i%len(learners)]

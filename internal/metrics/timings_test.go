@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"hindsight/internal/engine/figures"
 	"hindsight/internal/metrics"
 )
 
@@ -166,11 +167,11 @@ type host struct {
 	}
 }
 
-func (h *host) Each(yield func(metrics.Model)) {
+func (h *host) Each(yield func(figures.Live)) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for name := range h.mu.models {
-		yield(plain(name, 1))
+		yield(plain(name, 1).live())
 	}
 }
 
@@ -197,7 +198,7 @@ func TestConcurrentUse(t *testing.T) {
 	if err := m.WatchModels(h); err != nil {
 		t.Fatal(err)
 	}
-	if err := metrics.Watch(m, func() figures { return figures{} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{} }); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
