@@ -103,7 +103,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
 	e.Say("starting %s", d.server)
-	var failed error // of the stream, whose answer is written all the same
+	var failed error // of the stream; its answer is written all the same
 	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("its page, which moves now: http://%s/", server.HTTP)
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
@@ -125,7 +125,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	return errors.Join(failed, err)
 }
 
-// width is that of a curve: of the terminal, if standard output is one.
+// width is the width of a curve: that of the terminal, if standard output is a terminal.
 func (e *env) width() int {
 	if f, ok := e.Stdout.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -251,14 +251,14 @@ func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 	}
 }
 
-// curve draws what is known of a curve, nothing if no point of it is.
+// curve draws a curve, unless no point of it is finite.
 func curve(w *command.Page, points []float64, width int, title string) {
 	var drawn strings.Builder
 	err := plot.Curve(&drawn, points, plot.Options{
 		Width: width, Height: plotHeight,
 		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
 	})
-	if err == nil { // Else no point is finite.
+	if err == nil {
 		w.Printf("\n%s", drawn.String())
 	}
 }

@@ -19,23 +19,22 @@ func (e *env) infer() verb {
 	return verb{
 		use:   "infer --csv FILE",
 		short: "Print a spec for the columns of a CSV file",
-		long: `Read a whole CSV file and print a spec with its columns as named inputs, and a
-line for each column on standard error that says why. It calls no server. The
-spec has no learner; add one, or leave it to auto.
+		long: `Read a whole CSV file and print a spec with its columns as named inputs. Standard
+error gets a line for each column that says why. infer calls no server. The spec has no
+learner; add one, or leave it to auto.
 
-The first line names the columns. The file may be compressed with gzip. Columns
-are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
-categories and times. A few different integers, such as hours or months, are
-categories. A column of texts nearly all of which differ is left out, by replay
-too. Vectors are not recognised. Where semicolons separate the fields, a comma is
-the decimal mark. A time
-has one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone it
-is taken as UTC. A record has times in RFC 3339; replay converts them.
+The first line names the columns. The file may be compressed with gzip. Columns are numbers
+(also $1,234 and 45%), booleans (such as yes and no, or 0 and 1), categories and times. A
+few different integers, such as hours or months, are categories. A column of texts nearly
+all of which differ is left out, by replay too. Vectors are not recognised. Where semicolons
+separate the fields, a comma is the decimal mark. Times have one of many forms, such as
+2026-11-21 18:00 or 21.11.2026; without a zone they are UTC. Records have times in RFC 3339;
+replay converts them.
 
---target names the column with the labels, or several columns; see replay. An
-empty --target says that there is none. Labels that are numbers are real, unless
---classes says that they are classes. Labels that are texts are classes; the spec
-has max_classes for those that were seen. Rows may be without a label; see replay.`,
+--target names the column of the label, or several columns; see replay. An empty --target
+means none. Numbers are real labels, unless --classes says that they are classes. Texts are
+classes; the spec has max_classes for the classes of the file. Rows may have no label; see
+replay.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {

@@ -22,62 +22,55 @@ func (e *env) replay() verb {
 	return verb{
 		use:   "replay --csv FILE --model ID",
 		short: "Take the rows of a CSV file through a model",
-		long: `Take the rows of a CSV file through a model. The rows are observed in their order, in
-batches, and each is judged by its prequential prediction: the one from all rows before
-it. --pipeline, --delay and --delay-by serve the rows in place of that: each is
-predicted, then observed, and judged by what was served too. Where no label is late the
+		long: `Take the rows of a CSV file through a model. The model observes the rows in their
+order, in batches, and each row is judged by its prequential prediction, made from all
+rows before it. --pipeline, --delay and --delay-by serve the rows: each row is predicted,
+then observed, and judged by its served prediction too. Where no label is late the
 prequential losses are the same, to the last digit.
 
-The first line names the columns. --target names the column with the labels, or
-one column for each output; every other column is a feature, unless --features
-names them or --ignore leaves some out. If there is no column y, the default
-targets are y1, y2 and so on. The file may be compressed with gzip, and "-" is
-standard input, which is read to its end first. Fields are finite numbers, such as
--1.5e3, $1,234 and 45%, of which the number is taken; where semicolons separate
-the fields, a comma is the decimal mark. The
-rows to take are checked before the first call; an error names its line and
-column.
+The first line names the columns. --target names the column of the label, or a column for
+each output; the default y also means y1, y2 and so on. Every other column is a feature,
+unless --features names the features or --ignore leaves columns out. The file may be
+compressed with gzip. "-" is standard input, which is read to its end first. Fields are
+finite numbers, such as -1.5e3, $1,234 and 45%, of which the number is taken; where
+semicolons separate the fields, a comma is the decimal mark. All rows are checked before
+the first call. An error names its line and column.
 
---create '{}' creates a model that picks its learner itself (auto), with the
-dimension and the outputs of the file.
+--create '{}' creates a model that picks its learner itself (auto), with the dimension
+and the outputs of the file.
 
-Of a model with named inputs, each input is the column of its name, in any order.
-A column that is neither an input nor a target is refused, unless it is one that
-infer leaves out, or --ignore names it; --ignore '*' leaves all of them out. What
-becomes of a cell:
+A model with named inputs takes the columns of their names, in any order. A column that is
+neither an input nor a target is refused, unless infer leaves it out or --ignore names it;
+--ignore '*' leaves out all such columns. "hindsight infer" prints a spec for a file. A
+cell becomes:
 
-numeric      a number, with a sign of a currency or of percent or without
-boolean      true, yes, t, y, on or 1; false, no, f, n, off or 0
+numeric      a number, with or without a sign of a currency or of percent
+boolean      true: true, yes, t, y, on or 1; false: false, no, f, n, off or 0
 categorical  the text; a number, if all cells of the column are integers
-time         RFC 3339, of any form that infer knows and all cells have
-vector       numbers with spaces, commas or semicolons between them, and brackets
-             around them or not
+time         RFC 3339, from a form that infer knows and all cells have
+vector       numbers with spaces, commas or semicolons between them, also in brackets
 
-An empty cell is a missing value. So is NA and the like, but not in a column of
-texts. "hindsight infer" prints a spec for a file. The target of a classifier has
-the classes as texts, whether its inputs have names or not.
+An empty cell is a missing value. So are NA and the like, but not in a column of texts. The
+target of a classifier has the classes as texts, with or without named inputs.
 
-A row without a label, whose target is empty, NA, NaN, null or ?, is predicted and
-not observed; the table counts such rows. Among numbers none, nil, - and what is
-not finite are no labels either.
+A row without a label, whose target is empty, NA, NaN, null or ?, is predicted and not
+observed; the table counts such rows. Among numbers none, nil, - and infinities are no
+labels either.
 
---time and --delay-by name columns of times, for labels that come as they did in
-the world. The stream's time is the largest value of the column --time so far,
-that of the row to predict included. The label of a row is sent before the first
-prediction at whose time the row's value of --delay-by is reached, and learned
-before it; labels are sent in the order of these values, and at the end of the
-file the rest follow. Both columns have numbers, or times of a form that infer
-knows. They are no features unless --features or the inputs of the model name
-them.
+--time and --delay-by name columns of times, for labels that come as late as they did in
+the world. The time of the stream is the largest value of --time so far, including that
+of the row to predict. The label of a row is sent before the first prediction at which the
+time of the stream has reached the row's --delay-by. Labels are sent in the order of these
+values; the rest follows at the end of the file. Both columns have numbers, or times of a
+form that infer knows. They are features only if --features or the model names them.
 
---shuffle permutes the rows of the whole file; the same seed gives the same
-order. --offset then skips rows. A replay that was stopped continues when the same
-command is given again with the --run that it printed: rows that were learned
-answer what they answered then. With the --offset that it printed they are
-skipped. --limit counts rows after the offset.
---normalize minmax scales every feature to [0, 1] by its smallest and largest
-value. The range covers the rows from the first one of the file to the last one
-taken. A constant becomes 0. Labels are not scaled.
+--shuffle permutes the rows of the whole file by its seed. --offset then skips rows, and
+--limit counts rows after the offset. To continue a replay that was stopped, give the same
+command with the --run that it printed: learned rows get their first answers. With the
+--offset that it printed they are skipped.
+--normalize minmax scales every feature to [0, 1] by its smallest and largest value from
+the first row of the file to the last row taken. A constant becomes 0. Labels are not
+scaled.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
   hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10

@@ -25,8 +25,8 @@ const (
 	ctrlC = 3
 )
 
-// screen is a terminal that shows a live page. The key q leaves it. Where the keys
-// cannot be read without waiting, only an interrupt does.
+// screen is a terminal that shows a live page. The key q leaves it. Where a read of the keys
+// cannot be ended, only an interrupt leaves it.
 type screen struct {
 	out    *os.File
 	tty    *os.File // nil: no keys
@@ -36,9 +36,9 @@ type screen struct {
 	quit   bool          // the key q; set before left is closed
 }
 
-// newScreen takes the terminal. The context that it returns ends when q is pressed. It
-// returns no screen if standard output is no terminal, or the answer is not for people.
-// The caller must call leave.
+// newScreen takes the terminal. The returned context ends when q is pressed. The screen is nil
+// if standard output is no terminal, or the answer is not for people. The caller must call
+// leave.
 func (e *env) newScreen(ctx context.Context) (*screen, context.Context) {
 	out, ok := e.Stdout.(*os.File)
 	if !ok || !e.Table() || !command.IsTerminal(out) {
@@ -104,7 +104,7 @@ func (s *screen) leave(err error) error {
 	return err
 }
 
-// size is that of the terminal, of an old one if it does not say.
+// size is the size of the terminal, 80 by 24 if the terminal does not report it.
 func (s *screen) size() (width, height int) {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -113,9 +113,9 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// draw shows a page in place of the one before. Lines that have no room are left out; a line
-// that is too long ends with a mark. Each line of the screen is cleared before it is written:
-// after a full line the cursor stands on its last character, and clearing would erase it.
+// draw replaces the page. It leaves out the lines below the screen and cuts long lines. It clears
+// each line before it writes the line: after a full line the cursor stands on the last character,
+// which clearing would erase.
 func (s *screen) draw(text string) error {
 	width, height := s.size()
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -130,7 +130,7 @@ func (s *screen) draw(text string) error {
 	return err
 }
 
-// within is a line of at most width characters. One that is cut ends with a mark: half a
+// within cuts a line to at most width characters. A cut line ends with a mark, because half a
 // number is another number. Colours have no width.
 func within(line string, width int) string {
 	at, seen, escape := 0, 0, false

@@ -60,7 +60,7 @@ func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration
 	w := &watched{}
 	s, ctx := e.newScreen(ctx)
 	if s != nil {
-		if history, err := m.History(ctx); err == nil { // Else the curves begin now.
+		if history, err := m.History(ctx); err == nil { // Else the curves begin at the first event.
 			w.begin(history.GetPoints())
 		}
 		if stats, err := m.Stats(ctx, nil); err == nil { // The events do not have the experts.
@@ -122,7 +122,7 @@ type watched struct {
 	stats        *hindsightv1.ModelStats
 	loss, regret []float64
 	first        uint64
-	against      string // what the regret is measured against, if that is known
+	against      string // what the regret is measured against, if known
 }
 
 // begin takes the history of the model.
@@ -140,7 +140,7 @@ func (w *watched) add(s *hindsightv1.ModelStats) {
 	w.point(s.GetObservations(), known(loss), known(s.Regret))
 }
 
-// point adds a point. Of too many every second one is dropped.
+// point adds a point. At mostPoints it drops every second point.
 func (w *watched) point(sequence uint64, loss, regret float64) {
 	if len(w.loss) == 0 {
 		w.first = sequence

@@ -26,78 +26,62 @@ type Source interface {
 
 // Observed is one acknowledged observation.
 type Observed struct {
-	// T counts the rounds of the stream from 1, skipped ones included.
-	T int
-	// Labels are the labels that were learned, or Class is the class.
-	Labels []float64
-	Class  string
-	// Outcome is the server's answer.
+	T       int       // The round of the stream, from 1, with the skipped rounds.
+	Labels  []float64 // What was learned,
+	Class   string    // or the class.
 	Outcome *hindsightv1.Outcome
 }
 
 // Options say how a stream is taken through a model.
 type Options struct {
-	// Run is the prefix of every prediction id; the number of the round follows.
-	// A server learns an id only once.
+	// Run is the prefix of every prediction id; the number of the round follows. A server
+	// learns an id only once.
 	Run string
 	// Offset is how many rounds of the stream were skipped.
 	Offset int
-	// Delay is how many rounds later the labels come: the label of round t is sent
-	// after the prediction of round t+Delay and before that of the next one. At the
-	// end of the stream the rest of the labels follow.
+	// Delay is how many rounds later the labels come: the label of round t is sent after the
+	// prediction of round t+Delay and before the next prediction. The remaining labels follow
+	// at the end of the stream.
 	Delay int
-	// Timed says that labels come by the times of the rounds in place of Delay. The
-	// stream's time is the largest stream.Round.Time so far. A label is sent before the
-	// first prediction at whose time its LabelTime is reached; at the end of the
-	// stream the rest follow. Labels are sent in the order of their times, those of the
-	// same time in the order of their rounds.
+	// Timed: labels come by the times of the rounds in place of Delay. The time of the stream
+	// is the largest stream.Round.Time so far. A label is sent before the first prediction at
+	// which the time of the stream has reached its LabelTime; the remaining labels follow at
+	// the end. Labels are sent in the order of their times, then of their rounds.
 	Timed bool
-	// Batches observes the rounds in batches and asks for no prediction. It excludes
-	// Delay, Timed and Pipeline, and rounds whose labels depend on their predictions.
+	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay,
+	// Timed and Pipeline, and rounds whose labels depend on their predictions.
 	Batches bool
-	// Pipeline is how many calls may be in flight in one session. With 0 every call
-	// is unary and is answered before the next one is made.
+	// Pipeline is how many calls may be in flight in one session. With 0 every call is unary
+	// and is answered before the next call is made.
 	Pipeline int
-	// Retry says how a call without an answer is sent again. The end of the context of
-	// Run ends it too.
+	// Retry says how a call without an answer is sent again. The end of the context of Run
+	// ends the retries too.
 	Retry client.Retry
-	// OnObserved is called for every acknowledged observation, in the order of
-	// the labels. An error ends the run. It may be nil.
+	// OnObserved is called for every acknowledged observation, in the order of the labels. An
+	// error ends the run. It may be nil.
 	OnObserved func(Observed) error
 }
 
 // Result is the account of a run.
 type Result struct {
-	// Rounds is how many rounds have begun. Acknowledged is how many of them the
-	// server has acknowledged.
-	Rounds, Acknowledged int
-	// NextOffset is the offset at which the stream continues. Every round before
-	// it was acknowledged.
-	NextOffset int
-	// Duplicates is how many observations were learned by an earlier run or call.
-	// Retries is how often calls were sent again.
-	Duplicates, Retries int
-	// SetAside is how many labels the label gate set aside.
-	SetAside int
-	// LossSum is the sum of the prequential losses. ServedLossSum is the sum of the losses
-	// of what was served, over Served rounds: those that were predicted.
-	LossSum, ServedLossSum float64
-	Served                 int
-	// Behind is the most observations that a served prediction had not learned of
-	// those that the model learned before its label.
-	Behind int
-	// Batches is how many batches were observed.
-	Batches int
-	// Unlabelled is how many rounds have no label: they were predicted alone, and count among
-	// the acknowledged ones of NextOffset.
-	Unlabelled int
-	// Classes is how many of the acknowledged labels were classes, Errors for how
-	// many of them the prequential prediction was another class.
-	Classes, Errors int
-	// Elapsed is the time of the run.
-	Elapsed time.Duration
-	// Predict and Observe are the latencies of the two calls, with the waits for their
-	// retries. With Options.Batches, Observe is that of a batch, and Predict is empty.
+	Rounds       int // begun
+	Acknowledged int // observations that the server has acknowledged
+	NextOffset   int // where the stream continues: every round before is acknowledged or has no label
+	Unlabelled   int // rounds without a label, which are only predicted
+	Duplicates   int // observations that an earlier run or call had learned
+	Retries      int // how often calls were sent again
+	SetAside     int // labels that the label gate set aside
+	Batches      int // batches that were observed
+	Classes      int // acknowledged labels that are classes
+	Errors       int // classes for which the prequential prediction was another class
+	Served       int // acknowledged rounds that were predicted
+	// Behind is the most observations that the model learned between a served prediction and
+	// its label.
+	Behind                 int
+	LossSum, ServedLossSum float64 // the sum of the prequential losses; of the served losses
+	Elapsed                time.Duration
+	// The latencies of the two calls, with the waits for their retries. With Options.Batches,
+	// Observe is that of a batch, and Predict is empty.
 	Predict, Observe Latency
 }
 
@@ -117,11 +101,10 @@ func (r *Result) RoundsPerSecond() float64 {
 	return float64(r.Acknowledged) / r.Elapsed.Seconds()
 }
 
-// Run takes the stream through the model until the stream ends. When ctx ends,
-// Run finishes the calls in flight, sends the labels that are due, and returns the
-// error of ctx. Labels that are not due are not sent: a run that continues at
-// NextOffset makes the calls that this one would have made. The result is never
-// nil. With an error it covers the rounds before the error.
+// Run takes the stream through the model until the stream ends. When ctx ends, Run finishes the
+// calls in flight, sends the labels that are due, and returns the error of ctx. It does not send
+// labels that are not due, so that a run that continues at NextOffset makes the same calls. The
+// result is never nil. With an error it covers the rounds before the error.
 func Run(ctx context.Context, c *client.Client, model string, source Source, o Options) (*Result, error) {
 	var retries atomic.Int64
 	retry := o.Retry
@@ -150,17 +133,17 @@ type driver struct {
 	source  Source
 	options Options
 	result  *Result
-	next    int // rounds of the stream that have begun, with the skipped ones
+	next    int // rounds of the stream that have begun, with the skipped rounds
 
 	calls    calls
-	flying   []*sent   // calls without an answer, in their order
-	upcoming *flight   // was read and has not begun
-	due      []*flight // rounds whose labels are not sent, in the order of their labels
-	open     int       // labels in flight
-	clock    float64   // the time of the stream
-	stop     error     // why no more rounds begin; io.EOF at the end of the stream
-	failure  error     // of the first refused call; no call is made after it
-	ahead    map[int]bool
+	flying   []*sent      // calls without an answer, in their order
+	upcoming *flight      // was read and has not begun
+	due      []*flight    // rounds whose labels are not sent, in the order of their labels
+	open     int          // labels in flight
+	clock    float64      // the time of the stream
+	stop     error        // why no more rounds begin; io.EOF at the end of the stream
+	failure  error        // of the first refused call; no call is made after it
+	ahead    map[int]bool // closed rounds behind an open round
 }
 
 // flight is one round from its prediction to its outcome.
@@ -216,9 +199,9 @@ func (d *driver) run(ctx context.Context, m *client.Model) error {
 	return d.ended()
 }
 
-// choose makes the next call, and returns nil if none is to be made now. A label that
-// is due goes first. Where labels come late, a round begins only when every label that
-// was due before it is learned: its prediction is that of a run in turn.
+// choose makes the next call, or returns nil if no call can be made now. A label that is due
+// goes first. Where labels come late, a round begins when every label due before it is learned,
+// so that its prediction is the same as in a run in turn.
 func (d *driver) choose(ctx context.Context) *sent {
 	if call := d.label(); call != nil {
 		return call
@@ -268,8 +251,7 @@ func (d *driver) label() *sent {
 	return &sent{flight: f, start: time.Now(), outcome: d.calls.observe(f.observation())}
 }
 
-// read reads the next round, if it is not read yet. It returns nil if there is none;
-// stop says why.
+// read returns the upcoming round, or nil if there is none; stop says why.
 func (d *driver) read() *flight {
 	if d.upcoming != nil || d.stop != nil {
 		return d.upcoming
@@ -323,9 +305,8 @@ func (d *driver) finish(c *sent) error {
 	}
 	prediction, err := c.prediction()
 	switch {
-	// An earlier run may have sent the label and stopped before the answer came. Then
-	// Observe with the input answers what was learned. If the id stands for something
-	// else, Observe refuses too.
+	// An earlier run may have sent the label and stopped before the answer. Then Observe with
+	// the input returns the first answer. If the id has another input, Observe refuses too.
 	case errors.Is(err, client.ErrObservationConflict):
 		c.known = true
 	case err != nil:
@@ -392,7 +373,7 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	return nil
 }
 
-// pass says that nothing of a round is open any more.
+// pass closes a round.
 func (d *driver) pass(t int) {
 	r := d.result
 	d.ahead[t] = true
@@ -410,8 +391,8 @@ func (f *flight) input() client.Input {
 	return client.Features(f.round.Features...)
 }
 
-// observation is the observation of a round. It has the input too, for a server that
-// does not know the prediction any more.
+// observation is the observation of a round, with the input for a server that has forgotten the
+// prediction.
 func (f *flight) observation() client.Observation {
 	o := client.Observation{Prediction: f.id, Input: f.input()}
 	if f.known {

@@ -1,5 +1,4 @@
-// Package plot draws a curve in a terminal with braille characters. Each has two
-// by four dots, the finest grid of a terminal.
+// Package plot draws a curve in a terminal with braille characters, of two by four dots each.
 package plot
 
 import (
@@ -25,13 +24,9 @@ var ErrEmpty = errors.New("plot: no finite point")
 
 // Options say how a curve is drawn.
 type Options struct {
-	// Width and Height are in characters. Width includes the axis and its labels.
-	// Height does not.
-	Width, Height int
-	// Title is above the curve, X below it.
-	Title, X string
-	// First and Last label the ends of the horizontal axis.
-	First, Last string
+	Width, Height int    // In characters. Width includes the axis and its labels, Height does not.
+	Title, X      string // Above the curve, and below it.
+	First, Last   string // At the ends of the horizontal axis.
 }
 
 // Curve draws ys from left to right at equal distances, with lines between them.
@@ -55,15 +50,12 @@ func Curve(w io.Writer, ys []float64, o Options) error {
 	if o.Title != "" {
 		b.WriteString(o.Title + "\n")
 	}
+	labelled := map[int]string{0: labels[0], height / 2: labels[1], height - 1: labels[2]}
 	for row := range height {
-		label, edge := "", "│"
-		switch row {
-		case 0:
-			label, edge = labels[0], "┤"
-		case height / 2:
-			label, edge = labels[1], "┤"
-		case height - 1:
-			label, edge = labels[2], "┤"
+		edge := "│"
+		label, is := labelled[row]
+		if is {
+			edge = "┤"
 		}
 		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, strings.TrimRight(c.row(row), string(blank)))
 	}

@@ -13,23 +13,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Round is one round of a stream: an input, and the labels or the class that belong
-// to it.
+// Round is one round of a stream: an input, and its labels or its class. The receiver owns the
+// input.
 type Round struct {
-	// Features is the input. The receiver owns it.
-	Features []float64
-	// Inputs is the input by names, in place of Features. The receiver owns it.
-	Inputs *structpb.Struct
-	// Class is the class, empty where there are labels.
-	Class string
-	// Unlabelled says that there is neither: the input is only predicted.
-	Unlabelled bool
-	// Time is when the input is there, LabelTime when its label is, of a stream that
-	// has times.
+	Features   []float64
+	Inputs     *structpb.Struct // The input by names, in place of Features.
+	Class      string           // Empty where there are labels.
+	Unlabelled bool             // There is neither a label nor a class.
+	// When the input is known, and when its label is, of a stream that has times.
 	Time, LabelTime float64
 
 	labels  []float64
-	opposed bool
+	opposed bool // The label has the opposite sign of the prediction.
 }
 
 // Given returns the round of an input with known labels.
@@ -37,15 +32,8 @@ func Given(features []float64, labels ...float64) Round {
 	return Round{Features: features, labels: labels}
 }
 
-// opposedTo returns the round of an input whose label has the opposite sign of
-// its prediction.
-func opposedTo(features []float64) Round {
-	return Round{Features: features, opposed: true}
-}
-
-// Labels returns the labels, given the predictions that were served for the
-// input. Only an adversary uses the first prediction: its label is -1 if that
-// is positive, else 1.
+// Labels returns the labels, given the predictions that were served for the input. Only an
+// adversary looks at them: its label is -1 if the first prediction is positive, else 1.
 func (r Round) Labels(served []float64) []float64 {
 	switch {
 	case !r.opposed:
@@ -80,9 +68,7 @@ func Kinds() []string {
 
 // Errors of New.
 var (
-	// ErrUnknown says that there is no such stream.
-	ErrUnknown = errors.New("unknown stream")
-	// ErrParameter says that a parameter is out of range.
+	ErrUnknown   = errors.New("unknown stream")
 	ErrParameter = errors.New("stream parameter out of range")
 )
 
@@ -146,7 +132,7 @@ func adversarial(rng *rand.Rand, dimension int) func(int) Round {
 		inputs[i] = uniform(rng, dimension)
 	}
 	return func(t int) Round {
-		return opposedTo(slices.Clone(inputs[t%len(inputs)]))
+		return Round{Features: slices.Clone(inputs[t%len(inputs)]), opposed: true}
 	}
 }
 

@@ -3,6 +3,7 @@ package stream
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 const (
@@ -24,30 +25,16 @@ type interval struct {
 // Learning in Environments with Unknown Dynamics" (JMLR 2019), Table 1.
 func intervals() []interval {
 	return []interval{
-		{200, 0.01},
-		{1000, 1},
-		{2000, 10},
-		{2300, 0.01},
-		{3000, 1},
-		{3500, 10},
-		{4300, 0.01},
-		{5100, 1},
-		{5900, 0.01},
-		{6500, 0.1},
+		{200, 0.01}, {1000, 1}, {2000, 10}, {2300, 0.01}, {3000, 1},
+		{3500, 10}, {4300, 0.01}, {5100, 1}, {5900, 0.01}, {6500, 0.1},
 	}
 }
 
-// varianceAt returns the squared bandwidth of round t, counted from 0. After
-// the last interval the table starts again.
+// varianceAt returns the squared bandwidth of round t, counted from 0. After the last interval
+// the table starts again.
 func varianceAt(table []interval, t int) float64 {
-	last := table[len(table)-1]
-	t = t%last.end + 1
-	for _, i := range table {
-		if t <= i.end {
-			return i.variance
-		}
-	}
-	return last.variance
+	t = t%table[len(table)-1].end + 1
+	return table[slices.IndexFunc(table, func(i interval) bool { return t <= i.end })].variance
 }
 
 // switching returns the data of Section 5.1 of the paper: standard Gaussian
