@@ -52,7 +52,7 @@ func TestSizeOfDisk(t *testing.T) {
 				seeClasses(t, p, v.GetSpec())
 			}
 			predictRounds(t, p, v.GetSpec(), random, rounds)
-			waiting := m.Disk(sizing.Held{Waiting: float64(rounds), Predicted: float64(rounds)})
+			waiting := m.Disk(sizing.Held{Pending: float64(rounds), Predicted: float64(rounds)})
 			within(t, "waiting predictions", float64(filesBelow(t, filepath.Join(dir, "pending"))), waiting.Total, factor)
 			observeRounds(t, p, v.GetSpec(), random, rounds)
 			learned := m.Disk(sizing.Held{Observations: float64(rounds), IDs: float64(rounds), Learned: float64(rounds)})

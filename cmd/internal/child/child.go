@@ -23,11 +23,10 @@ const (
 	longestLine = 1 << 20
 )
 
-// Server is a running server. It writes JSON lines to its standard error. One
-// of them gives its addresses.
+// Server is a running server. It writes JSON lines to its standard error. One of them has its
+// addresses.
 type Server struct {
-	// GRPC and HTTP are the addresses of its services.
-	GRPC, HTTP string
+	GRPC, HTTP string // The addresses of its services.
 
 	cmd   *exec.Cmd
 	kill  context.CancelFunc
@@ -37,9 +36,8 @@ type Server struct {
 	tail  []string      // the last lines of the log; set before ended is closed
 }
 
-// Serve starts the program on free ports of 127.0.0.1 with a temporary
-// directory, calls do, stops the server and removes the directory. The server
-// has ended when Serve returns.
+// Serve starts the program on free ports of 127.0.0.1 with a temporary directory, calls do, stops
+// the server and removes the directory. The server has ended when Serve returns.
 func Serve(ctx context.Context, path string, do func(*Server) error) (err error) {
 	dir, err := os.MkdirTemp("", "hindsight-")
 	if err != nil {
@@ -100,9 +98,8 @@ func Start(ctx context.Context, path string, args ...string) (*Server, error) {
 	}
 }
 
-// own starts the process, reads its log, and waits for its end. It stays on one
-// thread: on Linux the parent of the child is the thread that started it, and
-// the child is killed when that thread ends.
+// own starts the process, reads its log, and waits for its end. It stays on one thread: on Linux
+// the child is killed when the thread that started it ends.
 func (s *Server) own() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -135,8 +132,7 @@ func (s *Server) read(log io.Reader) {
 		s.tail = append(s.tail, lines.Text())
 		s.tail = s.tail[max(0, len(s.tail)-tailLines):]
 	}
-	// A line that is too long ends the scanner. The rest is read too, or the
-	// process would wait for a reader.
+	// A line that is too long ends the scanner. Without a reader the process would block.
 	_, _ = io.Copy(io.Discard, log)
 }
 
@@ -157,15 +153,13 @@ func (s *Server) reason() error {
 func (s *Server) Stop(ctx context.Context) error {
 	defer s.kill()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.kill()
-		<-s.ended
+		s.Kill()
 		return fmt.Errorf("stop server: %w: %w", err, s.reason())
 	}
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
-		s.kill()
-		<-s.ended
+		s.Kill()
 		return fmt.Errorf("server did not stop: %w", ctx.Err())
 	}
 	if s.err != nil {

@@ -1,6 +1,5 @@
-// Package command is what the command line programs of the project have in
-// common: the flags that their commands share, the exit codes, and the two
-// forms of an answer, a table for people and one JSON document for programs.
+// Package command is the frame of the command line programs: shared flags, exit codes, and the
+// forms of an answer, a table for people and JSON or CSV for programs.
 package command
 
 import (
@@ -38,18 +37,16 @@ const (
 	addressEnv     = "HINDSIGHT_ADDRESS"
 )
 
-// Program is one run of a program: its standard streams, and the flags that
-// its commands share.
+// Program is one run of a program: its standard streams and its shared flags.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Address is where the server listens, Timeout the longest wait for the
-	// answer to a call. ServerFlags sets both.
+	// Flags of the commands that call a server; see ServerFlags.
 	Address string
 	Timeout time.Duration
-	// Colours are the texts that are coloured on a terminal, with the number of their
-	// colour in the SGR sequence, such as 32 for green.
+	// Colours are the texts that are coloured on a terminal, with the number of the colour in
+	// the SGR sequence: 32 is green.
 	Colours map[string]string
 
 	connection connection
@@ -61,8 +58,8 @@ type Program struct {
 	emitted bool // the answer was written
 }
 
-// Main runs the program of the process and returns its exit code. The first
-// interrupt ends the context of run. A second one kills the process.
+// Main runs the program of the process and returns its exit code. The first interrupt ends the
+// context of run. A second interrupt kills the process.
 func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -70,8 +67,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// Root makes root the command line of the program and gives it the flag
-// --json.
+// Root makes root the command line of the program and adds the flags of the output.
 func (p *Program) Root(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -127,21 +123,26 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	}
 	f := p.NewFailure(ctx, err)
 	p.Say("%s: %s", p.root.Name(), f.Message)
-	if p.JSON() || (!p.started && wantsJSON(args)) {
+	if !p.emitted && (p.JSON() || !p.started && wantsJSON(args)) {
 		p.format = formatJSON
-		p.reportFailure(f)
+		document := struct {
+			Error *Failure `json:"error"`
+		}{f}
+		if err := p.Emit(document, nil); err != nil {
+			p.Say("%s: %v", p.root.Name(), err)
+		}
 	}
 	return f.ExitCode
 }
 
-// wantsJSON tells whether arguments that could not be parsed ask for JSON.
+// wantsJSON tells whether arguments with a mistake ask for JSON.
 func wantsJSON(args []string) bool {
 	return slices.Contains(args, "--json") || slices.Contains(args, "-ojson") || slices.Contains(args, "--output=json") ||
 		slices.ContainsFunc(args, func(a string) bool { return a == "-o" || a == "--output" }) && slices.Contains(args, "json")
 }
 
-// flagError adds to the error of a flag that is not known the one that was meant, and
-// says of a value that is wrong which one is wanted.
+// flagError adds the nearest flag to the error of an unknown flag, and the wanted kind of value
+// to the error of a wrong value.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -160,7 +161,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return &UsageError{err}
 }
 
-// wanted says what the value of a flag of a type is, and nothing if the error says it.
+// wanted describes the values of a type of flag. It is empty where the error describes them.
 func wanted(kind string) string {
 	switch kind {
 	case "float64":
@@ -178,22 +179,8 @@ func wanted(kind string) string {
 	}
 }
 
-// reportFailure writes the JSON document of a command that failed before it
-// wrote one.
-func (p *Program) reportFailure(f *Failure) {
-	if p.emitted {
-		return
-	}
-	document := struct {
-		Error *Failure `json:"error"`
-	}{f}
-	if err := p.Emit(document, nil); err != nil {
-		p.Say("%s: %v", p.root.Name(), err)
-	}
-}
-
-// Say writes a line for people to standard error. An error of that writing
-// cannot be reported anywhere, and does not stop the command.
+// Say writes a line for people to standard error. Its errors are ignored: they could be reported
+// nowhere.
 func (p *Program) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Stderr, format+"\n", args...)
 }
@@ -222,8 +209,8 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	return f
 }
 
-// unreachable says which server did not answer, and what to do about it unless the error
-// says it or it is not the server of the flags.
+// unreachable names the server that did not answer, and says what to do unless the error does or
+// the server is not that of the flags.
 func (p *Program) unreachable(err error, message string) string {
 	refused := client.FromError(err)
 	at, _ := client.Address(p.Address) // It was dialed.
@@ -278,7 +265,7 @@ func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// Group runs a command that only holds other commands: it prints the help.
+// Group runs a command that only holds subcommands: it prints the help.
 func Group(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		var names []string

@@ -9,7 +9,7 @@ import (
 	"hindsight/client"
 )
 
-// connection is how the server is called: whom the program trusts, and who it is.
+// connection has the flags of TLS and of the token.
 type connection struct {
 	tls            bool
 	files          client.TLS
@@ -17,7 +17,7 @@ type connection struct {
 	plaintextToken bool
 }
 
-// tokenEnv has a token. No flag has one: others see the arguments of a process.
+// tokenEnv has a token. No flag takes a token: other users see the arguments of a process.
 const tokenEnv = "HINDSIGHT_TOKEN"
 
 // flags adds the flags. The environment variable of each changes its default.

@@ -78,15 +78,15 @@ func (p *Program) JSON() bool { return p.format == formatJSON }
 // Table tells whether the answer is for people.
 func (p *Program) Table() bool { return p.format == formatTable }
 
-// Emit writes the answer of a command: what human writes, the document as JSON, or as CSV
-// one line of its values below their names. A nil human writes JSON in place of a table.
+// Emit writes the answer of a command: the page of human, the document as JSON, or as CSV one line
+// of its values below their names. Without human a table is JSON too.
 func (p *Program) Emit(document any, human func(*Page)) error {
 	p.emitted = true
 	switch {
 	case p.format == formatCSV:
 		return p.emitFlat(document)
 	case p.format == formatTable && human != nil:
-		return p.emitPage(human)
+		return p.page(p.Stdout, human)
 	}
 	raw, err := indented(document)
 	if err != nil {
@@ -96,43 +96,36 @@ func (p *Program) Emit(document any, human func(*Page)) error {
 	return err
 }
 
-// EmitRows writes an answer that is a list: a table with the given header, the document as
-// JSON, or CSV. Rows have as many values as the header; numbers are written in full as
-// CSV.
+// EmitRows writes an answer that is a list: a table with the given header, the document as JSON,
+// or CSV with all digits. Rows have as many values as the header.
 func (p *Program) EmitRows(document any, header []string, rows [][]any) error {
-	switch p.format {
-	case formatCSV:
+	if p.format == formatCSV {
 		p.emitted = true
 		return writeCSV(p.Stdout, true, header, rows...)
-	default:
-		return p.Emit(document, func(w *Page) { w.Rows(header, rows) })
 	}
+	return p.Emit(document, func(w *Page) { w.Rows(header, rows) })
 }
 
-// emitPage writes an answer for people.
-func (p *Program) emitPage(human func(*Page)) error {
-	w := newPage(p.Stdout)
-	if p.coloured() {
+// page writes the page of human. It has colours if standard output is a terminal and NO_COLOR is
+// not set.
+func (p *Program) page(to io.Writer, human func(*Page)) error {
+	w := newPage(to)
+	if len(p.Colours) > 0 && os.Getenv("NO_COLOR") == "" && IsTerminal(p.Stdout) {
 		w.paint = p.paint
 	}
 	human(w)
 	return w.end()
 }
 
-// Page returns what human writes, for a terminal that is drawn again.
+// Page returns the page of human, for a terminal that is drawn again.
 func (p *Program) Page(human func(*Page)) string {
 	var text strings.Builder
-	w := newPage(&text)
-	if p.coloured() {
-		w.paint = p.paint
-	}
-	human(w)
-	_ = w.end() // A strings.Builder takes everything.
+	_ = p.page(&text, human) // A strings.Builder takes everything.
 	return text.String()
 }
 
-// Line writes one of the lines of a list that goes on, as CSV or for people. The header
-// is written above the first.
+// Line writes one line of a list that goes on, as CSV or for people. The header is above the
+// first line.
 func (p *Program) Line(header []string, row []any, first bool) error {
 	p.emitted = true
 	if p.format == formatCSV {
@@ -145,12 +138,6 @@ func (p *Program) Line(header []string, row []any, first bool) error {
 		w.Row(cell(row[0]), strings.Join(cells(row[1:]), "\t"))
 	}
 	return w.end()
-}
-
-// coloured tells whether standard output has colours: it is a terminal, and NO_COLOR is
-// not set.
-func (p *Program) coloured() bool {
-	return len(p.Colours) > 0 && os.Getenv("NO_COLOR") == "" && IsTerminal(p.Stdout)
 }
 
 // paint colours texts. They must be the last of their line: colours have no width.
@@ -195,8 +182,7 @@ func (p *Program) emitFlat(document any) error {
 	return writeCSV(p.Stdout, true, f.names, f.values)
 }
 
-// flat takes a JSON document apart: the path of each of its values, and the values, in
-// their order.
+// flat takes a JSON document apart into the paths of its values and the values.
 type flat struct {
 	decoder *json.Decoder
 	names   []string

@@ -80,8 +80,8 @@ func (p *Page) Rows(header []string, rows [][]any) {
 	}
 }
 
-// RowsWithin is Rows in so many characters: of the columns drop the first are left out, as
-// many as do not fit. The last column may have no header.
+// RowsWithin is Rows in so many characters. It leaves out columns, in the order of drop, until the
+// others fit. The last column may have no header.
 func (p *Page) RowsWithin(width int, drop []int, header []string, rows [][]any) {
 	widths := make(map[int]int)
 	for i, name := range header {
@@ -110,7 +110,7 @@ func (p *Page) RowsWithin(width int, drop []int, header []string, rows [][]any) 
 	p.Rows(without(header, dropped), kept)
 }
 
-// without are the values of a row but those of the dropped columns.
+// without returns a row without the dropped columns.
 func without[T any](row []T, dropped map[int]bool) []T {
 	var out []T
 	for i, v := range row {
@@ -158,8 +158,8 @@ func (p *Page) end() error {
 	return err
 }
 
-// printable puts a mark in the place of a character that a terminal obeys: names, labels and
-// classes are of others.
+// printable replaces the control characters of a terminal: names and classes come from other
+// people.
 func printable(c rune) rune {
 	if unicode.IsControl(c) && c != '\n' {
 		return unicode.ReplacementChar

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNoLabel says that a row has no label: it can be predicted and not be observed.
+// ErrNoLabel: the row has no label. It can be predicted and not be observed.
 var ErrNoLabel = errors.New("the row has no label")
 
 var errEmpty = errors.New("the field is empty")
 
-// IsGap tells whether a text among numbers, booleans or times says that there is no value.
-// A number that is not finite is none.
+// IsGap tells whether a text among numbers, booleans or times means a missing value. A number
+// that is not finite is missing too.
 func IsGap(text string) bool {
 	switch strings.ToLower(text) {
 	case "none", "nil", "-", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
@@ -25,8 +25,7 @@ func IsGap(text string) bool {
 	}
 }
 
-// isUnknown tells whether a text says that there is no value where values are texts. None and
-// nil may be classes.
+// isUnknown tells whether a text among texts means a missing value. None and nil may be classes.
 func isUnknown(text string) bool {
 	switch strings.ToLower(text) {
 	case "", "na", "n/a", "nan", "null", "?":
@@ -36,8 +35,8 @@ func isUnknown(text string) bool {
 	}
 }
 
-// Class reads a class: a text without the spaces around it. It returns ErrNoLabel if the
-// text says that there is none.
+// Class reads a class: a text without the spaces around it. It returns ErrNoLabel for a missing
+// value.
 func Class(field string) (string, error) {
 	text := strings.TrimSpace(field)
 	if isUnknown(text) {
@@ -77,8 +76,7 @@ func (t *Table) Number(field string) (float64, error) {
 	return 0, err
 }
 
-// Label reads a label that is a number. It returns ErrNoLabel if the field says that there
-// is none.
+// Label reads a label that is a number. It returns ErrNoLabel for a missing value.
 func (t *Table) Label(field string) (float64, error) {
 	if IsGap(strings.TrimSpace(field)) {
 		return 0, ErrNoLabel
@@ -86,13 +84,13 @@ func (t *Table) Label(field string) (float64, error) {
 	return t.Number(field)
 }
 
-// DecimalComma tells whether a comma in a number is the decimal mark: semicolons separate the
-// fields.
+// DecimalComma tells whether a comma in a number is the decimal mark, because semicolons separate
+// the fields.
 func (t *Table) DecimalComma() bool { return t.csv.Comma == ';' }
 
-// Plain returns a text without what people write with a number: a sign of a currency or of
-// percent, which is returned too, and commas between thousands; a decimal comma becomes a
-// point. Whether the rest is a number is for the caller to find out.
+// Plain removes what people write with a number: a sign of a currency or of percent, which is
+// returned too, and commas between thousands. A decimal comma becomes a point. The rest may be
+// no number.
 func Plain(text string, decimalComma bool) (plain, sign string) {
 	minus := ""
 	if rest, ok := strings.CutPrefix(text, "-"); ok {
@@ -122,7 +120,7 @@ func Plain(text string, decimalComma bool) (plain, sign string) {
 
 const currencies = "$€£¥₹"
 
-// groups tells whether commas stand between the thousands of a number, and nowhere else.
+// groups tells whether all commas of a number stand between its thousands.
 func groups(text string) bool {
 	whole, _, _ := strings.Cut(text, ".")
 	for i, part := range strings.Split(whole, ",") {

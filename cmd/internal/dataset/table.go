@@ -82,7 +82,7 @@ func (t *Table) header(fields []string) error {
 // Columns are the names of the columns, to be read only.
 func (t *Table) Columns() []string { return t.columns }
 
-// Column finds a column by its name. It is for the time before the first Read.
+// Column finds a column by its name. Call it before the first Read.
 func (t *Table) Column(name string) (int, error) {
 	i := slices.Index(t.columns, strings.TrimSpace(name))
 	if i < 0 {
@@ -91,8 +91,7 @@ func (t *Table) Column(name string) (int, error) {
 	return i, nil
 }
 
-// AtColumn adds to an error the place of column i in the header. It is for the time
-// before the first Read.
+// AtColumn adds to an error the place of column i in the header. Call it before the first Read.
 func (t *Table) AtColumn(i int, err error) error {
 	line, _ := t.csv.FieldPos(i)
 	return &Error{File: t.name, Line: line, Column: i + 1, Err: err}
@@ -104,7 +103,7 @@ func (t *Table) AtField(i int, err error) error {
 	return &Error{File: t.name, Line: line, Column: i + 1, Name: t.columns[i], Err: err}
 }
 
-// InColumn adds to an error the name of column i, whose cells are wrong together.
+// InColumn adds to an error about all cells of column i the name of the column.
 func (t *Table) InColumn(i int, err error) error {
 	return &Error{File: t.name, Column: i + 1, Name: t.columns[i], Err: err}
 }
@@ -115,10 +114,9 @@ func (t *Table) AtHeader(err error) error { return &Error{File: t.name, Line: 1,
 // Line is the line of the row that was read last.
 func (t *Table) Line() int { return t.line }
 
-// Targets finds the columns that target names, with commas between them. If there is
-// no column y, the target "y" means y1, y2 and so on. A column that has the name
-// of a target and is none is refused. An empty target names no column. It is for
-// the time before the first Read.
+// Targets finds the columns that target names, with commas between them. Without a column y, the
+// target "y" means y1, y2 and so on. Targets refuses a further column y1, y2 and so on beside such
+// targets. An empty target names no column. Call it before the first Read.
 func (t *Table) Targets(target string) ([]int, error) {
 	if target == "" {
 		return nil, nil
@@ -209,10 +207,10 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sniff finds the delimiter of a file by its first line, without reading the line. A comma
-// wins against as many others; what is between quotes does not count.
+// sniff finds the delimiter of a file by its first line, without consuming the line. It ignores
+// quoted text and prefers the comma.
 func sniff(r *bufio.Reader) rune {
-	head, _ := r.Peek(r.Size()) // A shorter file is all that there is.
+	head, _ := r.Peek(r.Size()) // Of a shorter file, all of it.
 	counts := make(map[byte]int)
 	quoted := false
 	for _, c := range head {

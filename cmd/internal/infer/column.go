@@ -14,17 +14,16 @@ import (
 )
 
 const (
-	// How many texts of a column are told apart, as long as they have so many bytes
-	// together.
+	// How many texts of a column are kept, and how many bytes of them.
 	maxCategories, maxTexts = 1_000, 1 << 16
-	// How many categories get a feature each; all others share one. Features cost each
-	// learner observations: on streams with 100 to 1000 categories of equal and of Zipf's
-	// frequencies, and of ones that come and go, 64 of them lost less than 128 or 256
-	// buckets.
+	// How many categories get a feature each; all others share a feature. Every feature costs
+	// the learner observations: on streams with 100 to 1000 categories of equal frequencies, of
+	// Zipf's frequencies, and with categories that come and go, 64 features lost less than 128
+	// or 256.
 	ownFeatures = 64
-	// Up to how many different integers may be categories, such as hours or days of a
-	// month; how many cells each must have in the mean; and how many features all
-	// columns of the kind may have together, or else they stay numbers.
+	// Few integers, such as hours or days of a month, are categories: at most this many
+	// different integers, with this many cells each in the mean, and with this many features of
+	// all such columns together.
 	fewIntegers, cellsEach, integerFeatures = 31, 30, 128
 	day                                     = 24 * time.Hour
 )
@@ -282,7 +281,7 @@ func declareCategory(n int) *hindsightv1.Input {
 	return &hindsightv1.Input{Kind: &hindsightv1.Input_Categorical{Categorical: c}}
 }
 
-// isBoolean tells whether all values are of one pair, and both of it occur.
+// isBoolean tells whether all values are of one pair, and both words of the pair occur.
 func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
 }
@@ -334,7 +333,7 @@ func (c *column) decideTime(out *Column) {
 	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
 	cycle(length >= 14*day, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
 	cycle(length >= 365*day, hindsightv1.TimeInput_CYCLE_DAY_OF_YEAR, "day_of_year")
-	// A trend tells apart what the cycles repeat. Without any cycle it is all there is.
+	// Cycles repeat; a trend distinguishes the repetitions.
 	trend := length >= 365*day || len(in.GetCycles()) == 0
 	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(names, ", "))
 	if trend {

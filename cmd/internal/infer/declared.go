@@ -12,10 +12,8 @@ import (
 
 // Conventions are how a file writes the inputs of a spec.
 type Conventions struct {
-	// Columns are those of the inputs that are in the file, by name.
-	Columns map[string]*Column
-	// Rows is the number of rows, -1 if the file did not have to be read.
-	Rows int
+	Columns map[string]*Column // The inputs of the file, by name.
+	Rows    int                // -1 if the file was not read to its end.
 }
 
 // Declared finds out how a file writes inputs that are declared: the form of its
@@ -110,10 +108,8 @@ func KindOf(in *hindsightv1.Input) Kind {
 	}
 }
 
-// Value is what a record has for a cell of an input: nil, a number, a boolean, a
-// text, or a list of numbers. It fails if the cell is not of the column's kind. The
-// cell of a vector has its numbers with spaces, commas or semicolons between them,
-// and may have brackets around them.
+// Value converts a cell of an input into the value of a record: nil, a number, a boolean, a text,
+// or a list of numbers. It fails if the cell is not of the column's kind.
 func (c *Column) Value(cell string) (any, error) {
 	cell = strings.TrimSpace(cell)
 	if cell == "" || (c.gaps && dataset.IsGap(cell)) {

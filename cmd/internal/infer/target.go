@@ -13,8 +13,8 @@ const (
 	fewClasses = fewIntegers
 )
 
-// decideTarget says whether the labels are numbers or classes. Classes says that
-// numbers are texts of classes.
+// decideTarget infers whether the labels are numbers or classes. With classes, numbers are
+// classes.
 func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 	out := &Column{Name: c.name, Kind: Label, decimalComma: c.decimalComma}
 	var reasons []string
@@ -60,10 +60,10 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 	return out, nil
 }
 
-// mixed tells whether most cells of a target are numbers, and some are none.
+// mixed tells whether most cells of a target are numbers, and some are not.
 func (c *column) mixed(values int) bool { return 2*c.numbers > values && c.numbers < values }
 
-// question asks whether a target of two integers is a class, unless it is known.
+// question asks whether a target of two integers is a class, unless --classes says so.
 func (c *column) question(classes bool) string {
 	if values := c.cells - c.gaps; classes || c.numbers < values || c.integers < values || c.low == c.high || c.different() != 2 {
 		return ""

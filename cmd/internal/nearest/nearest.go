@@ -1,4 +1,4 @@
-// Package nearest finds the name that was meant by one that is nearly the same.
+// Package nearest finds the name that a misspelled name meant.
 package nearest
 
 import (
@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// Meant returns "; is it ...?" with the candidate that Name finds, and nothing if there is
-// none.
+// Meant returns "; is it ...?" with the candidate that Name finds, or nothing.
 func Meant(name string, candidates []string) string {
 	best := Name(name, candidates)
 	if best == "" {
@@ -16,8 +15,7 @@ func Meant(name string, candidates []string) string {
 	return fmt.Sprintf("; is it %q?", best)
 }
 
-// Name returns the candidate that is nearly the name, and nothing if there is none: half of
-// the name's characters may differ.
+// Name returns the nearest candidate, or nothing if more than half of the characters differ.
 func Name(name string, candidates []string) string {
 	best, least := "", len([]rune(name))/2+1
 	for _, c := range candidates {

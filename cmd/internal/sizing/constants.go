@@ -10,9 +10,9 @@ const (
 	observeSeconds          = 234e-6
 	observeDimensionSeconds = 0.1e-6
 	observeFlopSeconds      = 0.22e-9
-	// Observations of one model share a commit, those of several do not: a call takes so
-	// much longer then. It takes so long for each byte of a state that the cache of
-	// cacheBytes does not hold.
+	// Observations of one model share a commit. With several models a call takes so much
+	// longer. It takes so long for each byte of a state that the cache of cacheBytes does not
+	// hold.
 	predictApartSeconds = 62e-6
 	predictColdSeconds  = 0.15e-9
 	observeApartSeconds = 220e-6
@@ -28,12 +28,12 @@ const (
 	countSeconds = 0.4e-6
 	openSeconds  = 0.6e-3
 	readSeconds  = 20e-9
-	// A process whose memory tables have been full takes processBytes beside collectorFactor
-	// times what its models take.
+	// A process with full memory tables takes processBytes beside collectorFactor times the
+	// memory of its models.
 	processBytes    = 160 << 20
 	collectorFactor = 2
-	// A database keeps the write-ahead logs of keptLogs memory tables, and rows that are
-	// deleted and not compacted yet are such a share of those that are not.
+	// A database keeps the write-ahead logs of keptLogs memory tables. Deleted rows that are not
+	// compacted yet take compactionShare of the other rows.
 	keptLogs        = 3
 	compactionShare = 0.2
 )
@@ -49,6 +49,6 @@ const (
 	maxPending      = 1_000_000
 	maxPendingTotal = 4_000_000
 	day             = 24 * 60 * 60
-	// So many seconds are the long run.
+	// The long run, in seconds.
 	long = 100 * 365 * day
 )

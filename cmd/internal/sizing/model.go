@@ -4,25 +4,18 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// Model is what of a spec matters here.
+// Model is what a spec needs.
 type Model struct {
-	// Features is r, StateBytes the memory of the learner's state, at most; the
-	// multiply-adds are those of a call.
 	Features                   int
-	StateBytes                 uint64
-	PredictFlops, ObserveFlops uint64
-	// Dimension is how many numbers an input has.
-	Dimension int
-	// InputBytes is the size of an input in the log.
-	InputBytes int
-	// Outputs is how many labels an observation has, 0 of a classifier.
-	Outputs int
-	// Levels is how many prediction intervals there are, Experts how many experts are
-	// shown in the history, Classes how many classes there are: as many as may be, unless
-	// the caller knows better.
-	Levels, Experts, Classes int
-	// Advice is how many numbers the learner wants back with a label.
-	Advice int
+	StateBytes                 uint64 // the largest size of the learner's state
+	PredictFlops, ObserveFlops uint64 // multiply-adds of a call
+	Dimension                  int    // numbers of an input
+	InputBytes                 int    // of an input in the log
+	Outputs                    int    // labels of an observation, 0 of a classifier
+	Levels                     int    // prediction intervals
+	Experts                    int    // experts in the history
+	Classes                    int    // as many as the spec allows, unless the caller knows better
+	Advice                     int    // numbers that the learner wants back with a label
 }
 
 // Sizes of what auto keeps beside its state, with the default of max_microseconds; fewer
@@ -87,8 +80,8 @@ func (m *Model) targets() int {
 	return 1 + word*m.Outputs
 }
 
-// notes are what the account wants back with a label.
-func (m *Model) notes() int {
+// baselines is the size of the baselines' predictions, which the account wants back with a label.
+func (m *Model) baselines() int {
 	numbers := 2 * m.Outputs
 	if m.Classes > 0 {
 		numbers = 2
@@ -99,9 +92,9 @@ func (m *Model) notes() int {
 	return 1 + word*numbers
 }
 
-// told is what a prediction said: a number for each output, or the raw values of a
+// prediction is the size of a prediction: a number for each output, or the raw values of a
 // classifier, its class and the probabilities.
-func (m *Model) told() int {
+func (m *Model) prediction() int {
 	if m.Classes > 0 {
 		return 3 + word*(m.raw()+m.Classes)
 	}
@@ -123,7 +116,7 @@ func (m *Model) advice() int { return 1 + word*m.Advice }
 // share one record, and take less.
 func (m *Model) logRow() float64 {
 	const key, checked, record = 1 + 8 + 8, 8 + 4, 1 + 8 + 1
-	observation := 1 + text + m.InputBytes + m.targets() + m.told() + word + m.notes() + m.advice()
+	observation := 1 + text + m.InputBytes + m.targets() + m.prediction() + word + m.baselines() + m.advice()
 	return float64(commit + lengths + key + checked + record + observation)
 }
 
@@ -138,14 +131,14 @@ func (m *Model) idRows() float64 {
 	return float64(lengths + key + value + lengths + aged)
 }
 
-// waitingRows are the prediction that waits and its entry in the index by expiry.
-func (m *Model) waitingRows() float64 {
+// pendingRows are the pending prediction and its entry in the index by expiry.
+func (m *Model) pendingRows() float64 {
 	const key, expiry = 1 + 8 + idBytes, 1 + 8 + 8 + idBytes
 	errors := 1 + word*m.Outputs
 	if m.Classes > 0 {
 		errors = 1 + classText*m.Classes // The names of the classes; it has no errors.
 	}
-	value := word + 2 + m.told() + errors + 3*word + m.InputBytes + m.notes() + m.advice()
+	value := word + 2 + m.prediction() + errors + 3*word + m.InputBytes + m.baselines() + m.advice()
 	return float64(commit + lengths + key + value + lengths + expiry)
 }
 

@@ -1,8 +1,7 @@
-// Package sizing tells what models need of a machine: memory, disk, processors, and the
-// time of a recovery. The memory and the multiply-adds of a learner are the server's, from
-// ValidateSpec; the bytes of a row on disk are those of docs/format; the rest are
-// constants that were measured, see docs/sizing.md. Every figure is for the state that is
-// reached in the long run, with the server's memory not limited.
+// Package sizing estimates what models need of a machine: memory, disk, processors, and the time
+// of a recovery. The server reports the memory and the multiply-adds of a learner by
+// ValidateSpec; docs/format has the bytes of a row on disk; the rest are measured constants, see
+// docs/sizing.md. Every figure is of the long run, without a limit of the server's memory.
 package sizing
 
 import (
@@ -12,18 +11,15 @@ import (
 	"time"
 )
 
-// Load is what the models are asked for. A round is a Predict, whose prediction is
-// remembered, and the Observe of its label.
+// Load is the load of the models. A round is a Predict, whose prediction is remembered, and the
+// Observe of its label.
 type Load struct {
-	// Rate is the rounds a second of each model.
-	Rate float64
-	// Models is how many models there are.
-	Models int
-	// LabelDelay is how long a prediction waits for its label.
-	LabelDelay time.Duration
+	Rate       float64 // rounds a second of each model
+	Models     int
+	LabelDelay time.Duration // how long a prediction is pending
 }
 
-// Settings are those of the server that matter here, by the names of its flags.
+// Settings are settings of the server, by the names of its flags.
 type Settings struct {
 	IDWindow         time.Duration
 	IDWindowMin      int
@@ -40,25 +36,22 @@ func Defaults() Settings {
 	}
 }
 
-// Answer is what models need. Bytes and seconds are of all models together unless a name
-// says otherwise.
+// Answer is what models need. Figures are of all models together unless a name says otherwise.
 type Answer struct {
 	Memory   Memory   `json:"memory"`
 	Disk     Disk     `json:"disk"`
 	CPU      CPU      `json:"cpu"`
 	Recovery Recovery `json:"recovery"`
-	// Notes say what does not fit.
-	Notes []string `json:"notes"`
+	Notes    []string `json:"notes"` // what does not fit
 }
 
 // Memory is in bytes.
 type Memory struct {
-	// PerModel is the state of a model and its figures, its history full.
+	// PerModel is the state of a model and its figures, with a full history.
 	PerModel float64 `json:"perModelBytes"`
-	// States is that of all models.
-	States float64 `json:"statesBytes"`
-	// Process is the resident memory of the process without a limit: the garbage
-	// collector lets the heap grow to twice what is used.
+	States   float64 `json:"statesBytes"` // of all models
+	// Process is the resident memory of the process without a limit: the garbage collector
+	// lets the heap grow to twice what is used.
 	Process float64 `json:"processBytes"`
 	// Limit is the smallest --memory-limit with which all models stay in memory.
 	Limit float64 `json:"memoryLimitBytes"`
@@ -66,36 +59,30 @@ type Memory struct {
 
 // Disk is in bytes.
 type Disk struct {
-	// Log holds the observations since the oldest snapshot that is kept.
-	Log float64 `json:"logBytes"`
-	// IDs are the ids that are remembered, Waiting the predictions without a label.
-	IDs     float64 `json:"idsBytes"`
-	Waiting float64 `json:"waitingBytes"`
-	// Snapshots are those that are kept.
+	Log       float64 `json:"logBytes"`     // observations since the oldest snapshot
+	IDs       float64 `json:"idsBytes"`     // remembered ids
+	Pending   float64 `json:"waitingBytes"` // predictions without a label
 	Snapshots float64 `json:"snapshotsBytes"`
-	// Overhead is what the store takes beside these rows: its write-ahead logs, and rows
-	// that were deleted and are not compacted yet.
+	// Overhead are the write-ahead logs, and deleted rows that are not compacted yet.
 	Overhead float64 `json:"overheadBytes"`
-	// Total is the sum.
-	Total float64 `json:"totalBytes"`
-	// RowsPerDay are the bytes of observations, ids and predictions that are written in
-	// a day, SnapshotsPerDay those of snapshots. The store writes a row several times.
+	Total    float64 `json:"totalBytes"`
+	// RowsPerDay are the bytes of observations, ids and predictions written in a day. The store
+	// writes a row several times.
 	RowsPerDay      float64 `json:"rowsPerDayBytes"`
 	SnapshotsPerDay float64 `json:"snapshotsPerDayBytes"`
 }
 
 // CPU is in seconds of one processor.
 type CPU struct {
-	// Predict and Observe are those of a call, of a server with much to do.
+	// Of one call, on a busy server.
 	Predict float64 `json:"predictSeconds"`
 	Observe float64 `json:"observeSeconds"`
-	// Cores is how many processors the rounds keep busy. Alone is the same if every call
-	// comes to a server that is idle: it shares nothing with others. The truth is
-	// between the two, near Alone at few calls a second and near Cores at many.
+	// Cores is how many processors the rounds keep busy on a busy server, Alone if every call
+	// comes to an idle server. The truth is in between: near Alone at few calls a second.
 	Cores float64 `json:"cores"`
 	Alone float64 `json:"coresAlone"`
-	// BusiestModel is the part of a processor that learning takes of a model. One model
-	// learns on one processor, so that it has to stay below 1.
+	// BusiestModel is the part of a processor that learning takes of a model. It has to stay
+	// below 1, because a model learns on one processor.
 	BusiestModel float64 `json:"busiestModel"`
 }
 
@@ -103,8 +90,8 @@ type CPU struct {
 type Recovery struct {
 	// Start is until the server serves: it counts ids and predictions.
 	Start float64 `json:"startSeconds"`
-	// Model is until a model is there after a crash, when it is first used: its snapshot
-	// is read, and the log after it is replayed, at most as long as a snapshot is due.
+	// Model is how long the first use of a model takes after a crash: the server reads its
+	// snapshot and replays the log behind the snapshot.
 	Model float64 `json:"modelSeconds"`
 	// All is the same for all models, one after the other.
 	All float64 `json:"allSeconds"`
@@ -112,7 +99,7 @@ type Recovery struct {
 	Replayed float64 `json:"replayedObservations"`
 }
 
-// Check tells what is wrong with a load and settings.
+// Check returns the first mistake of a load and settings.
 func Check(l Load, s Settings) error {
 	switch {
 	case !(l.Rate >= 0) || math.IsInf(l.Rate, 0):
@@ -127,7 +114,7 @@ func Check(l Load, s Settings) error {
 	return nil
 }
 
-// Estimate tells what models of one kind need under a load.
+// Estimate returns what models of one kind need under a load.
 func Estimate(m *Model, l Load, s Settings) Answer {
 	rate := l.Rate * float64(l.Models) // Of all models.
 	learn := float64(m.ObserveFlops) * observeFlopSeconds
@@ -138,30 +125,29 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 	a.Memory.Process = processBytes + collectorFactor*a.Memory.States
 	a.Memory.Limit = max(leastLimit, a.Memory.States/statesShare)
 
-	snapshot := a.Memory.PerModel
-	waiting := rate * l.LabelDelay.Seconds()
+	pending := rate * l.LabelDelay.Seconds()
 	ids := 0.0
 	if rate > 0 {
 		ids = max(rate*s.IDWindow.Seconds(), float64(s.IDWindowMin))
 	}
 	a.Disk = m.Disk(Held{
-		Observations: float64(l.Models) * between * float64(s.SnapshotsKept), IDs: ids, Waiting: waiting,
+		Observations: float64(l.Models) * between * float64(s.SnapshotsKept), IDs: ids, Pending: pending,
 		Learned: rate * long, Predicted: rate * long,
 	})
-	a.Disk.Snapshots = float64(l.Models) * snapshot * float64(s.SnapshotsKept)
+	a.Disk.Snapshots = a.Memory.States * float64(s.SnapshotsKept)
 	a.Disk.Total += a.Disk.Snapshots
-	a.Disk.RowsPerDay = rate * day * (m.logRow() + m.idRows() + m.waitingRows())
+	a.Disk.RowsPerDay = rate * day * (m.logRow() + m.idRows() + m.pendingRows())
 	if between > 0 {
-		a.Disk.SnapshotsPerDay = rate * day / between * snapshot
+		a.Disk.SnapshotsPerDay = rate * day / between * a.Memory.PerModel
 	}
 
 	a.CPU = m.cpu(l)
 
-	a.Recovery.Start = Start(ids + waiting)
+	a.Recovery.Start = Start(ids + pending)
 	a.Recovery.Replayed = between
 	a.Recovery.Model = m.Recover(between)
 	a.Recovery.All = float64(l.Models) * a.Recovery.Model
-	a.Notes = notes(l, waiting, &a)
+	a.Notes = notes(l, pending, &a)
 	return a
 }
 
@@ -183,10 +169,10 @@ func (m *Model) cpu(l Load) CPU {
 }
 
 // notes say what does not fit.
-func notes(l Load, waiting float64, a *Answer) []string {
+func notes(l Load, pending float64, a *Answer) []string {
 	all := []string{}
-	if waiting > maxPending*float64(l.Models) || waiting > maxPendingTotal {
-		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: set --max-pending and --max-pending-total, or a shorter --label-ttl", waiting))
+	if pending > maxPending*float64(l.Models) || pending > maxPendingTotal {
+		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: set --max-pending and --max-pending-total, or a shorter --label-ttl", pending))
 	}
 	if a.CPU.BusiestModel >= 1 {
 		all = append(all, "a model cannot learn so fast: it takes its observations in turn, on one core")
@@ -194,33 +180,30 @@ func notes(l Load, waiting float64, a *Answer) []string {
 	return all
 }
 
-// snapshotEvery is how many observations of a model are learned between two snapshots: as
-// many as come in the interval, or fewer if their replay would take as long as is allowed.
+// snapshotEvery is how many observations of a model are learned between two snapshots: those of
+// the interval, or fewer if their replay would take longer than allowed.
 func snapshotEvery(rate, learn float64, s Settings) float64 {
 	return min(rate*s.SnapshotInterval.Seconds(), s.SnapshotReplay.Seconds()/(replaySeconds+learn))
 }
 
-// Held is what a store holds and held.
+// Held is the content of a store.
 type Held struct {
-	// Observations are those in the log, IDs those that are remembered, Waiting the
-	// predictions without a label.
-	Observations, IDs, Waiting float64
-	// Learned and Predicted are how many there were since the start.
-	Learned, Predicted float64
+	Observations, IDs, Pending float64 // in the store
+	Learned, Predicted         float64 // since the start
 }
 
 // Disk is what a store takes on disk, without snapshots.
 func (m *Model) Disk(h Held) Disk {
-	d := Disk{Log: h.Observations * m.logRow(), IDs: h.IDs * m.idRows(), Waiting: h.Waiting * m.waitingRows()}
+	d := Disk{Log: h.Observations * m.logRow(), IDs: h.IDs * m.idRows(), Pending: h.Pending * m.pendingRows()}
 	d.Overhead = overhead(d.Log+d.IDs, h.Learned*(m.logRow()+m.idRows()), logMemTable) +
-		overhead(d.Waiting, h.Predicted*m.waitingRows(), pendingMemTable)
-	d.Total = d.Log + d.IDs + d.Waiting + d.Overhead
+		overhead(d.Pending, h.Predicted*m.pendingRows(), pendingMemTable)
+	d.Total = d.Log + d.IDs + d.Pending + d.Overhead
 	return d
 }
 
-// overhead is what a database takes beside its rows, after so many bytes were written. What
-// one memory table takes is in the write-ahead log alone, from then on rows are in tables
-// too. The logs of the last memory tables stay.
+// overhead is what a database takes beside its rows, after so many written bytes. The first
+// memory table is in the write-ahead log alone; later rows are in tables too. The logs of the
+// last memory tables stay.
 func overhead(rows, written, memTable float64) float64 {
 	logs := min(written, keptLogs*memTable)
 	if written < memTable {
@@ -229,12 +212,12 @@ func overhead(rows, written, memTable float64) float64 {
 	return logs + rows*compactionShare
 }
 
-// Recover is how many seconds a model takes to be there after a crash, with so many
-// observations in the log after its newest snapshot.
+// Recover is how many seconds the first use of a model takes after a crash, with so many
+// observations in the log behind its newest snapshot.
 func (m *Model) Recover(observations float64) float64 {
 	return openSeconds + (float64(m.StateBytes)+m.figures())*readSeconds + observations*(replaySeconds+float64(m.ObserveFlops)*observeFlopSeconds)
 }
 
-// Start is how many seconds a server takes until it serves, with so many remembered ids
-// and waiting predictions together.
+// Start is how many seconds a server takes until it serves, with so many remembered ids and
+// pending predictions together.
 func Start(rows float64) float64 { return startSeconds + rows*countSeconds }

@@ -38,7 +38,7 @@ func TestLinearInRate(t *testing.T) {
 		"cores, alone":  func(a *sizing.Answer) float64 { return a.CPU.Alone },
 		"busiest model": func(a *sizing.Answer) float64 { return a.CPU.BusiestModel },
 		"ids":           func(a *sizing.Answer) float64 { return a.Disk.IDs },
-		"waiting":       func(a *sizing.Answer) float64 { return a.Disk.Waiting },
+		"waiting":       func(a *sizing.Answer) float64 { return a.Disk.Pending },
 		"rows a day":    func(a *sizing.Answer) float64 { return a.Disk.RowsPerDay },
 	} {
 		same(t, what, of(&b), 3*of(&a))
@@ -57,7 +57,7 @@ func TestModels(t *testing.T) {
 		t.Errorf("the rounds of several models take %g cores, those of one %g", b.CPU.Cores, a.CPU.Cores)
 	}
 	same(t, "ids", b.Disk.IDs, a.Disk.IDs)
-	same(t, "waiting", b.Disk.Waiting, a.Disk.Waiting)
+	same(t, "waiting", b.Disk.Pending, a.Disk.Pending)
 	same(t, "rows a day", b.Disk.RowsPerDay, a.Disk.RowsPerDay)
 	same(t, "states", b.Memory.States, 3*a.Memory.States)
 	same(t, "snapshots", b.Disk.Snapshots, 3*a.Disk.Snapshots)
@@ -72,7 +72,7 @@ func TestMonotone(t *testing.T) {
 	figures := func(a *sizing.Answer) map[string]float64 {
 		return map[string]float64{
 			"memory": a.Memory.Process, "limit": a.Memory.Limit, "model": a.Memory.PerModel,
-			"ids": a.Disk.IDs, "waiting": a.Disk.Waiting, "snapshots": a.Disk.Snapshots, "rows a day": a.Disk.RowsPerDay,
+			"ids": a.Disk.IDs, "waiting": a.Disk.Pending, "snapshots": a.Disk.Snapshots, "rows a day": a.Disk.RowsPerDay,
 			"snapshots a day": a.Disk.SnapshotsPerDay, "predict": a.CPU.Predict, "observe": a.CPU.Observe, "cores": a.CPU.Cores,
 			"alone": a.CPU.Alone, "busiest": a.CPU.BusiestModel, "start": a.Recovery.Start, "recovery": a.Recovery.All,
 		}
@@ -144,7 +144,7 @@ func TestIDs(t *testing.T) {
 // The sum of the disk is that of its parts, and what does not fit is told.
 func TestNotes(t *testing.T) {
 	a := sizing.Estimate(model(10, 1000), sizing.Load{Rate: 5000, Models: 1, LabelDelay: time.Hour}, sizing.Defaults())
-	same(t, "disk", a.Disk.Total, a.Disk.Log+a.Disk.IDs+a.Disk.Waiting+a.Disk.Snapshots+a.Disk.Overhead)
+	same(t, "disk", a.Disk.Total, a.Disk.Log+a.Disk.IDs+a.Disk.Pending+a.Disk.Snapshots+a.Disk.Overhead)
 	if len(a.Notes) != 2 || !strings.Contains(a.Notes[0], "--max-pending") || !strings.Contains(a.Notes[1], "one core") {
 		t.Errorf("notes %q", a.Notes)
 	}

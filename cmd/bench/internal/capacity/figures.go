@@ -29,7 +29,7 @@ func (r *Row) Figures() ([]Figure, error) {
 	m := sizing.Of(validated)
 	m.Classes = min(m.Classes, load.Classes)
 	answer := sizing.Estimate(m, sizing.Load{Rate: aloneRate, Models: r.Models}, sizing.Defaults())
-	disk := m.Disk(sizing.Held{Observations: r.Logged, IDs: r.IDs, Waiting: r.Pending, Learned: r.IDs, Predicted: r.Pending})
+	disk := m.Disk(sizing.Held{Observations: r.Logged, IDs: r.IDs, Pending: r.Pending, Learned: r.IDs, Predicted: r.Pending})
 	recovery := sizing.Start(r.IDs) + float64(r.Models)*m.Recover(r.Replayed/float64(r.Models))
 	all := []Figure{
 		{predictCPU, r.PredictCPU, answer.CPU.Predict},

@@ -362,7 +362,7 @@ func TestTimeoutOfSession(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// The timeout holds for the connection and for every call: far more than one takes on a busy machine.
-	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "3s", "--retries", "2", "--json")
+	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "1s", "--retries", "2", "--json")
 	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 5.0 || d["retries"] != 1.0 {
 		t.Errorf("exit code %d, %v", r.code, d)
 	}

@@ -128,7 +128,7 @@ func (a *sizeDocument) write(w *command.Page) {
 		{"disk", binary(a.Disk.Total), "in the long run"},
 		{"  log", binary(a.Disk.Log), "since the oldest snapshot"},
 		{"  ids", binary(a.Disk.IDs), "remembered for --id-window"},
-		{"  predictions", binary(a.Disk.Waiting), "that wait for labels"},
+		{"  predictions", binary(a.Disk.Pending), "that wait for labels"},
 		{"  snapshots", binary(a.Disk.Snapshots), ""},
 		{"  overhead", binary(a.Disk.Overhead), "write-ahead logs and what is not compacted"},
 		{"  written a day", binary(a.Disk.RowsPerDay + a.Disk.SnapshotsPerDay), binary(a.Disk.SnapshotsPerDay) + " of it snapshots"},
