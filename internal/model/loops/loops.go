@@ -1,11 +1,11 @@
-// Package loops holds the inner loops of the learners. Each has assembly for
-// AVX2 beside a Go twin, with the same bits: both do the same operations on the
-// same numbers, and nothing is fused. Every product that is added to something
-// is written float64(x*y), so that no compiler fuses the two. The tag purego
-// builds without the assembly.
+// Package loops holds the inner loops of the learners and of package qr, with assembly for
+// AVX2. A loop and its Go twin have the same bits: they do the same operations on the same
+// numbers. Every product that is added is written float64(x*y), so that no compiler fuses
+// the two. The tag purego builds without the assembly. Twins of whole passes over a factor
+// are in package qr.
 //
-// Slices that are read are at least as long as the one that is written, and do
-// not overlap it.
+// Slices that are read are at least as long as the slice that is written, and do not
+// overlap it. Nothing allocates. A wrong length is a panic.
 package loops
 
 // rotateGo is Rotate.

@@ -91,6 +91,48 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	addSquaresAVX2(&packed[0], &rows[0], stride, order, &weights[0])
 }
 
+// Cosines replaces the squares t_{i−1}² by c_i = t_{i−1}/t_i, and writes g_i = v_i/(t_i t_{i−1}).
+// There is one more square than there are v.
+func Cosines(squares, g, v []float64) {
+	n := 0
+	if cpu.X86.HasAVX2 {
+		if n = len(v) &^ 3; n > 0 {
+			cosinesAVX2(&squares[0], &g[0], &v[0], n)
+		}
+	}
+	cosinesGo(squares, g, v, n)
+}
+
+// TurnRows turns the rows of count turns from first on, whose rotations are known. Row first
+// begins at number start of the data. The turns begin stride bytes apart. It does nothing
+// and returns false if the processor has no AVX2: see qr.RotateTogether.
+func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
+	if cpu.X86.HasAVX2 {
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start)
+	}
+	return cpu.X86.HasAVX2
+}
+
+// SubstituteRows takes every entry of count solutions of an order above 1 out of those
+// behind it. The first entry is known. The solutions begin stride bytes apart. It does
+// nothing and returns false if the processor has no AVX2: see qr.SolveTogether.
+func SubstituteRows(solutions *Substitution, stride uintptr, count, order, columns int) bool {
+	if cpu.X86.HasAVX2 {
+		substituteAVX2(solutions, int(stride), count, order, columns)
+	}
+	return cpu.X86.HasAVX2
+}
+
+// AbsorbRows turns the first full rows of a factor, a multiple of Panel. It does nothing and
+// returns false if the processor has no AVX2: see qr.Factor.Absorb.
+func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns int) bool {
+	if !cpu.X86.HasAVX2 || full == 0 {
+		return false
+	}
+	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns)
+	return true
+}
+
 // rotateAVX2 is rotateGo of n entries.
 //
 //go:noescape
@@ -126,3 +168,23 @@ func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64
 //
 //go:noescape
 func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
+
+// cosinesAVX2 is cosinesGo of the first n > 0 entries, a multiple of 4.
+//
+//go:noescape
+func cosinesAVX2(squares, gains, v *float64, n int)
+
+// turnAVX2 is TurnRows. Start is in bytes.
+//
+//go:noescape
+func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
+
+// substituteAVX2 is SubstituteRows.
+//
+//go:noescape
+func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
+
+// absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries.
+//
+//go:noescape
+func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)

@@ -1,26 +1,30 @@
 package qr
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/model/loops"
+)
 
 // panel is how many rows Absorb takes at a time.
-const panel = 4
+const panel = loops.Panel
 
 // AbsorbRoom is how many numbers of room Absorb wants for r features.
 func AbsorbRoom(r int) int { return 2*r + 1 }
 
-// Absorb is Rotate, to rounding, of an observation (z, y) of which v = R⁻ᵀz is known from
-// Solve. So all rotations are known before the first row is touched, none waits for the one
-// before, and a pass takes the rows by fours. With t_0 = 1,
+// Absorb is Rotate, to rounding, of an observation (z, y) whose v = R⁻ᵀz is known from
+// Solve. All rotations are known before the first row is touched, and a pass takes the rows
+// by fours. With t_0 = 1,
 //
 //	t_i² = t_{i−1}² + v_i²,  c_i = t_{i−1}/t_i,  g_i = v_i/(t_i t_{i−1})
 //	[R u]_i ← c_i [R u]_i + g_i w,  w ← w − v_i [R u]_i of before,  w = [zᵀ yᵀ] at first
 //
-// The row that Rotate holds is w/t: rounding does to it no more than to that one.
+// The row of Rotate is w/t, with the same relative rounding.
 //
 // The row holds z and then y, r+k numbers, and is overwritten: its label part is left
-// holding ε. It overwrites room, AbsorbRoom(r) numbers, of any value. The slices must not
-// overlap. It costs one pass over R, 3 multiplications an entry, and allocates nothing. It
-// panics when a length is wrong. Entries up to 1e150 of factor, row and v cannot overflow.
+// holding ε. It overwrites room, AbsorbRoom(r) numbers. It costs one pass over R, 3
+// multiplications an entry, and allocates nothing. Entries up to 1e150 of factor, row and v
+// cannot overflow.
 //
 // Source: Gill, Golub, Murray and Saunders, Methods for Modifying Matrix Factorizations
 // (Mathematics of Computation 28, 1974), Method C1, in the form that Fletcher and Powell
@@ -39,23 +43,16 @@ func (f *Factor) Absorb(row, v, room []float64) Rotation {
 	}
 	root := math.Sqrt(squares[r])
 	rotation := Rotation{Gamma: 1 / root, Leverage: total / squares[r]}
-	cosines(squares, g, v)
+	loops.Cosines(squares, g, v)
 	full := r &^ (panel - 1)
-	absorb(f, row, squares, g, v, full)
+	if !loops.AbsorbRows(f.data, row, squares, g, v, f.diagonal, f.right, full, f.columns) {
+		absorbGo(f, row, squares, g, v, full)
+	}
 	f.absorbLast(row, squares, g, v, full)
 	for j := r; j < len(row); j++ {
 		row[j] /= root
 	}
 	return rotation
-}
-
-// cosinesGo replaces the squares t_{i−1}² by c_i from entry i on, and computes g_i.
-func cosinesGo(squares, g, v []float64, i int) {
-	for ; i < len(v); i++ {
-		c := math.Sqrt(squares[i] / squares[i+1])
-		g[i] = v[i] / squares[i] * c
-		squares[i] = c
-	}
 }
 
 // absorbGo turns the first full rows, a multiple of panel.

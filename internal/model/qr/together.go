@@ -2,6 +2,7 @@ package qr
 
 import (
 	"math"
+	"unsafe"
 
 	"hindsight/internal/model/loops"
 )
@@ -21,29 +22,14 @@ type Turn struct {
 	// Rotation is what the pass yielded.
 	Rotation Rotation
 
-	pass pass
-}
-
-// pass is what a rotation pass knows between two rows.
-type pass struct {
-	// These are where the slices of the turn begin.
-	data, row, priors, right, diagonal *float64
-	// c and s are the cosine and the sine of the row at hand. It is still, and has
-	// neither, when its entry of z is 0.
-	c, s  float64
-	still int64
-	// gamma is Π c so far, leverage the sum of what the sines give, left Π c².
-	gamma, leverage, left float64
+	pass loops.Turn
 }
 
 // RotateTogether is RotateDiscounted of every turn, bit for bit, in one pass:
 // row i of all factors is turned before row i+1 of any, so that their square
-// roots and divisions need not wait for one another. It allocates nothing.
-//
-// The rows may be the same observation, for factors that differ in what they
-// forget, or others. Neither factors nor slices of two turns may overlap. It
-// panics unless all factors have one order and one number of columns, and where
-// RotateDiscounted does.
+// roots and divisions do not wait for one another. It allocates nothing. Neither factors
+// nor slices of two turns may overlap. It panics unless all factors have one order and one
+// number of columns, and where RotateDiscounted does.
 func RotateTogether(turns []Turn) {
 	if len(turns) == 0 {
 		return
@@ -61,16 +47,18 @@ func RotateTogether(turns []Turn) {
 		for i := range turns {
 			turns[i].find(first)
 		}
-		turn(turns, first, order, columns)
+		if !loops.TurnRows(&turns[0].pass, unsafe.Sizeof(turns[0]), len(turns), first, order, columns, turns[0].Factor.row(first)) {
+			turnGo(turns, first, order)
+		}
 	}
 	for i := range turns {
 		p := &turns[i].pass
-		turns[i].Rotation = Rotation{Gamma: p.gamma, Leverage: math.Min(p.leverage, 1)}
+		turns[i].Rotation = Rotation{Gamma: p.Gamma, Leverage: math.Min(p.Leverage, 1)}
 	}
 }
 
-// begin prepares the pass. It returns the first row that has something to do:
-// without discounting those before the first entry that is not 0 have nothing.
+// begin prepares the pass. It returns the first row to turn: without discounting, that of
+// the first entry that is not 0.
 func (t *Turn) begin() (first int) {
 	f := t.Factor
 	if len(t.Row) != f.order+f.columns || len(t.Priors) != f.columns {
@@ -80,12 +68,12 @@ func (t *Turn) begin() (first int) {
 		panic("qr: RotateDiscounted wants a root in (0, 1]")
 	}
 	clear(t.Priors)
-	t.pass = pass{gamma: 1, left: 1}
+	t.pass = loops.Turn{Gamma: 1, Left: 1, Root: t.Root}
 	if f.order == 0 {
 		return 0
 	}
 	p := &t.pass
-	p.data, p.row, p.priors, p.right, p.diagonal = &f.data[0], &t.Row[0], &t.Priors[0], &f.right[0], &f.diagonal[0]
+	p.Data, p.Row, p.Priors, p.Right, p.Diagonal = &f.data[0], &t.Row[0], &t.Priors[0], &f.right[0], &f.diagonal[0]
 	if t.Root == 1 {
 		for first < f.order && t.Row[first] == 0 {
 			first++
@@ -94,7 +82,7 @@ func (t *Turn) begin() (first int) {
 	return first
 }
 
-// turnGo turns the rows from first on, of which the rotations have been found.
+// turnGo turns the rows from first on, whose rotations have been found.
 func turnGo(turns []Turn, first, order int) {
 	for i := first; i < order; i++ {
 		for j := range turns {
@@ -103,35 +91,34 @@ func turnGo(turns []Turn, first, order int) {
 	}
 }
 
-// find computes the rotation that annihilates entry i of the row against row i of
-// the factor, and does what needs no more than that.
+// find computes the rotation that annihilates entry i of the row against row i of the
+// factor.
 func (t *Turn) find(i int) {
 	f, p, z := t.Factor, &t.pass, t.Row[i]
 	if z == 0 { // c = 1, s = 0: nothing turns.
-		p.still = 1
+		p.Still = 1
 		return
 	}
 	own := f.rowSlice(i)
 	d := float64(t.Root * own[0])
 	norm := math.Sqrt(float64(d*d) + float64(z*z))
-	v := z / (d * p.gamma)
+	v := z / (d * p.Gamma)
 	for j, u := range own[len(own)-f.columns:] {
 		t.Priors[j] += float64(v * float64(t.Root*u))
 	}
 	own[0], t.Row[i], f.diagonal[i] = norm, 0, norm
-	p.c, p.s, p.still = d/norm, z/norm, 0
-	p.gamma *= p.c
-	p.leverage += float64(p.left * float64(p.s*p.s))
-	p.left *= float64(p.c * p.c)
+	p.C, p.S, p.Still = d/norm, z/norm, 0
+	p.Gamma *= p.C
+	p.Leverage += float64(p.Left * float64(p.S*p.S))
+	p.Left *= float64(p.C * p.C)
 }
 
-// step turns row i, and finds the rotation of the next. That is done as soon as
-// the entry is known that it is to annihilate, so that its square root and its
-// divisions run beside the rest of row i.
+// step turns row i. It finds the rotation of the next row as soon as the entry to annihilate
+// is known, so that its square root and divisions run beside the rest of row i.
 func (t *Turn) step(i int) {
 	f, p := t.Factor, &t.pass
 	own, in, last := f.rowSlice(i), t.Row[i:], i+1 == f.order
-	if p.still != 0 {
+	if p.Still != 0 {
 		if t.Root != 1 {
 			loops.Scale(own, t.Root)
 			f.copyRow(i, own)
@@ -141,7 +128,7 @@ func (t *Turn) step(i int) {
 		}
 		return
 	}
-	c, s := p.c, p.s
+	c, s := p.C, p.S
 	ca, sa := float64(c*t.Root), float64(s*t.Root)
 	at := 1
 	if !last {
@@ -167,17 +154,7 @@ type Solution struct {
 	// Square is q = ‖v‖².
 	Square float64
 
-	pass substitution
-}
-
-// substitution is what a forward substitution knows between two rows.
-type substitution struct {
-	// These are where the slices of the solution begin.
-	data, z, priors *float64
-	// v is the entry of the solution at hand. It is still when the entry of z was
-	// 0: nothing is taken from the entries behind it.
-	v     float64
-	still int64
+	pass loops.Substitution
 }
 
 // SolveTogether is Solve of every solution, bit for bit, in one pass, as
@@ -198,14 +175,17 @@ func SolveTogether(solutions []Solution) {
 			panic("qr: Solve wants order features and columns predictions")
 		}
 		clear(s.Priors)
-		s.Square = 0
+		s.pass = loops.Substitution{}
 		if order > 0 {
-			s.pass = substitution{data: &s.Factor.data[0], z: &s.Z[0], priors: &s.Priors[0]}
+			s.pass = loops.Substitution{Data: &s.Factor.data[0], Z: &s.Z[0], Priors: &s.Priors[0]}
 			s.find(0)
 		}
 	}
-	if order > 1 {
-		substitute(solutions, order, columns)
+	if order > 1 && !loops.SubstituteRows(&solutions[0].pass, unsafe.Sizeof(solutions[0]), len(solutions), order, columns) {
+		substituteGo(solutions, order)
+	}
+	for i := range solutions {
+		solutions[i].Square = solutions[i].pass.Square
 	}
 }
 
@@ -218,30 +198,29 @@ func substituteGo(solutions []Solution, order int) {
 	}
 }
 
-// find computes entry i of the solution, and what needs no more than that.
+// find computes entry i of the solution.
 func (s *Solution) find(i int) {
 	z := s.Z[i]
 	if z == 0 {
-		s.pass.still = 1
+		s.pass.Still = 1
 		return
 	}
 	own := s.Factor.rowSlice(i)
 	v := z / own[0]
-	s.Z[i], s.pass.v, s.pass.still = v, v, 0
-	s.Square += float64(v * v)
+	s.Z[i], s.pass.V, s.pass.Still = v, v, 0
+	s.pass.Square += float64(v * v)
 	for j, u := range own[len(own)-s.Factor.columns:] {
 		s.Priors[j] += float64(v * u)
 	}
 }
 
-// step takes entry i out of those behind it, and finds the next as soon as it can
-// be. Entry i is not the last.
+// step takes entry i, not the last, out of those behind it, and finds the next one early.
 func (s *Solution) step(i int) {
-	if s.pass.still != 0 {
+	if s.pass.Still != 0 {
 		s.find(i + 1)
 		return
 	}
-	own, z, v := s.Factor.rowSlice(i), s.Z[i:], s.pass.v
+	own, z, v := s.Factor.rowSlice(i), s.Z[i:], s.pass.V
 	z[1] += float64(-v * own[1])
 	s.find(i + 1)
 	loops.Axpy(z[2:], own[2:len(z)], -v)

@@ -15,18 +15,18 @@ GLOBL unity<>(SB), RODATA|NOPTR, $8
 DATA sign<>+0(SB)/8, $0x8000000000000000
 GLOBL sign<>(SB), RODATA|NOPTR, $8
 
-#define T(field) (Turn_pass+field)(R8)
-#define S(field) (Solution_pass+field)(R8)
+#define T(field) field(R8)
+#define S(field) field(R8)
 
-// func turnAVX2(turns *Turn, count, first, order, columns, start int)
+// func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
 //
 // R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
 // R12 how many entries it has, R13 the columns.
-TEXT ·turnAVX2(SB), NOSPLIT, $0-48
-	MOVQ   first+16(FP), R10
-	MOVQ   order+24(FP), R12
-	MOVQ   columns+32(FP), R13
-	MOVQ   start+40(FP), R11
+TEXT ·turnAVX2(SB), NOSPLIT, $0-56
+	MOVQ   first+24(FP), R10
+	MOVQ   order+32(FP), R12
+	MOVQ   columns+40(FP), R13
+	MOVQ   start+48(FP), R11
 	SUBQ   R10, R12
 	ADDQ   R13, R12
 	SHLQ   $3, R10
@@ -34,21 +34,21 @@ TEXT ·turnAVX2(SB), NOSPLIT, $0-48
 
 row:
 	MOVQ turns+0(FP), R8
-	MOVQ count+8(FP), R9
+	MOVQ count+16(FP), R9
 
 turn:
 	// DI is row i, DX row i+1, SI entry i, CX the entries behind it.
-	MOVQ   T(pass_data), DI
-	MOVQ   T(pass_row), SI
+	MOVQ   T(Turn_Data), DI
+	MOVQ   T(Turn_Row), SI
 	ADDQ   R11, DI
 	ADDQ   R10, SI
 	LEAQ   (DI)(R12*8), DX
 	LEAQ   -1(R12), CX
-	VMOVSD Turn_Root(R8), X10
-	CMPQ   T(pass_still), $0
+	VMOVSD T(Turn_Root), X10
+	CMPQ   T(Turn_Still), $0
 	JNE    still
-	VMOVSD T(pass_c), X2
-	VMOVSD T(pass_s), X3
+	VMOVSD T(Turn_C), X2
+	VMOVSD T(Turn_S), X3
 	VMULSD X10, X2, X0 // ca
 	VMULSD X10, X3, X1 // sa
 	CMPQ   CX, R13
@@ -69,7 +69,7 @@ find:
 	JNE      turns
 	JP       turns
 	VMOVSD   X4, 8(SI)
-	MOVQ     $1, T(pass_still)
+	MOVQ     $1, T(Turn_Still)
 	JMP      found
 
 turns:
@@ -78,31 +78,31 @@ turns:
 	VMULSD    X4, X4, X7
 	VADDSD    X7, X6, X6
 	VSQRTSD   X6, X6, X6    // norm
-	VMOVSD    T(pass_gamma), X7
+	VMOVSD    T(Turn_Gamma), X7
 	VMULSD    X7, X5, X8
 	VDIVSD    X8, X4, X8    // v
 	VUNPCKLPD X4, X5, X9
 	VMOVDDUP  X6, X11
 	VDIVPD    X11, X9, X9   // c, s
-	VMOVUPD   X9, T(pass_c)
-	MOVQ      $0, T(pass_still)
+	VMOVUPD   X9, T(Turn_C)
+	MOVQ      $0, T(Turn_Still)
 	MOVQ      $0, 8(SI)
-	MOVQ      T(pass_diagonal), AX
+	MOVQ      T(Turn_Diagonal), AX
 	VMOVSD    X6, (DX)
 	VMOVSD    X6, 8(AX)(R10*1)
 	VMULPD    X9, X9, X11
 	VMULSD    X9, X7, X7
-	VMOVSD    X7, T(pass_gamma)
-	VMOVSD    T(pass_left), X12
+	VMOVSD    X7, T(Turn_Gamma)
+	VMOVSD    T(Turn_Left), X12
 	VUNPCKHPD X11, X11, X13
 	VMULSD    X13, X12, X13
-	VADDSD    T(pass_leverage), X13, X13
-	VMOVSD    X13, T(pass_leverage)
+	VADDSD    T(Turn_Leverage), X13, X13
+	VMOVSD    X13, T(Turn_Leverage)
 	VMULSD    X11, X12, X12
-	VMOVSD    X12, T(pass_left)
+	VMOVSD    X12, T(Turn_Left)
 
 	// The labels end row i+1, which has CX entries.
-	MOVQ T(pass_priors), BX
+	MOVQ T(Turn_Priors), BX
 	MOVQ CX, AX
 	SUBQ R13, AX
 	LEAQ (DX)(AX*8), AX
@@ -228,7 +228,7 @@ four:
 
 right:
 	// DI is behind the row, which its labels end.
-	MOVQ  T(pass_right), AX
+	MOVQ  T(Turn_Right), AX
 	MOVQ  R10, BX
 	IMULQ R13, BX
 	ADDQ  BX, AX
@@ -254,7 +254,7 @@ copy:
 	MOVQ  BX, (AX)
 
 next:
-	ADDQ $Turn__size, R8
+	ADDQ stride+8(FP), R8
 	DECQ R9
 	JNZ  turn
 	LEAQ (R11)(R12*8), R11
@@ -278,12 +278,12 @@ scale:
 	ADDQ   $8, AX
 	DECQ   BX
 	JNZ    scale
-	MOVQ   T(pass_diagonal), BX
+	MOVQ   T(Turn_Diagonal), BX
 	MOVQ   (DI), DI
 	MOVQ   DI, (BX)(R10*1)
 
 	// AX is behind the row.
-	MOVQ  T(pass_right), BX
+	MOVQ  T(Turn_Right), BX
 	MOVQ  R10, DI
 	IMULQ R13, DI
 	ADDQ  DI, BX
@@ -307,13 +307,13 @@ ahead:
 	XORQ   DI, DI    // There is no more of row i to turn.
 	JMP    find
 
-// func substituteAVX2(solutions *Solution, count, order, columns int)
+// func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //
 // R8 is the solution, R9 how many are left. R10 is 8i, R11 where row i is in the
 // data, R12 the entries from i on, R13 the columns.
-TEXT ·substituteAVX2(SB), NOSPLIT, $0-32
-	MOVQ   order+16(FP), R12
-	MOVQ   columns+24(FP), R13
+TEXT ·substituteAVX2(SB), NOSPLIT, $0-40
+	MOVQ   order+24(FP), R12
+	MOVQ   columns+32(FP), R13
 	XORQ   R10, R10
 	XORQ   R11, R11
 	VXORPD X14, X14, X14
@@ -321,21 +321,21 @@ TEXT ·substituteAVX2(SB), NOSPLIT, $0-32
 
 row:
 	MOVQ solutions+0(FP), R8
-	MOVQ count+8(FP), R9
+	MOVQ count+16(FP), R9
 
 turn:
 	// DI is row i, DX row i+1, SI entry i, CX the entries behind it.
-	MOVQ   S(substitution_data), DI
-	MOVQ   S(substitution_z), SI
+	MOVQ   S(Substitution_Data), DI
+	MOVQ   S(Substitution_Z), SI
 	ADDQ   R11, DI
 	ADDQ   R10, SI
 	LEAQ   (DI)(R12*8), DX
 	LEAQ   (DX)(R13*8), DX
 	LEAQ   -1(R12), CX
 	VMOVSD 8(SI), X4
-	CMPQ   S(substitution_still), $0
+	CMPQ   S(Substitution_Still), $0
 	JNE    still
-	VMOVSD S(substitution_v), X0
+	VMOVSD S(Substitution_V), X0
 	VXORPD X13, X0, X0
 	VMULSD 8(DI), X0, X1
 	VADDSD X1, X4, X4
@@ -346,18 +346,18 @@ find:
 	JNE      solve
 	JP       solve
 	VMOVSD   X4, 8(SI)
-	MOVQ     $1, S(substitution_still)
+	MOVQ     $1, S(Substitution_Still)
 	JMP      found
 
 solve:
 	VDIVSD (DX), X4, X4
 	VMOVSD X4, 8(SI)
-	VMOVSD X4, S(substitution_v)
-	MOVQ   $0, S(substitution_still)
+	VMOVSD X4, S(Substitution_V)
+	MOVQ   $0, S(Substitution_Still)
 	VMULSD X4, X4, X5
-	VADDSD Solution_Square(R8), X5, X5
-	VMOVSD X5, Solution_Square(R8)
-	MOVQ   S(substitution_priors), BX
+	VADDSD S(Substitution_Square), X5, X5
+	VMOVSD X5, S(Substitution_Square)
+	MOVQ   S(Substitution_Priors), BX
 	LEAQ   (DX)(CX*8), AX
 	MOVQ   R13, DX
 	SUBQ   $2, DX
@@ -431,7 +431,7 @@ four:
 	VMOVUPD Y1, (SI)
 
 next:
-	ADDQ $Solution__size, R8
+	ADDQ stride+8(FP), R8
 	DECQ R9
 	JNZ  turn
 	LEAQ (R11)(R12*8), R11

@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// Products and sums are separate instructions, never fused ones, as in together_amd64.s,
+// Products and sums are separate instructions, never fused ones, as in rows_amd64.s,
 // and the entries that are no multiple of four come first for the same reason.
 
 

@@ -1,0 +1,41 @@
+package loops
+
+import "math"
+
+// Turn is one factor's part of TurnRows: see qr.Turn. Pointers are to the first of their
+// numbers.
+type Turn struct {
+	Data, Row, Priors, Right, Diagonal *float64
+	// C and S are the cosine and the sine of the current row. Still is 1 if its entry of z
+	// is 0: it has neither.
+	C, S  float64
+	Still int64
+	// Gamma is Π c so far, Leverage the sum of what the sines give, Left Π c².
+	Gamma, Leverage, Left float64
+	// Root is what [R u] is multiplied by first.
+	Root float64
+}
+
+// Substitution is one factor's part of SubstituteRows: see qr.Solution. Pointers are to the
+// first of their numbers.
+type Substitution struct {
+	Data, Z, Priors *float64
+	// V is the current entry of the solution. Still is 1 if the entry of z was 0: nothing is
+	// taken from the entries behind it.
+	V     float64
+	Still int64
+	// Square is ‖v‖² so far.
+	Square float64
+}
+
+// Panel is how many rows AbsorbRows takes at a time.
+const Panel = 4
+
+// cosinesGo is Cosines from entry i on.
+func cosinesGo(squares, g, v []float64, i int) {
+	for ; i < len(v); i++ {
+		c := math.Sqrt(squares[i] / squares[i+1])
+		g[i] = v[i] / squares[i] * c
+		squares[i] = c
+	}
+}
