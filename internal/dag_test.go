@@ -41,7 +41,8 @@ type layer struct {
 func layers() []layer {
 	learner := []string{
 		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/feature",
-		"internal/model/kernel", "internal/model/ledger", "internal/model/loops", "internal/model/losses", "internal/model/qr",
+		"internal/model/kernel", "internal/model/ledger", "internal/model/loops", "internal/model/losses", "internal/model/mix",
+		"internal/model/qr",
 	}
 	return []layer{
 		{"api/openapi/finish", []string{"api/openapi", "api/proto/..."}},
@@ -69,7 +70,7 @@ func layers() []layer {
 		{"internal/model/raker", learner},
 		{"internal/model/kons", learner},
 		{"internal/model/mix", []string{"internal/model/codec", "internal/model/exponential"}},
-		{"internal/model/auto", append([]string{"internal/model/mix", "internal/model/moments", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
+		{"internal/model/auto", append([]string{"internal/model/moments", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
 		{"internal/model/input", []string{
 			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/moments", "internal/model/trig",
 		}},

@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -330,16 +331,10 @@ func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	if r.mixture == nil {
 		return dst
 	}
-	from, total := len(dst), 0.0
+	from := len(dst)
 	dst = slices.Grow(dst, len(r.forecasters))[:from+len(r.forecasters)]
-	weights := dst[from:]
-	r.mixture.weigh(weights)
-	for _, w := range weights {
-		total += w
-	}
-	for k := range weights {
-		weights[k] /= total
-	}
+	r.mixture.weigh(dst[from:])
+	mix.Normalize(dst[from:])
 	return dst
 }
 

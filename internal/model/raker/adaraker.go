@@ -9,10 +9,11 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/mix"
 )
 
-// MaxExperts bounds the experts of an AdaRaker: after 2^39 intervals of the
-// shortest length no longer ones are added, so that memory is bounded.
+// MaxExperts bounds the experts, and the memory, of an AdaRaker: after 2^39 intervals of the
+// shortest length no longer ones are added.
 const MaxExperts = 40
 
 // maxMetaStep is the largest step in the exponents of the experts' weights.
@@ -28,26 +29,23 @@ const maxMetaStep = 0.5
 //	ŷ = Σ h_j f_j / Σ h_j,  r_j = C(ŷ, y) − C(f_j, y)
 //	h_j ← η_j after the first slot, else h_j exp(min(η_j, 1/2) r_j)
 //
-// where f_j is what the Raker of expert j says and losses are times the
-// observation's weight. In the exponent the step is at most 1/2, whatever the
-// cap on gradient steps: the paper's steps are, its analysis wants them below
-// 1, and with the large steps that bounded slopes need, h_j would follow
-// single losses. Slots count from 1, in blocks of B; expert j appears
-// at block 2^j and starts anew at every multiple of it, so that block k has
-// 1+⌊log₂ k⌋ experts. At the start of an interval a cold expert forgets θ and
-// its weights, a warm one keeps them.
+// where f_j is the prediction of expert j, a Raker, and losses are times the observation's
+// weight. In the exponent the step is at most 1/2: the paper's steps are, its analysis wants
+// them below 1, and with the large steps that bounded slopes need, h_j would follow single
+// losses. Slots count from 1, in blocks of B; expert j appears at block 2^j and starts again
+// at every multiple of it: block k has 1+⌊log₂ k⌋ experts. At the start of an interval a
+// cold expert forgets θ and its weights, a warm one keeps them.
 //
-// All experts share the random features: a round costs one feature map and
-// O(PD log t). So do several outputs, each of which has experts of its own: it is that
-// many AdaRakers.
+// All experts share the random features: a round costs one feature map and O(PD log t).
+// Several outputs are as many AdaRakers over the same features.
 //
-// Source: AdaRaker (JMLR 2019), Algorithm 2, eqs (31)-(33) and Figure 2. The
-// paper's (31) and (32) together shrink the weight of the better expert; the
-// sign here is that of Daniely et al. (ICML 2015). Its (31) also leaves h = 0
-// at a first slot, where at t = 2^j all experts are at theirs: ŷ would be 0/0.
+// Source: AdaRaker (JMLR 2019), Algorithm 2, eqs (31)-(33) and Figure 2. The paper's (31)
+// and (32) together shrink the weight of the better expert; the sign here is that of Daniely
+// et al. (ICML 2015). Its (31) also leaves h = 0 at a first slot: at t = 2^j, the first slot
+// of all experts, ŷ would be 0/0.
 type AdaRaker struct {
 	core
-	// outputs are the experts of each output. There are as many for each.
+	// outputs are the experts of each output, equally many.
 	outputs []hedge
 	// exponentials are Observe's scratch: what weigh appends.
 	exponentials []float64
@@ -61,15 +59,14 @@ type hedged struct {
 	expert
 	// step is η_j, meta the same in the exponent of h_j.
 	step, meta float64
-	// logh is log h_j. It is not shifted: new intervals come in at log η_j,
-	// so its size matters.
+	// logh is log h_j, not shifted: new intervals begin at log η_j.
 	logh float64
 	// value is scratch: f_j of the round.
 	value float64
 }
 
-// NewAdaRaker is an AdaRaker that has seen nothing. It panics unless there
-// are maps, all of one dimension, and the options are in their ranges. It is no SGM.
+// NewAdaRaker is an AdaRaker before its first observation. It panics unless there are maps,
+// all of one dimension, if an option is out of range, and for SGM.
 func NewAdaRaker(maps []feature.Map, o Options) *AdaRaker {
 	if !o.valid(true) || o.Average || o.Decay > 0 {
 		panic(fmt.Sprintf("raker: options %+v", o))
@@ -80,21 +77,20 @@ func NewAdaRaker(maps []feature.Map, o Options) *AdaRaker {
 	return a
 }
 
-// block is the number, from 1, of the block of B slots that slot t is in, and
-// whether t is its first.
+// block is the number, from 1, of the block of slot t, and whether t is its first slot.
 func (a *AdaRaker) block(t uint64) (number uint64, first bool) {
 	base := uint64(a.options.BaseInterval)
 	return (t-1)/base + 1, (t-1)%base == 0
 }
 
-// active is how many experts there are at slot t.
+// active is the number of experts at slot t.
 func (a *AdaRaker) active(t uint64) int {
 	number, _ := a.block(t)
 	return min(bits.Len64(number), MaxExperts)
 }
 
-// starting is for how many experts, the first ones, an interval starts at slot t:
-// one of expert j starts in every block whose number 2^j divides.
+// starting is the number of first experts that start an interval at slot t: expert j does
+// in every block whose number 2^j divides.
 func (a *AdaRaker) starting(t uint64) int {
 	number, first := a.block(t)
 	if !first {
@@ -115,9 +111,9 @@ func (a *AdaRaker) newHedged(j int) hedged {
 	}
 }
 
-// begin makes the experts ready for slot t. Those of which an interval starts
-// there start anew. At a power of two there is a new one, which allocates.
-// Observe calls begin for the slot after its own, so that Predict only reads.
+// begin prepares the experts for slot t: it restarts those whose interval starts there, and
+// at a power of two adds one, which allocates. Observe calls begin for the next slot, so
+// that Predict only reads.
 func (a *AdaRaker) begin(t uint64) {
 	for k, experts := range a.outputs {
 		for j := range min(a.starting(t), len(experts)) {
@@ -142,9 +138,9 @@ func (h hedge) topWeight() float64 {
 	return top
 }
 
-// weigh appends the weights of the kernels of every expert to dst, expert after
-// expert, and then the weights h_j of the experts, relative to the largest: so that
-// one call takes all exponentials of a round.
+// weigh appends the weights of the kernels of every expert to dst, expert after expert, and
+// then the weights h_j of the experts, relative to the largest. One call takes all
+// exponentials of a round.
 func (h hedge) weigh(dst []float64) []float64 {
 	from := len(dst)
 	for j := range h {
@@ -158,9 +154,7 @@ func (h hedge) weigh(dst []float64) []float64 {
 	return dst
 }
 
-// Predict answers ŷ, for the logistic and the hinge loss the score, of which
-// the sign is the class. It reads the state and allocates nothing once its
-// scratch is warm. Standard error and leverage are not known: 0.
+// Predict is Raker.Predict.
 func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	if err := a.checkFeatures(x); err != nil {
 		return err
@@ -184,10 +178,10 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y) in every expert and updates their weights: one
-// feature map, two passes over the features an expert, and with TrackRegret what
-// Raker's does. It allocates nothing, but for the expert that appears when the count
-// of blocks reaches a power of two. The regret of a round is not known: NaN.
+// Observe learns (x, y) in every expert and updates their weights: one feature map, two
+// passes over the features an expert, and with TrackRegret what moments.add costs. It
+// allocates only the expert that appears if the count of blocks reaches a power of two. The
+// regret of the outcome is NaN.
 func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := a.Check(x, labels, weight); err != nil {
 		return err
@@ -226,7 +220,7 @@ func (a *AdaRaker) round(o *model.Outcome, output int, t uint64, y, weight float
 	}
 }
 
-// AppendWeights appends the weights of the experts, none of one expert.
+// AppendWeights appends the mean weights of the experts over the outputs, none for one expert.
 func (a *AdaRaker) AppendWeights(dst []float64) []float64 {
 	n := len(a.outputs[0])
 	if n == 1 {
@@ -234,18 +228,18 @@ func (a *AdaRaker) AppendWeights(dst []float64) []float64 {
 	}
 	dst, mean := withRoom(dst, n)
 	for _, experts := range a.outputs {
-		own, top := dst, experts.topWeight()
+		own := dst
 		for j := range experts {
-			own = append(own, experts[j].logh-top)
+			own = append(own, experts[j].logh)
 		}
 		own = own[len(dst):]
-		exponential.Exp(own, own)
+		mix.Exponential(own)
 		addShares(mean, own, len(a.outputs))
 	}
 	return dst
 }
 
-// WeightNames are the names of the experts, by the lengths of their intervals, none of
+// WeightNames are the names of the experts, by the lengths of their intervals, none for
 // one expert.
 func (a *AdaRaker) WeightNames() []string {
 	n := len(a.outputs[0])
@@ -259,9 +253,8 @@ func (a *AdaRaker) WeightNames() []string {
 	return names
 }
 
-// Stats tells how the learner is doing, without the regret, which Report
-// solves for.
+// Stats has no regret: Report solves for it.
 func (a *AdaRaker) Stats() model.Stats { return a.stats(a.Size()) }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (a *AdaRaker) Size() uint64 { return a.fixedBytes + uint64(len(a.outputs[0]))*a.expertBytes }

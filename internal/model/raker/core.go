@@ -12,50 +12,44 @@ import (
 	"hindsight/internal/model/losses"
 )
 
-// maxParameter bounds steps and the ridge. It is far above useful values, and
-// keeps the products of the updates finite.
+// maxParameter bounds steps and the ridge, so that the products of the updates stay finite.
 const maxParameter = 1e9
 
-// Options are what a learner is made of.
+// Options are the options of every learner of this package.
 type Options struct {
 	// Loss is what is minimized.
 	Loss losses.Loss
-	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
-	// its own parameters, weights and accounts.
+	// Outputs is the number of labels; 0 is 1. They share the features, nothing else.
 	Outputs int
 	// Step is η of Raker, η0 of AdaRaker, in (0, 1e9]. With the squared loss
 	// steps above 1/(‖z‖²+λ), about 1, are cut to it.
 	Step float64
-	// StepCap is the largest step of an AdaRaker expert, in (0, 1e9]. Raker
-	// does not use it.
+	// StepCap is the largest step of an AdaRaker expert, in (0, 1e9].
 	StepCap float64
 	// WeightStep is η_w, the step of the weights of the kernels, in (0, 1e9].
 	WeightStep float64
 	// Lambda is λ, in [0, 1e9].
 	Lambda float64
-	// Decay is θ in [0, 1]: the step of round t is Step t^−θ. With a θ above 0 the
-	// learner is a Raker of one kernel.
+	// Decay is ϑ in [0, 1]: the step of round t is Step t^−ϑ. A Raker of one kernel alone
+	// may have ϑ > 0.
 	Decay float64
 	// Average makes a Raker of one kernel predict by the average of its parameters.
 	Average bool
-	// BaseInterval is B: AdaRaker's intervals have lengths B, 2B, 4B, ….
-	// A number below 1 means 1.
+	// BaseInterval is B: AdaRaker's intervals have lengths B, 2B, 4B, …. Below 1 is 1.
 	BaseInterval int
-	// Cold makes an AdaRaker expert forget θ and the weights of its kernels
-	// at the start of an interval, as the paper says. Otherwise only its own
-	// weight starts anew.
+	// Cold makes an AdaRaker expert forget θ and the weights of its kernels at the start
+	// of an interval, as in the paper. Otherwise only the weight of the expert restarts.
 	Cold bool
-	// TrackRegret keeps, for the squared loss, what the best fixed function
-	// in hindsight is solved from: O(r²) memory and time a round.
+	// TrackRegret keeps the moments, for the squared loss, from which Report solves for the
+	// best fixed function in hindsight: O(r²) memory and time a round.
 	TrackRegret bool
 }
 
-// DefaultOptions are those of AdaRaker, if adaptive, else of Raker and FOGD.
+// DefaultOptions are the options of AdaRaker, if adaptive, else of Raker and FOGD.
 //
-// For AdaRaker they are warm restarts with the parameters that reproduce the
-// paper's tables or lead to smaller errors. Those of its text (λ = 0.01,
-// η0 = 10, cold) do far worse on the same streams. Raker's steps are the best
-// single ones over the regression and the classification streams of its tests.
+// AdaRaker's are warm restarts with the parameters that reproduce the paper's tables or
+// lead to smaller errors. Those of its text (λ = 0.01, η0 = 10, cold) do far worse on the
+// same streams. Raker's steps are the best single ones over the streams of its tests.
 func DefaultOptions(loss losses.Loss, adaptive bool) Options {
 	o := Options{Loss: loss, Step: 0.25, StepCap: 0.5, WeightStep: 0.5, Lambda: 1e-4, BaseInterval: 1}
 	if adaptive {
@@ -85,22 +79,21 @@ type core struct {
 	// offsets says where the features of each kernel start in z.
 	offsets []int
 	limit   float64
-	// fixedBytes is the memory of all but the experts, expertBytes that of one.
+	// fixedBytes is the memory without the experts, expertBytes that of one.
 	fixedBytes, expertBytes uint64
 	// accounts has an entry for each output.
 	accounts []ledger.Account
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
-	// z and stable are Observe's scratch: the features of all kernels, and their
+	// z and stable are the scratch of Observe: the features of all kernels, and their
 	// 1/(‖z_p‖²+λ).
 	z, stable []float64
-	// scratch holds *[]float64 for Predict, which many callers run at once: room for
-	// the features and for the weights of all experts that can be.
+	// scratch holds *[]float64 for concurrent calls of Predict: room for the features and
+	// for the weights of MaxExperts experts.
 	scratch *sync.Pool
 }
 
 func newCore(maps []feature.Map, o Options) core {
-	// NewAdaRaker has checked the cap.
 	if len(maps) == 0 || !o.valid(false) {
 		panic(fmt.Sprintf("raker: %d maps, options %+v", len(maps), o))
 	}
@@ -133,14 +126,14 @@ func newCore(maps []feature.Map, o Options) core {
 // total is the number of features of all kernels.
 func (c *core) total() int { return c.offsets[len(c.offsets)-1] }
 
-// split is a buffer of scratch as room for the features, and for weights to append.
+// split splits a buffer of scratch: room for the features, and for weights to append.
 func (c *core) split(buffer []float64) (z, room []float64) {
 	total := c.total()
 	return buffer[:total], buffer[total:total]
 }
 
-// Check tells whether Observe would accept the observation. Labels of the
-// logistic and the hinge loss are −1 or 1.
+// Check returns the error that Observe would return. Labels of the logistic and the hinge
+// loss are −1 or 1.
 func (c *core) Check(x, y []float64, weight float64) error {
 	if err := c.checkFeatures(x); err != nil {
 		return err
@@ -162,13 +155,13 @@ func (c *core) features(z, x []float64) {
 	}
 }
 
-// answer makes room for a prediction. Standard error and leverage are not known.
+// answer makes room for a prediction without standard error and leverage.
 func (c *core) answer(p *model.Prediction) {
 	p.Resize(c.options.Outputs)
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 }
 
-// outcome makes room for that of a round. The regret of a round is not known: NaN.
+// outcome makes room for an outcome. Its regret is NaN.
 func (c *core) outcome(o *model.Outcome) {
 	o.Resize(c.options.Outputs)
 	o.Loss, o.Regret = 0, math.NaN()
@@ -183,8 +176,8 @@ func (c *core) prepare(x []float64) {
 	}
 }
 
-// record accounts for an output of the round that prepare began, given its label and
-// what was predicted. It returns the loss, times the weight.
+// record accounts for an output of a round, given its label and the prediction. It returns
+// the loss times the weight.
 func (c *core) record(o *model.Outcome, output int, y, weight, prediction float64) (loss float64) {
 	loss = float64(weight * c.options.Loss.Value(prediction, y))
 	c.accounts[output].Add(loss, float64(weight*float64(y*y)), math.Abs(float64(math.Sqrt(weight)*y)))
@@ -193,14 +186,14 @@ func (c *core) record(o *model.Outcome, output int, y, weight, prediction float6
 	return loss
 }
 
-// finish ends the round that prepare began.
+// finish ends a round.
 func (c *core) finish(y []float64, weight float64) {
 	if c.hindsight != nil {
 		c.hindsight.add(c.z, y, weight)
 	}
 }
 
-// stats tells how the learner that takes so many bytes is doing.
+// stats are the Stats of a learner of the given size.
 func (c *core) stats(size uint64) model.Stats {
 	var s model.Stats
 	for j := range c.accounts {
@@ -223,14 +216,13 @@ func (c *core) sumsOK() bool {
 	return true
 }
 
-// Cost is the cost of a Raker over maps of these sizes, which take mapBytes
-// together.
+// Cost is the cost of a Raker over maps of these sizes and of mapBytes together.
 func Cost(sizes []int, mapBytes uint64, o Options) model.Cost {
 	return cost(sizes, mapBytes, o, 1)
 }
 
-// AdaptiveCost is the cost of an AdaRaker with all its experts, the most it
-// can have; after t rounds there are 1 + ⌊log₂(t/B)⌋.
+// AdaptiveCost is the cost of an AdaRaker with MaxExperts experts; after t rounds it has
+// 1 + ⌊log₂(t/B)⌋.
 func AdaptiveCost(sizes []int, mapBytes uint64, o Options) model.Cost {
 	return cost(sizes, mapBytes, o, MaxExperts)
 }

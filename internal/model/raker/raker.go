@@ -3,9 +3,8 @@
 // over them, its one-kernel case FOGD, and AdaRaker, which hedges over Rakers
 // of many step sizes.
 //
-// They cost O(PD) a round for P kernels of D frequencies, where the
-// second-order forecaster of package awv costs O(r²); in exchange they state
-// no certificate.
+// A round costs O(PD) for P kernels of D frequencies, where the second-order forecaster of
+// package awv costs O(r²). There is no certificate.
 package raker
 
 import (
@@ -19,6 +18,7 @@ import (
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
+	"hindsight/internal/model/mix"
 )
 
 // Raker runs online gradient descent in every kernel and mixes the kernels by
@@ -28,16 +28,16 @@ import (
 //	θ_p ← θ_p − η ∇(C(θ_p·z_p, y) + λ‖θ_p‖²)
 //	w_p ← w_p exp(−η_w (C(f_p, y) + λ‖θ_p‖²))
 //
-// Both losses are taken before the step, and times the observation's weight.
-// With one kernel it is FOGD: Fourier online gradient descent. With several outputs
-// each has its own θ and w, over the same features: it is that many Rakers.
+// Both losses are taken before the step, and times the observation's weight. With one
+// kernel this is FOGD, Fourier online gradient descent. Several outputs are as many Rakers
+// over the same features.
 //
 // FOGD may be SGM, the stochastic gradient method. With the decay ϑ and s_t the step of
 // round t after all cuts, see safeStep,
 //
 //	η_t = η t^−ϑ,  a ← a + s_t,  θ̄ ← θ̄ + (θ − θ̄) s_t/a,  then the step on θ
 //
-// and ŷ = θ̄·z if it averages. The average is of the θ before their steps.
+// and ŷ = θ̄·z if it averages.
 //
 // Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
 // gradients are those of the losses, see Loss. SGM: Camoriano, thesis (Genoa, 2017),
@@ -50,9 +50,8 @@ type Raker struct {
 	exponentials []float64
 }
 
-// NewRaker is a Raker that has seen nothing, of steps o.Step and
-// o.WeightStep. It panics unless there are maps, all of one dimension, and the
-// options are in their ranges; and if several kernels are to be SGM.
+// NewRaker is a Raker before its first observation. It panics unless there are maps, all of
+// one dimension, if an option is out of range, and for SGM over several kernels.
 func NewRaker(maps []feature.Map, o Options) *Raker {
 	if (o.Average || o.Decay > 0) && len(maps) != 1 {
 		panic(fmt.Sprintf("raker: a decay of %g, average %t, of %d kernels", o.Decay, o.Average, len(maps)))
@@ -62,9 +61,9 @@ func NewRaker(maps []feature.Map, o Options) *Raker {
 	return r
 }
 
-// Predict answers ŷ, for the logistic and the hinge loss the score, of which
-// the sign is the class. It reads the state and allocates nothing once its
-// scratch is warm. Standard error and leverage are not known: 0.
+// Predict answers ŷ, for a loss of classes the score, whose sign is the class. It reads the
+// state and allocates nothing once its scratch is warm. There are no standard error and no
+// leverage.
 func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	if err := r.checkFeatures(x); err != nil {
 		return err
@@ -86,10 +85,8 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 }
 
 // Observe learns (x, y) by one gradient step a kernel: one feature map and, for each
-// output, two passes over the features. With TrackRegret it keeps the features, and every
-// loops.Rows-th round adds what is kept to each kernel's r(r+1)/2 second moments,
-// in one pass of as many products an entry. It allocates nothing. The regret of a
-// round is not known: NaN.
+// output, two passes over the features, and with TrackRegret what moments.add costs. It
+// allocates nothing. The regret of the outcome is NaN.
 func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := r.Check(x, labels, weight); err != nil {
 		return err
@@ -111,7 +108,7 @@ func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) e
 	return nil
 }
 
-// step is η_t of the round to come. Its power has the same bits on every target.
+// step is η_t of the next round. Its power has the same bits on every target.
 func (r *Raker) step() float64 {
 	if r.options.Decay == 0 {
 		return r.options.Step
@@ -121,7 +118,7 @@ func (r *Raker) step() float64 {
 	return float64(r.options.Step * power[0])
 }
 
-// AppendWeights appends the weights of the kernels, none of one kernel.
+// AppendWeights appends the mean weights of the kernels over the outputs, none for one kernel.
 func (r *Raker) AppendWeights(dst []float64) []float64 {
 	n := len(r.maps)
 	if n == 1 {
@@ -134,7 +131,7 @@ func (r *Raker) AppendWeights(dst []float64) []float64 {
 	return dst
 }
 
-// withRoom makes room in dst for n numbers, 0, and for as many behind them.
+// withRoom grows dst by n zeros, with room for as many more.
 func withRoom(dst []float64, n int) (grown, numbers []float64) {
 	from := len(dst)
 	dst = slices.Grow(dst, 2*n)[:from+n]
@@ -144,16 +141,13 @@ func withRoom(dst []float64, n int) (grown, numbers []float64) {
 
 // addShares adds the weights, divided by their sum and by the number of outputs.
 func addShares(mean, weights []float64, outputs int) {
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
+	mix.Normalize(weights)
 	for k, w := range weights {
-		mean[k] += w / total / float64(outputs)
+		mean[k] += w / float64(outputs)
 	}
 }
 
-// WeightNames are the names of the kernels, none of one kernel.
+// WeightNames are the names of the kernels, none for one kernel.
 func (r *Raker) WeightNames() []string {
 	if len(r.maps) == 1 {
 		return nil
@@ -165,21 +159,20 @@ func (r *Raker) WeightNames() []string {
 	return names
 }
 
-// Stats tells how the learner is doing, without the regret, which Report
-// solves for.
+// Stats has no regret: Report solves for it.
 func (r *Raker) Stats() model.Stats { return r.stats(r.Size()) }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (r *Raker) Size() uint64 { return r.fixedBytes + r.expertBytes }
 
 // expert is one Raker: its parameters and the logarithms of its weights.
 type expert struct {
 	// theta holds θ_p of all kernels, one after the other.
 	theta []float64
-	// logw holds log w_p, shifted so that the largest is 0. Only ratios
-	// matter, and so the weights neither underflow nor lose digits.
+	// logw holds log w_p less the largest, so that the weights neither underflow nor lose
+	// digits.
 	logw []float64
-	// average is θ̄ and steps the sum a of the steps, of SGM that averages.
+	// average is θ̄ and steps the sum a of the steps, for SGM that averages.
 	average []float64
 	steps   float64
 	// f is scratch: f_p of the round.
@@ -198,7 +191,7 @@ func (c *core) newExpert() expert {
 	return e
 }
 
-// fold takes θ into the average, before a step of size s.
+// fold adds θ to the average, before a step of size s.
 func (e *expert) fold(s float64) {
 	e.steps += s
 	if e.steps == 0 {
@@ -233,8 +226,7 @@ func (e *expert) weigh(dst []float64) []float64 {
 	return dst
 }
 
-// mix is Σ w_p f_p / Σ w_p for the weights w. It writes f_p to f, unless that is
-// nil.
+// mix is Σ w_p f_p / Σ w_p for the weights w. It writes f_p to f, unless nil.
 func (c *core) mix(e *expert, z, w, f []float64) float64 {
 	value, total := 0.0, 0.0
 	for p, v := range w {
@@ -249,8 +241,8 @@ func (c *core) mix(e *expert, z, w, f []float64) float64 {
 	return value / total
 }
 
-// learn takes the gradient steps and updates the weights, by the features in
-// c.z and the predictions in e.f.
+// learn takes the gradient steps and updates the weights, given the features in c.z and the
+// predictions in e.f.
 func (c *core) learn(e *expert, step, y, weight float64) {
 	o := &c.options
 	top := math.Inf(-1)
@@ -274,25 +266,23 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 	}
 }
 
-// safeStep is the step times the weight, cut where θ would diverge.
+// safeStep is the step times the weight, cut where θ would diverge, given the limit
+// 1/(‖z‖²+λ).
 //
-// For the squared loss the step s maps θ to (I − 2s(λI + zzᵀ))θ + 2syz, which
-// expands when s > 1/(‖z‖²+λ): steps are cut there. Half of that limit is the
-// step to the minimum of the round's loss along z. A weight above 1 does not
-// carry a step beyond both that minimum and the step that was asked for. So
-// every eigenvalue stays in [−1, 1], and after t rounds of labels within B
+// For the squared loss the step s maps θ to (I − 2s(λI + zzᵀ))θ + 2syz, which expands if
+// s > 1/(‖z‖²+λ): steps are cut there. Half of that limit is the step to the minimum of the
+// round's loss along z. A weight above 1 carries a step at most to the larger of that
+// minimum and the step of weight 1. Every eigenvalue stays in [−1, 1], and after t rounds of
+// labels within B
 //
 //	‖θ‖ ≤ 2 t B max min(1/‖z‖, s‖z‖)
 //
-// which is 2tB for ‖z‖ = 1. With t < 2^53, B = model.MaxMagnitude = 1e100 and
-// weights up to 1e9, a weighted loss is below 1e243 and a sum of them, times a
-// step of weights up to 1e9, below 1e270: nothing overflows, and labels need
-// no tighter limit than those of other learners.
+// which is 2tB for ‖z‖ = 1. With t < 2^53, B = model.MaxMagnitude = 1e100 and weights up to
+// 1e9, a weighted loss is below 1e243 and a sum of them, times a step of weights up to 1e9,
+// below 1e270: nothing overflows.
 //
-// The other losses have a slope within ±1, so only the ridge could expand θ;
-// learn cuts its factor 1 − 2sλ at 0.
-//
-// The limit 1/(‖z‖²+λ) is given.
+// The other losses have a slope within ±1. Only the ridge could expand θ; learn cuts its
+// factor 1 − 2sλ at 0.
 func (c *core) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
 	if c.options.Loss != losses.Squared {
