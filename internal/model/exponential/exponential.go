@@ -1,12 +1,10 @@
 // Package exponential computes e^x of many numbers at a time, and logarithms of one.
 //
-// The error is below one unit in the last place (0.88 is the most that was
-// measured) where the result is a normal number, and at most one unit where it is
-// subnormal. There is assembly for AVX2, which does the same operations on the same
-// numbers as the Go beside it, four at a time, so both give the same bits. Every
-// product that is added to something is written float64(x*y), so that no compiler
-// fuses the two, and no target has other bits: the standard library's exponential
-// is fused where the processor can. The tag purego builds without the assembly.
+// The error is below one unit in the last place (at most 0.88 measured) for a normal
+// result, and at most one unit for a subnormal one. The assembly for AVX2 does the same
+// operations on the same numbers as the Go, four at a time, with the same bits. Every product
+// that is added is written float64(x*y), so that no compiler fuses the two: all targets
+// have the same bits. The tag purego builds without the assembly.
 //
 // The reduction and the polynomial are those of fdlibm:
 //
@@ -48,7 +46,7 @@ func expGo(dst, x []float64) {
 	}
 }
 
-// Of is e^x, what Exp makes of x. It costs some 15 ns.
+// Of is e^x with the bits of Exp. It costs some 15 ns.
 func Of(x float64) float64 { return one(x) }
 
 // one is e^x = 2^n e^r with x = n log 2 + r.

@@ -14,11 +14,10 @@ func (a *Affine) Dimension() int { return a.dimension }
 // Size is d+1.
 func (a *Affine) Size() int { return a.dimension + 1 }
 
-// InputLimit is the largest magnitude of an input, so that sums of squares of
-// features stay representable.
+// InputLimit is the largest magnitude of an input entry.
 func (a *Affine) InputLimit() float64 { return model.MaxMagnitude }
 
-// Bytes is the memory that the map takes.
+// Bytes is the memory of the map.
 func (a *Affine) Bytes() uint64 { return 0 }
 
 // Map writes (x, 1) into z, d+1 numbers.

@@ -20,15 +20,14 @@ import (
 // (NIPS 2016), as AdaRaker (JMLR 2019, §3) uses them.
 type Fourier struct {
 	dimension int
-	// frequencies holds V by columns, so that a column serves many angles.
+	// frequencies holds V by columns.
 	frequencies []float64
 	scale       float64
 }
 
-// NewFourier draws the frequencies of the kernel, orthogonal in blocks of
-// dimension rows if asked, else independent. It panics unless dimension and
-// frequencies are positive and the kernel has a spectral density; orthogonal
-// frequencies want a radial one.
+// NewFourier draws the frequencies of the kernel, independent or orthogonal in blocks of
+// dimension rows. It panics unless dimension and frequencies are positive and the kernel
+// has a spectral density, a radial one for orthogonal frequencies.
 func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, source *rand.Rand) *Fourier {
 	if dimension < 1 || frequencies < 1 {
 		panic("feature: NewFourier wants dimension >= 1 and frequencies >= 1")
@@ -56,8 +55,8 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, so
 	return f
 }
 
-// orthogonalRows fills up to dimension rows with orthogonal directions, drawn
-// uniformly, of independent lengths.
+// orthogonalRows fills up to dimension rows with orthogonal directions, uniformly drawn, of
+// independent lengths.
 func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *ziggurat.Rand) {
 	for i := 0; i < len(rows); i += dimension {
 		row := rows[i : i+dimension]
@@ -84,7 +83,7 @@ func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *ziggura
 	}
 }
 
-// reject takes the component along the unit vector u out of v.
+// reject subtracts the component along the unit vector u from v.
 func reject(v, u []float64) {
 	along := 0.0
 	for j, w := range u {
@@ -95,7 +94,7 @@ func reject(v, u []float64) {
 	}
 }
 
-// normalise scales v to length 1, unless it has almost none.
+// normalise scales v to length 1. It returns false if v is almost 0.
 func normalise(v []float64) bool {
 	sum := 0.0
 	for _, w := range v {
@@ -123,10 +122,8 @@ func (f *Fourier) InputLimit() float64 { return model.MaxMagnitude }
 // Bytes is the memory that the map takes.
 func (f *Fourier) Bytes() uint64 { return 8 * uint64(len(f.frequencies)) }
 
-// Map writes the features of x, d numbers, into z, 2D numbers: a matrix-vector
-// product of Dd multiply-adds, D sines and cosines, and a product with the
-// scale. The angles stand in z until their sines do, so that it allocates
-// nothing. The two must not overlap.
+// Map writes the features of x into z: a matrix-vector product of Dd multiply-adds, D sines
+// and cosines, and a product with the scale.
 func (f *Fourier) Map(z, x []float64) {
 	count := len(f.frequencies) / f.dimension
 	if len(x) != f.dimension || len(z) != 2*count {

@@ -7,8 +7,8 @@ import (
 )
 
 // KORS samples a dictionary by approximate ridge leverage scores. The weights
-// S = diag(1/√p_i) are fixed when a centre is kept. While a new point is drawn
-// for, it is in the dictionary with weight 1:
+// S = diag(1/√p_i) are fixed when a centre is kept. During its draw a new point is in the
+// dictionary with weight 1:
 //
 //	τ̃ = (1+ε)/μ · (k(x,x) − k̄ᵀ(SKS + μI)⁻¹k̄),   k̄ = Sk over both,
 //	p = min(βτ̃, 1),   kept with probability p, and then with weight 1/p
@@ -22,7 +22,7 @@ type KORS struct {
 	// kept are the p_i, weights 1/√p_i.
 	kept, weights []float64
 	factor        *qr.Lower
-	// solved, rest and self are c, e and k(x,x) of the point last asked for.
+	// solved, rest and self are c, e and k(x,x) of the last point.
 	solved     []float64
 	rest, self float64
 }
@@ -44,9 +44,8 @@ func KORSBeta(n, delta, epsilon float64) float64 {
 	return 3 * math.Log(n/delta) / float64(epsilon*epsilon)
 }
 
-// Probability is p for a point with the kernel values k_m(x) against the
-// dictionary, m numbers, and self = k(x,x). It costs m²/2 multiply-adds and
-// allocates only when the dictionary has grown.
+// Probability is p of a point, given the kernel values k_m(x), m numbers, and self = k(x,x).
+// It costs m²/2 multiply-adds and allocates only after the dictionary has grown.
 func (k *KORS) Probability(values []float64, self float64) float64 {
 	if len(values) != k.factor.Order() {
 		panic("feature: KORS.Probability wants a kernel value per centre")
@@ -63,7 +62,7 @@ func (k *KORS) Probability(values []float64, self float64) float64 {
 	return math.Min(k.beta*leverage, 1)
 }
 
-// Keep adds the point last asked for, which was kept with probability p.
+// Keep adds the point of the last call of Probability, kept with probability p.
 func (k *KORS) Keep(p float64) {
 	weight := 1 / math.Sqrt(p)
 	row := k.solved
@@ -99,5 +98,5 @@ func (k *KORS) Rejoin(values []float64, self, p float64) bool {
 // Kept are the probabilities with which the points were kept, not a copy: for encoding.
 func (k *KORS) Kept() []float64 { return k.kept }
 
-// Bytes is the memory that the sampler takes.
+// Bytes is the memory of the sampler.
 func (k *KORS) Bytes() uint64 { return 8 * uint64(2*len(k.weights)+qr.LowerSize(k.factor.Order())) }

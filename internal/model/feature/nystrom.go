@@ -13,8 +13,8 @@ import (
 //
 //	φ(x) = L⁻¹ k_m(x),   φ(x)·φ(x') = ⟨Pφ(x), Pφ(x')⟩
 //
-// orthonormal coordinates in which a new centre appends one coordinate and
-// leaves the others as they were. Growing it needs exclusive access.
+// orthonormal coordinates: a new centre appends one coordinate and leaves the others as they
+// were. Grow needs exclusive access.
 //
 // Source: PKAWV-Nyström (NeurIPS 2019) §4.
 type Nystrom struct {
@@ -26,8 +26,8 @@ type Nystrom struct {
 	limit   float64
 }
 
-// NewNystrom is the map of an empty dictionary, for inputs with k(x,x) up to
-// a bound. It panics unless dimension is positive.
+// NewNystrom is the map of an empty dictionary, for inputs with k(x,x) ≤ bound. It panics
+// unless dimension is positive.
 func NewNystrom(k kernel.Kernel, dimension int, bound float64) *Nystrom {
 	if dimension < 1 {
 		panic("feature: NewNystrom wants dimension >= 1")
@@ -46,9 +46,8 @@ func (n *Nystrom) Size() int { return n.gram.Order() }
 // InputLimit is the largest magnitude of an input entry.
 func (n *Nystrom) InputLimit() float64 { return n.limit }
 
-// KernelInputLimit is the largest magnitude of an input entry for which
-// k(x,x) surely stays within a bound. For a shift-invariant kernel it is that
-// of any input.
+// KernelInputLimit is the largest magnitude of an input entry with which k(x,x) ≤ bound
+// always holds.
 func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
 	if k.ShiftInvariant() {
 		return model.MaxMagnitude
@@ -60,14 +59,13 @@ func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
 	return math.Sqrt(math.Max(bound-offset, 0) / float64(dimension))
 }
 
-// Bytes is the memory that the map takes.
+// Bytes is the memory of the map.
 func (n *Nystrom) Bytes() uint64 { return 8 * uint64(len(n.centres)+qr.LowerSize(n.gram.Order())) }
 
 // Centres are the centres, one after another, not a copy.
 func (n *Nystrom) Centres() []float64 { return n.centres }
 
-// Map writes φ(x) into z, m numbers. It costs m kernel values and m²/2
-// multiply-adds and allocates nothing.
+// Map writes φ(x) into z, at m kernel values and m²/2 multiply-adds.
 func (n *Nystrom) Map(z, x []float64) {
 	n.Kernels(z, x)
 	n.gram.Solve(z)
@@ -84,13 +82,11 @@ func (n *Nystrom) Kernels(z, x []float64) {
 	n.kernel.Values(z, n.centres, x)
 }
 
-// independence is how much of a new centre, relative to k(c,c), must lie
-// outside the span of the others.
+// independence is the least part of k(c,c) of a new centre outside the span of the others.
 const independence = 1e-10
 
-// Grow adds a centre, unless it lies in the span of those there are to working
-// precision: δ² = k(c,c) − ‖L⁻¹k_m(c)‖² ≤ 1e-10 k(c,c). It tells whether it
-// did. It costs what Map costs.
+// Grow adds a centre and returns true, unless the centre lies in the span of the others to
+// working precision: δ² = k(c,c) − ‖L⁻¹k_m(c)‖² ≤ 1e-10 k(c,c). It costs as much as Map.
 func (n *Nystrom) Grow(centre []float64) bool {
 	row := make([]float64, n.Size())
 	n.Kernels(row, centre)
@@ -104,9 +100,8 @@ func (n *Nystrom) Grow(centre []float64) bool {
 	return true
 }
 
-// Last is the newest coordinate ψ(x) of an input whose other coordinates are
-// known: (k(x,c_m) − l·φ(x))/δ, l and δ being L's last row. It is Map's last
-// coordinate bit for bit, at one kernel value and m multiply-adds.
+// Last is the last coordinate ψ(x) of an input, given the others, with the bits of Map:
+// (k(x,c_m) − l·φ(x))/δ, (l, δ) the last row of L, at one kernel value and m multiply-adds.
 func (n *Nystrom) Last(others, x []float64) float64 {
 	m := n.Size() - 1
 	return qr.Next(n.gram.Row(m), others, n.kernel.At(n.centres[m*n.dimension:], x))

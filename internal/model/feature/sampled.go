@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/model/kernel"
 )
 
-// SampledOptions say what a sampled dictionary is.
+// SampledOptions are the options of a sampled dictionary.
 type SampledOptions struct {
 	Kernel    kernel.Kernel
 	Dimension int
@@ -18,17 +18,17 @@ type SampledOptions struct {
 	Bound float64
 	// Mu, Epsilon and Beta are KORS's.
 	Mu, Epsilon, Beta float64
-	// Capacity caps the centres: at the cap no point is added.
+	// Capacity caps the centres.
 	Capacity int
-	// Given is a dictionary known beforehand. With one, nothing is sampled.
+	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled.
 	Given [][]float64
 	// Seed seeds the sampling.
 	Seed uint64
 }
 
-// Sampled is the Nyström map of a dictionary whose centres KORS samples, or that was
-// given. Its state is made of the centres, the probabilities with which they were
-// kept and the generator; factors follow from these.
+// Sampled is the Nyström map of a dictionary that KORS samples, or that is given. Its state
+// is the centres, the probabilities with which they were kept and the generator; the
+// factors follow from these.
 type Sampled struct {
 	Nystrom
 
@@ -37,15 +37,15 @@ type Sampled struct {
 	// draws draws from generator, whose state is part of the learner's.
 	generator *rand.PCG
 	draws     *rand.Rand
-	// values is the kernel values of the point being drawn for.
+	// values are the kernel values of the point of a draw.
 	values []float64
 }
 
-// korsStream tells the generator from others of the same seed.
+// korsStream separates the generator from others of the same seed.
 const korsStream = 0x6b6f7273
 
-// NewSampled is a dictionary without centres, or the one that is given. It panics
-// where NewNystrom and NewKORS do.
+// NewSampled is a dictionary without centres, or the given one. It panics where NewNystrom
+// and NewKORS do.
 func NewSampled(o SampledOptions) *Sampled {
 	s := &Sampled{
 		Nystrom: *NewNystrom(o.Kernel, o.Dimension, o.Bound), o: o,
@@ -53,17 +53,16 @@ func NewSampled(o SampledOptions) *Sampled {
 	}
 	s.draws = rand.New(s.generator)
 	for _, centre := range o.Given {
-		s.Grow(centre) // One in the span of the others adds nothing.
+		s.Grow(centre) // A centre in the span of the others adds nothing.
 	}
 	return s
 }
 
-// Fixed says that the dictionary was given, so that it never grows.
+// Fixed tells whether the dictionary is given and never grows.
 func (s *Sampled) Fixed() bool { return len(s.o.Given) > 0 }
 
-// Consider draws for a point, adds it when it is kept, and tells whether it did. Where
-// no centre may be added there is no draw. It costs m kernel values and m²
-// multiply-adds.
+// Consider draws for a point and adds it if it is kept. A full or fixed dictionary does not
+// draw. It costs m kernel values and m² multiply-adds.
 func (s *Sampled) Consider(x []float64) (grown bool) {
 	m := s.Size()
 	if s.Fixed() || m >= s.o.Capacity {
@@ -82,13 +81,13 @@ func (s *Sampled) Consider(x []float64) (grown bool) {
 	return true
 }
 
-// SamplerBytes is the memory of the sampler, beside that of the map.
+// SamplerBytes is the memory of the sampler, which Bytes excludes.
 func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() }
 
 // VisitCentres visits the centres and the probabilities with which they were kept. A read
-// into a dictionary that has sampled nothing refuses what is not a dictionary of KORS, and
-// centres other than the given ones. It samples the centres again: the same arithmetic in
-// the same order gives the same factors bit for bit.
+// needs a dictionary that has sampled nothing. It samples the centres again: the same
+// arithmetic in the same order gives the same factors bit for bit. It refuses what is not a
+// dictionary of KORS, and centres other than the given ones.
 func (s *Sampled) VisitCentres(v *codec.Visitor) {
 	m, d, centres, kept := s.Size(), s.o.Dimension, s.centres, s.sampler.Kept()
 	if v.Count(&m, 8*d); v.Reading() {

@@ -7,20 +7,19 @@ import (
 	"hindsight/internal/model"
 )
 
-// Semiparametric is the map of a parametric model and what it leaves:
+// Semiparametric is the map of a parametric model beside another map φ:
 //
 //	z(x) = (g·(x_P, 1), φ(x))
 //
-// for some inputs P and another map φ. A ridge λ on the weights of z is λ/g² on those of
-// (x_P, 1).
+// for some inputs P. A ridge λ on the weights of z is λ/g² on those of (x_P, 1).
 type Semiparametric struct {
 	parametric []int
 	gain       float64
 	rest       *Fourier
 }
 
-// NewSemiparametric is the map for the inputs of the given numbers. It panics unless
-// they are numbers of inputs of φ and the gain is positive.
+// NewSemiparametric is the map for the inputs P. It panics unless they are inputs of φ and
+// the gain is positive.
 func NewSemiparametric(parametric []int, gain float64, rest *Fourier) *Semiparametric {
 	for _, i := range parametric {
 		if i < 0 || i >= rest.Dimension() {
@@ -33,7 +32,7 @@ func NewSemiparametric(parametric []int, gain float64, rest *Fourier) *Semiparam
 	return &Semiparametric{parametric: parametric, gain: gain, rest: rest}
 }
 
-// Parametric are the numbers of the inputs P, to be read only.
+// Parametric is P, to be read only.
 func (s *Semiparametric) Parametric() []int { return s.parametric }
 
 // Gain is g.
@@ -42,23 +41,21 @@ func (s *Semiparametric) Gain() float64 { return s.gain }
 // Dimension is d, the number of inputs.
 func (s *Semiparametric) Dimension() int { return s.rest.Dimension() }
 
-// Size is the number of features: those of φ, one for each of P, and the constant.
+// Size is |P| + 1 and the size of φ.
 func (s *Semiparametric) Size() int { return len(s.parametric) + 1 + s.rest.Size() }
 
 // SemiparametricInputLimit is InputLimit for a gain.
 func SemiparametricInputLimit(gain float64) float64 { return model.MaxMagnitude / math.Max(gain, 1) }
 
-// InputLimit is the largest magnitude of an input, so that sums of squares of features
-// stay representable.
+// InputLimit is the largest magnitude of an input entry.
 func (s *Semiparametric) InputLimit() float64 {
 	return math.Min(s.rest.InputLimit(), SemiparametricInputLimit(s.gain))
 }
 
-// Bytes is the memory that the map takes.
+// Bytes is the memory of the map.
 func (s *Semiparametric) Bytes() uint64 { return s.rest.Bytes() + 8*uint64(len(s.parametric)) }
 
-// Map writes the features of x, d numbers, into z, size numbers. It allocates nothing.
-// The two must not overlap.
+// Map writes the features of x into z.
 func (s *Semiparametric) Map(z, x []float64) {
 	p := len(s.parametric)
 	for k, i := range s.parametric {

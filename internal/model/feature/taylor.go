@@ -11,19 +11,17 @@ import (
 //
 //	g_k(x) = exp(−‖x‖²/2σ²) Π_i (x_i/σ)^{k_i} / √(k_i!),  |k| ≤ M
 //
-// so that φ(x)·φ(x') is the kernel exp(−‖x−x'‖²/2σ²) with the exponential of
-// x·x'/σ² cut after degree M. There are C(M+d, d) features, ordered by degree.
+// φ(x)·φ(x') is the kernel exp(−‖x−x'‖²/2σ²) with the exponential of x·x'/σ² cut after
+// degree M. There are C(M+d, d) features, ordered by degree. Every monomial is built once,
+// from its parent of one degree less.
 //
-// Source: PKAWV, HAL 2019, eq. (10). The published code builds d^j features a
-// degree, with duplicates; here every monomial is built once, from its parent
-// of one degree less.
+// Source: PKAWV, HAL 2019, eq. (10).
 type Taylor struct {
 	dimension, degree int
 	sigma             float64
-	// spans[p] says how feature p's children are made: one child for each
-	// input first..d-1, in this order and next to each other. Monomials are
-	// written with their inputs in ascending order, first being the largest
-	// of the parent, so only the first child repeats an input.
+	// spans[p] makes the children of feature p: one for each input first..d-1, in this order.
+	// Monomials have their inputs in ascending order, first is the largest of the parent:
+	// only the first child repeats an input.
 	spans []span
 	size  int
 }
@@ -35,9 +33,8 @@ type span struct {
 	repeat float64
 }
 
-// NewTaylor is the basis for d inputs, bandwidth sigma and degree m.
-// It panics unless d ≥ 1, m ≥ 0 and sigma > 0; TaylorSize tells beforehand
-// how many features there will be.
+// NewTaylor is the basis for d inputs, bandwidth sigma and degree m, of TaylorSize
+// features. It panics unless d ≥ 1, m ≥ 0 and sigma > 0.
 func NewTaylor(d int, sigma float64, m int) *Taylor {
 	if d < 1 || m < 0 || !(sigma > 0) {
 		panic("feature: NewTaylor wants d >= 1, m >= 0 and sigma > 0")
@@ -60,8 +57,7 @@ func NewTaylor(d int, sigma float64, m int) *Taylor {
 	return t
 }
 
-// TaylorSize is C(m+d, d), the number of features, or limit+1 when it is
-// above limit.
+// TaylorSize is C(m+d, d), the number of features, or limit+1 above limit.
 func TaylorSize(d, m, limit int) int {
 	size := 1
 	for j := 1; j <= m; j++ {
@@ -78,12 +74,8 @@ func TaylorSize(d, m, limit int) int {
 
 // LargestTaylorDegree is the largest m ≤ ceiling with C(m+d, d) ≤ limit.
 func LargestTaylorDegree(d, limit, ceiling int) int {
-	size := 1
 	for m := range ceiling {
-		if size > math.MaxInt/(m+1+d) {
-			return m
-		}
-		if size = size * (m + 1 + d) / (m + 1); size > limit {
+		if TaylorSize(d, m+1, limit) > limit {
 			return m
 		}
 	}
@@ -105,23 +97,20 @@ func (t *Taylor) Dimension() int { return t.dimension }
 // Size is r, the number of features.
 func (t *Taylor) Size() int { return t.size }
 
-// InputLimit is the largest magnitude of an input: any finite one will do,
-// since the features are bounded by 1.
+// InputLimit is the largest finite number: the features are at most 1.
 func (t *Taylor) InputLimit() float64 { return math.MaxFloat64 }
 
-// Self is k(x,x) of the kernel that is not cut short: 1.
+// Self is k(x,x) of the whole kernel: 1.
 func (t *Taylor) Self([]float64) float64 { return 1 }
 
 // Bytes is the memory that the map takes.
 func (t *Taylor) Bytes() uint64 { return 16 * uint64(len(t.spans)) }
 
-// underflow is where exp(−E) nears the denormals, so that a feature's
-// monomial could no longer bring it back.
+// underflow is an E from which on exp(−E) is too near the denormals to multiply it.
 const underflow = 700
 
-// Map writes the features of x, d numbers, into z, Size numbers. They must
-// not overlap. One multiplication a feature; it allocates nothing. Features of
-// finite inputs are finite and at most 1 in magnitude.
+// Map writes the features of x, of magnitude at most 1, into z, at one multiplication a
+// feature. It allocates only if exp(−E) underflows.
 func (t *Taylor) Map(z, x []float64) {
 	if len(x) != t.dimension || len(z) != t.size {
 		panic("feature: Taylor.Map wants dimension inputs and size features")
@@ -152,8 +141,8 @@ func (t *Taylor) Map(z, x []float64) {
 	}
 }
 
-// mapLog is Map by logarithms, for inputs so far out that exp(−E) underflows
-// while a monomial of high degree may still bring its feature back. It allocates.
+// mapLog is Map by logarithms: exp(−E) may underflow where the product with a monomial of
+// high degree does not.
 func (t *Taylor) mapLog(z, x []float64, e float64) {
 	sign := make([]float64, t.size)
 	z[0], sign[0] = -e, 1

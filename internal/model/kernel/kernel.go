@@ -35,8 +35,7 @@ const (
 	Linear Kind = "linear"
 )
 
-// Kernel is a kernel with its parameters; those that its kind does not use
-// are ignored.
+// Kernel is a kernel with its parameters. Parameters of other kinds are ignored.
 type Kernel struct {
 	Kind          Kind
 	Sigma         float64
@@ -44,12 +43,11 @@ type Kernel struct {
 	Degree        int
 }
 
-// ShiftInvariant says that the kernel depends on x−x' alone, so that
-// k(x,x) = 1 and inputs may have any magnitude.
+// ShiftInvariant tells whether the kernel depends on x−x' alone, so that k(x,x) = 1.
 func (k Kernel) ShiftInvariant() bool { return k.Kind != Polynomial && k.Kind != Linear }
 
-// Radial says that the kernel has a spectral density that depends on ‖ω‖
-// alone, from which orthogonal frequencies can be drawn.
+// Radial tells whether the kernel has a spectral density that depends on ‖ω‖ alone, as
+// orthogonal frequencies need.
 func (k Kernel) Radial() bool {
 	switch k.Kind {
 	case Gaussian, Matern12, Matern32, Matern52:
@@ -59,7 +57,7 @@ func (k Kernel) Radial() bool {
 	return false
 }
 
-// Spectral says that Frequency can draw from the kernel's spectral density.
+// Spectral tells whether Frequency can draw from the kernel's spectral density.
 func (k Kernel) Spectral() bool { return k.Radial() || k.Kind == Laplacian || k.Kind == Cauchy }
 
 // At is k(a, b), for vectors of equal length. It costs one pass over them.
@@ -86,9 +84,9 @@ func (k Kernel) At(a, b []float64) float64 {
 // block is how many exponentials Values computes at a time.
 const block = 32
 
-// Values writes k(p_i, x) into dst, for as many points as dst has numbers, which
-// points holds one after another. The bits are those of At. It costs a pass over the
-// points and allocates nothing. It panics when points has another length.
+// Values writes k(p_i, x) into dst, n numbers, for n points one after another, with the
+// bits of At. It costs a pass over the points and allocates nothing. It panics if points has
+// another length.
 func (k Kernel) Values(dst, points, x []float64) {
 	d := len(x)
 	if len(points) != len(dst)*d {
@@ -117,7 +115,7 @@ func (k Kernel) Values(dst, points, x []float64) {
 	}
 }
 
-// far is a t from which on e^−t is 0, with a square that is finite.
+// far is a t with e^−t = 0.
 const far = 1000
 
 // decay is t ≥ 0, at most far, of a kernel that is factor(t) e^−t.
@@ -225,8 +223,7 @@ func tangents(u []float64, sigma float64) {
 	}
 }
 
-// Radius draws the length of a frequency in d dimensions, for directions that
-// are drawn otherwise. It panics unless Radial.
+// Radius draws the length of a frequency in d dimensions. It panics unless Radial.
 func (k Kernel) Radius(d int, rng *ziggurat.Rand) float64 {
 	if !k.Radial() {
 		panic("kernel: Radius of a kernel that is not radial")
@@ -234,7 +231,7 @@ func (k Kernel) Radius(d int, rng *ziggurat.Rand) float64 {
 	return k.mixing(rng) * chi(d, rng)
 }
 
-// mixing is the scale of the normal that a radial frequency is.
+// mixing draws the scale of the normal distribution of a radial frequency.
 func (k Kernel) mixing(rng *ziggurat.Rand) float64 {
 	freedom := 0
 	switch k.Kind {

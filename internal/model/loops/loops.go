@@ -141,7 +141,7 @@ func descendRest(square float64, theta, z []float64, shrink, slope float64) floa
 	return square
 }
 
-// Rows is how many rows AddSquares adds at a time.
+// Rows is the number of rows that AddSquares adds in one pass.
 const Rows = 8
 
 // addOneByOne is AddSquares, a row at a time.

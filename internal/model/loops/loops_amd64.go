@@ -4,7 +4,7 @@ package loops
 
 import "golang.org/x/sys/cpu"
 
-// Shorter rows are not worth the call.
+// shortest is the length of the shortest row that is worth the call.
 const shortest = 4
 
 // Rotate turns a pair of rows:
@@ -31,8 +31,8 @@ func Axpy(y, x []float64, a float64) {
 	axpyAVX2(&y[0], &x[0], len(y), a)
 }
 
-// Dot is x·y, summed in eight parts, so that the additions need not wait for
-// one another, and the rest behind them. Both have the same length.
+// Dot is x·y, summed in eight parts, so that the additions do not wait for one another,
+// and then the rest. Both have the same length.
 func Dot(x, y []float64) float64 {
 	n := len(x) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
@@ -67,7 +67,7 @@ func Combine(y, columns, x []float64) {
 }
 
 // Descend is one step of gradient descent, θ ← shrink θ − slope z. It returns
-// ‖θ‖² of before, summed as Dot sums.
+// the previous ‖θ‖², summed as in Dot.
 func Descend(theta, z []float64, shrink, slope float64) float64 {
 	n := len(theta) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
@@ -77,11 +77,10 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 	return descendRest(descendAVX2(&theta[0], &z[0], n, shrink, slope), theta[n:], z[n:], shrink, slope)
 }
 
-// AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, of which packed holds
-// the upper triangle by rows, row n after row n−1: every entry gets its products
-// (w_n z_ni) z_nj in the order of n, so that it has the bits that adding the rows
-// one by one gives. Row z_n is order numbers from rows[n·stride] on.
-// It is fastest for Rows of them, which is one pass over the matrix.
+// AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, whose upper triangle packed holds by
+// rows. Every entry gets its products (w_n z_ni) z_nj in the order of n: the bits are those
+// of adding one row at a time. Row z_n is order numbers from rows[n·stride] on. Rows of them
+// are added in one pass over the matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
 		addOneByOne(packed, rows, stride, order, weights)
