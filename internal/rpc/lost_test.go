@@ -103,21 +103,21 @@ func TestLostAnswers(t *testing.T) {
 	}
 	// The callers leave once all calls are learned. A caller that leaves before may not have
 	// sent its call.
-	observed := func() uint64 {
-		m, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-		if err != nil {
-			t.Error(err)
-		}
-		return m.GetStats().GetObservations()
+	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	watch, err := s.models.WatchModel(limit, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); observed() < calls && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
+	for learned := uint64(0); learned < calls; {
+		event, err := watch.Recv()
+		if err != nil {
+			t.Fatalf("%d of %d calls arrived: %v", learned, calls, err)
+		}
+		learned = max(learned, event.GetStats().GetObservations(), event.GetOutcome().GetOutcome().GetSequence())
 	}
 	leave()
 	group.Wait()
-	if got := observed(); got != calls {
-		t.Fatalf("%d of %d calls arrived", got, calls)
-	}
 	sequences := map[uint64]bool{}
 	for n := range calls {
 		first, err := s.Observe(t.Context(), request(n))
