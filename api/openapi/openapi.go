@@ -1,5 +1,5 @@
-// Package openapi has the description of the JSON API. make proto generates it from the
-// proto files.
+// Package openapi has the description of the JSON API. The command make proto generates it
+// from the proto files.
 package openapi
 
 import (

@@ -1,7 +1,6 @@
-// Package auth knows who may call. The tokens file names the principals: by the hash of
-// a token, by the name in a client's certificate, or by a claim of a JWT. A principal
-// has a role, the models it may see, limits, and an end. This package reads no file and
-// speaks to no network: its callers bring what they read.
+// Package auth authenticates callers. The tokens file names the principals: by the hash of a
+// token, by the name in a client certificate, or by a claim of a JWT. A principal has a role,
+// models, limits and an end. The package reads no file and uses no network.
 package auth
 
 import (
@@ -13,45 +12,38 @@ import (
 	"time"
 )
 
-// Refusals. The table of errors of the gRPC server says how each is answered.
+// Refusals. Their responses are in the table of errors of package rpc.
 var (
-	// ErrMissing: the call has no token and no client certificate.
 	ErrMissing = errors.New("no token and no client certificate")
-	// ErrInvalid: the token is not known. Whether it is malformed, unknown or revoked is
-	// not told.
+	// ErrInvalid does not say whether the token is malformed, unknown or revoked.
 	ErrInvalid = errors.New("the token is not valid")
-	// ErrExpired: the token was valid once.
 	ErrExpired = errors.New("the token has expired")
-	// ErrCertificate: the client's certificate is verified, and no entry names it.
+	// ErrCertificate: the certificate is verified, and no entry names it.
 	ErrCertificate = errors.New("no entry names this client certificate")
-	// ErrRole: the call needs a higher role.
-	ErrRole = errors.New("the role is too low")
-	// ErrScope: the call names a model, or all models, outside of the principal's.
-	ErrScope = errors.New("outside of the principal's models")
-	// ErrRate: the principal calls too often.
-	ErrRate = errors.New("too many calls a second")
-	// ErrConcurrency: the principal has too many calls open.
+	ErrRole        = errors.New("the role is too low")
+	ErrScope       = errors.New("outside of the principal's models")
+	ErrRate        = errors.New("too many calls a second")
 	ErrConcurrency = errors.New("too many calls at once")
-	// ErrSessions: the principal, or the server, has too many sessions of the console.
+	// ErrSessions is about sessions of the console, of a principal or of all.
 	ErrSessions = errors.New("too many sessions")
 )
 
-// Role says what a principal may do. Each role may do what the lower ones may.
+// Role is what a principal may do. Each role includes the lower ones.
 type Role int
 
 // The roles.
 const (
-	// None may do what needs no principal.
+	// None makes calls that need no principal.
 	None Role = iota
-	// Read looks at models, and predicts without leaving anything behind.
+	// Read looks at models, and predicts without remembering.
 	Read
 	// Write predicts and observes.
 	Write
-	// Admin makes, changes and removes models, and takes them out and in.
+	// Admin creates, changes, removes, exports and imports models.
 	Admin
 )
 
-// String is the name of the role, as the tokens file has it.
+// String is the name of the role in the tokens file.
 func (r Role) String() string {
 	switch r {
 	case Read:
@@ -75,25 +67,25 @@ func ParseRole(name string) (Role, bool) {
 	return None, false
 }
 
-// Principal is one who calls. A nil *Principal is a caller of a server without tokens:
-// it may do all.
+// Principal is an authenticated caller. A nil *Principal is a caller of a server without tokens,
+// and may do everything.
 type Principal struct {
-	// Name is that of the entry, Subject what the entry let in: the subject of a JWT or
-	// the name of a certificate. It is empty for a token.
+	// Name is that of the entry. Subject is the subject of a JWT or the name of a certificate,
+	// empty for a token.
 	Name, Subject string
 	Role          Role
-	// Models are the prefixes of the models that it may see. Empty is all.
+	// Models are prefixes of the ids that the principal may see. Empty is all.
 	Models []string
-	// notAfter is the end of the principal, the zero time if it has none.
+	// notAfter is the zero time without an end.
 	notAfter time.Time
 	entry    *entry
-	// withdrawn is that of the claims of a JWT, nil of others.
+	// withdrawn is that of the Claims, nil without a JWT.
 	withdrawn *atomic.Bool
 }
 
-// Valid fails once the principal has expired, its entry is gone or has changed, or the key of
-// its JWT is withdrawn. It is asked again while a stream lasts. It allocates nothing while the
-// principal is valid.
+// Valid fails after the principal has expired, its entry was changed or removed, or the key of
+// its JWT was withdrawn. Streams call it for every message. It allocates nothing for a valid
+// principal.
 func (p *Principal) Valid(now time.Time) error {
 	switch {
 	case p == nil:
@@ -106,7 +98,7 @@ func (p *Principal) Valid(now time.Time) error {
 	return nil
 }
 
-// NotAfter is when the principal ends, the zero time if it does not.
+// NotAfter is the end of the principal, the zero time without one.
 func (p *Principal) NotAfter() time.Time { return p.notAfter }
 
 // Has fails unless the principal has the role.
@@ -117,7 +109,7 @@ func (p *Principal) Has(role Role) error {
 	return fmt.Errorf("%w: %s is %s, the call needs %s", ErrRole, p.Name, p.Role, role)
 }
 
-// Sees tells whether the principal may see the model or the alias of this name.
+// Sees reports whether the principal may see the model or alias of this name.
 func (p *Principal) Sees(model string) bool {
 	if p == nil || len(p.Models) == 0 {
 		return true
@@ -130,7 +122,7 @@ func (p *Principal) Sees(model string) bool {
 	return false
 }
 
-// Prefixes are those of the models that the principal may see; empty is all.
+// Prefixes are those of Models; empty is all.
 func (p *Principal) Prefixes() []string {
 	if p == nil {
 		return nil
@@ -138,7 +130,7 @@ func (p *Principal) Prefixes() []string {
 	return p.Models
 }
 
-// SeesAll tells whether the principal may see every model.
+// SeesAll reports whether the principal may see every model.
 func (p *Principal) SeesAll() bool { return p == nil || len(p.Models) == 0 }
 
 // Within fails unless the principal may see the model.
@@ -157,7 +149,7 @@ func (p *Principal) Whole() error {
 	return fmt.Errorf("%w: this shows all models, %s may see those that begin with %s", ErrScope, p.Name, strings.Join(p.Models, " or "))
 }
 
-// Spend counts a call, and fails with ErrRate when there are too many.
+// Spend counts a call. It fails with ErrRate above the limit.
 func (p *Principal) Spend(now time.Time) error {
 	if p == nil {
 		return nil
@@ -165,8 +157,8 @@ func (p *Principal) Spend(now time.Time) error {
 	return p.entry.limits.spend(now)
 }
 
-// Enter counts a call, and holds a place until Leave. It fails with ErrRate or
-// ErrConcurrency, and holds no place then.
+// Enter counts a call, and holds a place until Leave. It fails with ErrRate or ErrConcurrency,
+// and then holds no place.
 func (p *Principal) Enter(now time.Time) error {
 	if p == nil {
 		return nil
@@ -174,7 +166,7 @@ func (p *Principal) Enter(now time.Time) error {
 	return p.entry.limits.enter(now)
 }
 
-// Hold holds a place until Leave, for what comes before a call. It fails with ErrConcurrency.
+// Hold holds a place until Leave, while a body arrives. It fails with ErrConcurrency.
 func (p *Principal) Hold() error {
 	if p == nil {
 		return nil
@@ -182,38 +174,38 @@ func (p *Principal) Hold() error {
 	return p.entry.limits.hold()
 }
 
-// Leave gives the place of Enter or Hold back.
+// Leave ends Enter or Hold.
 func (p *Principal) Leave() {
 	if p != nil {
 		p.entry.limits.leave()
 	}
 }
 
-// Record is what the audit log keeps of a call.
+// Record is a line of the audit log.
 type Record struct {
 	Time time.Time
-	// Who is nil when the caller is not known.
+	// Who is nil for an unknown caller.
 	Who *Principal
-	// Call is the full name of the call, Peer where it came from.
+	// Call is the full name of the call, Peer its origin.
 	Call, Peer string
 	// Models are those that the call names.
 	Models []string
 	// Outcome is the name of a status, such as OK, and Reason that of its ErrorInfo.
 	Outcome, Reason string
-	// ValidateOnly: the call was only to say what it would do.
+	// ValidateOnly: the call changes nothing.
 	ValidateOnly bool
-	// Refused: the caller may not make the call, or makes too many.
+	// Refused: the caller may not make the call, or exceeds a limit.
 	Refused bool
 }
 
 type key struct{}
 
-// NewContext is a context that carries the principal.
+// NewContext adds the principal to a context.
 func NewContext(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, key{}, p)
 }
 
-// FromContext is the principal that a context carries, nil if it carries none.
+// FromContext returns the principal of a context, nil without one.
 func FromContext(ctx context.Context) *Principal {
 	p, _ := ctx.Value(key{}).(*Principal)
 	return p

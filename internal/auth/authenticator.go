@@ -14,22 +14,21 @@ import (
 )
 
 const (
-	// At most so many bytes are hashed for a caller who is not known yet. JWTs of some
-	// hundred claims are shorter.
+	// Longer tokens are not hashed for an unknown caller. JWTs of some hundred claims are
+	// shorter.
 	longestToken = 8 << 10
-	// A JWT is verified again after so long at the latest, so that one whose key was
-	// withdrawn ends.
+	// A JWT is verified again after this time, so that it ends when its key is withdrawn.
 	rememberJWT = time.Minute
-	// So many JWTs are remembered at most.
+	// The most JWTs that are remembered.
 	maxRemembered = 10_000
 )
 
-// Claims are those of a JWT that was verified.
+// Claims are those of a verified JWT.
 type Claims struct {
 	Subject string
-	// Expires is required of a JWT.
+	// Expires is required.
 	Expires time.Time
-	// Withdrawn is set once the key that signed the JWT is not taken any more; nil is never.
+	// Withdrawn is set when the server no longer trusts the key of the JWT; nil is never.
 	Withdrawn *atomic.Bool
 	All       map[string]any
 }
@@ -37,17 +36,17 @@ type Claims struct {
 // Options of an Authenticator. Now is required.
 type Options struct {
 	Now func() time.Time
-	// VerifyJWT verifies a JWT; nil is none are taken. Its errors are ErrInvalid or
-	// ErrExpired. It does not wait for anything.
+	// VerifyJWT verifies a JWT without waiting; nil accepts none. Its errors are ErrInvalid or
+	// ErrExpired.
 	VerifyJWT func(token string) (Claims, error)
 }
 
-// Authenticator tells who calls. Its methods may be called at once.
+// Authenticator authenticates callers. Its methods may be called concurrently.
 type Authenticator struct {
 	o      Options
 	table  atomic.Pointer[table]
 	setter sync.Mutex
-	// mu guards the JWTs that were verified.
+	// mu guards the verified JWTs.
 	mu struct {
 		sync.RWMutex
 		jwts map[[sha256.Size]byte]remembered
@@ -63,14 +62,14 @@ type remembered struct {
 // entry is an entry in use.
 type entry struct {
 	Entry
-	// gone: the entry is not in the file any more, or another has its place.
+	// gone: the entry was removed or replaced.
 	gone   atomic.Bool
 	limits *limits
-	// principal is that of a token or of a certificate, which is the same in every call.
+	// principal is that of a token or a certificate; each JWT has its own.
 	principal *Principal
 }
 
-// table is a tokens file in use. It does not change.
+// table is a tokens file in use. It is immutable.
 type table struct {
 	byName map[string]*entry
 	// tokens are found by the first 8 bytes of their hash.
@@ -80,7 +79,7 @@ type table struct {
 	claims []*entry
 }
 
-// New is an authenticator that knows nobody until Set.
+// New returns an authenticator that knows nobody until Set.
 func New(o Options) *Authenticator {
 	a := &Authenticator{o: o}
 	a.table.Store(new(table))
@@ -88,9 +87,9 @@ func New(o Options) *Authenticator {
 	return a
 }
 
-// Set puts other entries in the place of those before. An entry that is the same stays,
-// with what it has used of its limits. One that changed keeps that too unless its limits
-// changed. The principals of an entry that changed or is gone are not valid from here on.
+// Set replaces the entries. An unchanged entry keeps what it has used of its limits, and so does
+// a changed entry with the same limits. The principals of changed and removed entries become
+// invalid.
 func (a *Authenticator) Set(entries []Entry) {
 	a.setter.Lock()
 	defer a.setter.Unlock()
@@ -115,11 +114,11 @@ func (a *Authenticator) Set(entries []Entry) {
 			e.gone.Store(true)
 		}
 	}
-	// Which entry lets a JWT in may have changed.
+	// Another entry may match a JWT now.
 	a.ForgetJWTs()
 }
 
-// newEntry is before if nothing changed.
+// newEntry returns before if nothing changed.
 func newEntry(e *Entry, before *entry) *entry {
 	if before != nil && before.same(e) {
 		return before
@@ -134,14 +133,14 @@ func newEntry(e *Entry, before *entry) *entry {
 	return n
 }
 
-// same tells whether an entry says what another says.
+// same reports whether two entries are equal.
 func (e *entry) same(o *Entry) bool {
 	hashes := (e.Hash == nil) == (o.Hash == nil) && (e.Hash == nil || *e.Hash == *o.Hash)
 	return hashes && e.Role == o.Role && slices.Equal(e.Models, o.Models) && e.Certificate == o.Certificate &&
 		e.Claim == o.Claim && e.Value == o.Value && e.NotAfter.Equal(o.NotAfter) && e.Rate == o.Rate && e.Concurrency == o.Concurrency
 }
 
-// let is a principal that the entry lets in until the sooner end.
+// let returns a principal of the entry that ends with the entry or at until.
 func (e *entry) let(subject string, until time.Time) *Principal {
 	end := e.NotAfter
 	if end.IsZero() || (!until.IsZero() && until.Before(end)) {
@@ -150,8 +149,8 @@ func (e *entry) let(subject string, until time.Time) *Principal {
 	return &Principal{Name: e.Name, Subject: subject, Role: e.Role, Models: e.Models, notAfter: end, entry: e}
 }
 
-// Header is the principal of the value of an Authorization header. It allocates nothing
-// for a token of the file, and waits for nothing.
+// Header authenticates the value of an Authorization header. It does not wait, and allocates
+// nothing for a token of the file.
 func (a *Authenticator) Header(value string) (*Principal, error) {
 	const scheme = "Bearer "
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
@@ -160,7 +159,7 @@ func (a *Authenticator) Header(value string) (*Principal, error) {
 	return a.Token(value[len(scheme):])
 }
 
-// Token is the principal of a token.
+// Token authenticates a token.
 func (a *Authenticator) Token(token string) (*Principal, error) {
 	if len(token) > longestToken {
 		return nil, a.refuse(ErrInvalid)
@@ -179,7 +178,7 @@ func (a *Authenticator) Token(token string) (*Principal, error) {
 	return p, nil
 }
 
-// sum is HashOf without an allocation for what is as short as a token of the file.
+// sum is HashOf without an allocation for short tokens.
 func sum(token string) [sha256.Size]byte {
 	var room [64]byte
 	if len(token) > len(room) {
@@ -188,9 +187,9 @@ func sum(token string) [sha256.Size]byte {
 	return sha256.Sum256(room[:copy(room[:], token)])
 }
 
-// byHash is the principal of a token of the file, nil if it is of none. The hashes are
-// compared in constant time. The lookup is by a part of the hash of what the caller sent:
-// the time that it takes tells nothing by which a token could be found.
+// byHash returns the principal of a token of the file, nil if the file has no such token. It
+// compares hashes in constant time. It looks up by a part of the hash, so its time reveals
+// nothing about tokens.
 func (a *Authenticator) byHash(hash *[sha256.Size]byte) (*Principal, error) {
 	var found *entry
 	for _, e := range a.table.Load().tokens[binary.BigEndian.Uint64(hash[:])] {
@@ -204,13 +203,13 @@ func (a *Authenticator) byHash(hash *[sha256.Size]byte) (*Principal, error) {
 	return found.principal, found.principal.Valid(a.o.Now())
 }
 
-// byJWT is the principal of a JWT, nil if no entry lets it in.
+// byJWT returns the principal of a JWT, nil if no entry matches it.
 func (a *Authenticator) byJWT(token string, hash [sha256.Size]byte) (*Principal, error) {
 	now := a.o.Now()
 	a.mu.RLock()
 	known, ok := a.mu.jwts[hash]
 	a.mu.RUnlock()
-	// One that is not valid any more may have another entry now.
+	// An invalid principal may have another entry now.
 	if ok && now.Before(known.until) && known.Valid(now) == nil {
 		return known.Principal, nil
 	}
@@ -242,15 +241,15 @@ func (a *Authenticator) remember(hash [sha256.Size]byte, p *Principal, now time.
 	a.mu.jwts[hash] = remembered{p, now.Add(rememberJWT)}
 }
 
-// ForgetJWTs has every JWT verified again. It is called when the keys change.
+// ForgetJWTs makes every JWT be verified again, after the keys have changed.
 func (a *Authenticator) ForgetJWTs() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.jwts = map[[sha256.Size]byte]remembered{}
 }
 
-// has tells whether a claim is a value, or a list that has it. The claim is named as it
-// is, or by the names on its path with dots between.
+// has reports whether a claim is a value, or a list with the value. The name is that of the
+// claim, or a path of names with dots.
 func has(claims map[string]any, name, value string) bool {
 	claim, ok := claims[name]
 	for within := claims; !ok; {
@@ -273,8 +272,8 @@ func has(claims map[string]any, name, value string) bool {
 	return false
 }
 
-// Certificate is the principal of a client's certificate that was verified. Its first
-// URI, its first DNS name and its common name are looked up, in this order.
+// Certificate authenticates a verified client certificate, by its first URI, its first DNS name
+// or its common name, in this order.
 func (a *Authenticator) Certificate(c *x509.Certificate) (*Principal, error) {
 	var names [3]string
 	if len(c.URIs) > 0 {
@@ -296,10 +295,10 @@ func (a *Authenticator) Certificate(c *x509.Certificate) (*Principal, error) {
 	return nil, a.refuse(ErrCertificate)
 }
 
-// Missing is the refusal of a caller without a token and a certificate.
+// Missing refuses a caller without token and certificate.
 func (a *Authenticator) Missing() error { return a.refuse(ErrMissing) }
 
-// Now is the time of the authenticator's clock.
+// Now reads the clock.
 func (a *Authenticator) Now() time.Time { return a.o.Now() }
 
 func (a *Authenticator) refuse(err error) error {
@@ -307,8 +306,8 @@ func (a *Authenticator) refuse(err error) error {
 	return err
 }
 
-// Judged counts a call of a known principal by what was said of it. A call of one who is
-// not known is counted where the token is looked at.
+// Judged counts the verdict on a call of a known principal. Header, Token and Certificate count
+// unknown callers.
 func (a *Authenticator) Judged(err error) {
 	switch {
 	case err == nil:
@@ -320,7 +319,7 @@ func (a *Authenticator) Judged(err error) {
 	}
 }
 
-// LoggedIn counts a login by how it ended.
+// LoggedIn counts a login.
 func (a *Authenticator) LoggedIn(err error) {
 	if err == nil {
 		a.stats.logins.Add(1)

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// busyDelay is what one who has too many calls open is told to wait.
+// busyDelay is the wait that ErrConcurrency asks for.
 const busyDelay = 50 * time.Millisecond
 
-// limits are those of an entry. What an entry lets in shares them.
+// limits are those of an entry, shared by its principals.
 type limits struct {
-	// calls is nil without a limit of the rate, places 0 without one of the concurrency.
+	// calls is nil without a limit of the rate. places is 0 without a limit of the concurrency.
 	calls  *rate.Limiter
 	places int64
 	busy   atomic.Int64
 }
 
-// newLimits takes 0 for no limit. A second's calls may come at once.
+// newLimits takes 0 for no limit. The calls of a second may come in a burst.
 func newLimits(perSecond float64, places int) *limits {
 	l := &limits{places: int64(places)}
 	if perSecond > 0 {
@@ -63,7 +63,7 @@ func (l *limits) leave() {
 	}
 }
 
-// LimitError is a refusal that says how long to wait.
+// LimitError is ErrRate or ErrConcurrency with the time to wait.
 type LimitError struct {
 	Err  error
 	Wait time.Duration
@@ -71,5 +71,5 @@ type LimitError struct {
 
 func (d *LimitError) Error() string { return d.Err.Error() }
 
-// Unwrap is ErrRate or ErrConcurrency.
+// Unwrap returns ErrRate or ErrConcurrency.
 func (d *LimitError) Unwrap() error { return d.Err }

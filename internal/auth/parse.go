@@ -28,8 +28,7 @@ const (
 	maxConcurrency = 1_000_000
 )
 
-// Entry is one entry of the tokens file. It has exactly one of Hash, Certificate and
-// Claim.
+// Entry is an entry of the tokens file. It has exactly one of Hash, Certificate and Claim.
 type Entry struct {
 	Name string
 	Role Role
@@ -37,20 +36,21 @@ type Entry struct {
 	Models []string
 	// Hash is the SHA-256 of the token.
 	Hash *[sha256.Size]byte
-	// Certificate is the name in a client's certificate.
+	// Certificate is the name in a client certificate.
 	Certificate string
-	// Claim and Value: a JWT whose claim is the value, or a list that has it.
+	// Claim and Value: a JWT whose claim is the value, or a list with the value.
 	Claim, Value string
-	// NotAfter is the end of the entry, the zero time if it has none.
+	// NotAfter is the zero time without an end.
 	NotAfter time.Time
 	// Rate is the most calls a second, Concurrency the most at once; 0 is no limit.
 	Rate        float64
 	Concurrency int
-	// from and to are the first line and the last one, from 1.
+	// from and to are the first and the last line, from 1.
 	from, to int
 }
 
-// fields are those of an entry, with what reads them.
+// fields are those of an entry, with their readers. A reader returns what it wants if the value
+// is invalid.
 func fields() map[string]func(e *Entry, n *yaml.Node) (want string) {
 	return map[string]func(e *Entry, n *yaml.Node) string{
 		"name": func(e *Entry, n *yaml.Node) string {
@@ -96,7 +96,7 @@ func fields() map[string]func(e *Entry, n *yaml.Node) (want string) {
 	}
 }
 
-// need is what was wanted, empty if it was given.
+// need is want unless ok.
 func need(ok bool, want string) string {
 	if ok {
 		return ""
@@ -104,12 +104,12 @@ func need(ok bool, want string) string {
 	return want
 }
 
-// isText tells whether a text is a word of printable characters.
+// isText reports whether a text is a word of printable characters.
 func isText(s string) bool {
 	return isName(s) && !strings.ContainsFunc(s, unicode.IsSpace)
 }
 
-// isName is isText with spaces inside.
+// isName is isText that admits spaces inside.
 func isName(s string) bool {
 	return s != "" && len(s) <= maxText && strings.TrimSpace(s) == s &&
 		!strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == unicode.ReplacementChar })
@@ -132,7 +132,7 @@ func (e *Entry) readModels(n *yaml.Node) string {
 	return need(len(e.Models) > 0 && len(e.Models) <= maxModels, wantModels)
 }
 
-// IsPrefix tells whether a model's id can begin so.
+// IsPrefix reports whether a model id can begin with a text.
 func IsPrefix(s string) bool {
 	for n, c := range []byte(s) {
 		letter := ('a' <= c && c <= 'z') || ('0' <= c && c <= '9')
@@ -145,9 +145,9 @@ func IsPrefix(s string) bool {
 
 func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag != "!!null" }
 
-// Parse reads a tokens file: a YAML list of entries. It takes no field that it does not
-// know, and none twice. An error is one line. It says the line and the field, and what
-// was got and wanted, but shows nothing that looks like a token.
+// Parse reads a tokens file: a YAML list of entries. It refuses unknown and repeated fields. An
+// error is one line with the line number, the field, the value and what is wanted; it shows
+// nothing that looks like a token.
 func Parse(data []byte) ([]Entry, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("got %d bytes, want at most %d", len(data), MaxFile)
@@ -171,7 +171,7 @@ func Parse(data []byte) ([]Entry, error) {
 	return entries, unique(entries)
 }
 
-// document is the list of a file, nil if there is nothing in it.
+// document returns the list of a file, nil for an empty file.
 func document(data []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -195,7 +195,7 @@ func document(data []byte) (*yaml.Node, error) {
 	}
 }
 
-// oneLine is an error of the decoder without what it quotes of the file.
+// oneLine removes quotes of the file from an error of the decoder.
 func oneLine(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if quoted := strings.IndexAny(text, "'\"`"); quoted >= 0 {
@@ -246,7 +246,7 @@ func readEntry(node *yaml.Node) (Entry, error) {
 	return e, nil
 }
 
-// shown is a value as an error may show it.
+// shown is a value in an error.
 func shown(name string, value *yaml.Node) string {
 	switch {
 	case value.Kind != yaml.ScalarNode:
@@ -258,12 +258,12 @@ func shown(name string, value *yaml.Node) string {
 	}
 }
 
-// looksSecret tells whether a text may be a token.
+// looksSecret reports whether a text may be a token.
 func looksSecret(s string) bool {
 	return strings.Contains(s, tokenPrefix) || strings.Contains(s, "eyJ") || len(s) >= 40
 }
 
-// unique refuses entries that cannot be told from each other.
+// unique refuses entries with the same name or the same credential.
 func unique(entries []Entry) error {
 	names, credentials := map[string]int{}, map[string]int{}
 	for n := range entries {

@@ -14,22 +14,21 @@ import (
 	"time"
 )
 
-// tokenPrefix begins a token, so that a person or a scanner of secrets knows it for one.
+// tokenPrefix begins a token, for people and secret scanners to recognise.
 const tokenPrefix = "hs_"
 
-// secretBytes are the random bytes of a token. 2^256 of them cannot be tried, so that
-// one round of SHA-256 hides a token as well as a slow hash would: slow hashes protect
-// passwords, of which there are few enough to try.
+// secretBytes are the random bytes of a token. Nobody can try 2^256 tokens, so one round of
+// SHA-256 suffices. Slow hashes protect passwords, which can be guessed.
 const secretBytes = 32
 
-// NewToken is a new token.
+// NewToken returns a new token.
 func NewToken() string {
 	var secret [secretBytes]byte
 	_, _ = rand.Read(secret[:]) // It fills the bytes, or ends the program.
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
-// HashOf is what the tokens file keeps of a token.
+// HashOf is what the tokens file stores of a token.
 func HashOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 // Text is the entry as lines of the tokens file.
@@ -63,10 +62,10 @@ func (e *Entry) Text() string {
 	return b.String()
 }
 
-// quoted is a text in single quotes, in which YAML knows no escapes but a double quote.
+// quoted is a text in single quotes, where YAML escapes only the quote itself.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// Add is a tokens file with one entry more, at its end. All else stays as it is.
+// Add appends an entry to a tokens file. The rest of the file stays as it is.
 func Add(file []byte, e *Entry) ([]byte, error) {
 	before, err := Parse(file)
 	if err != nil {
@@ -89,10 +88,9 @@ func Add(file []byte, e *Entry) ([]byte, error) {
 
 var errBlock = errors.New(`the file is no list whose entries begin with "- name: NAME" on a line each: edit it by hand`)
 
-// errNoEntry says that a tokens file has no entry of a name.
 var errNoEntry = errors.New("no entry has this name")
 
-// Remove is a tokens file without the entry of a name. Comments behind the entry stay.
+// Remove removes the entry of a name from a tokens file. Comments after the entry stay.
 func Remove(file []byte, name string) ([]byte, error) {
 	before, err := Parse(file)
 	if err != nil {
@@ -115,7 +113,7 @@ func Remove(file []byte, name string) ([]byte, error) {
 	return out, nil
 }
 
-// isAside tells whether a line is empty or a comment.
+// isAside reports whether a line is empty or a comment.
 func isAside(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) == 0 || line[0] == '#'

@@ -55,7 +55,7 @@ func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
 func writeJSON(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Content-Type", contentJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) // An error means that the client has left.
+	_, _ = w.Write(text) //nolint:gosec // It is JSON, and nosniff. An error means that the client has left.
 }
 
 // invoke makes the call and returns the response as JSON.
@@ -159,7 +159,7 @@ func setMask(update *hindsightv1.UpdateModelRequest, body []byte) error {
 	return nil
 }
 
-// readBody reads and checks the body of a call. held is the estimate of its memory, which the
+// readBody reads and checks the body of a call. The estimate of its memory is held, which the
 // caller gives back to g.bodies, also after an error. While the body arrives, it holds one
 // of the caller's places, as a call does.
 func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte, held int64, err error) {

@@ -134,8 +134,8 @@ func carry(r *http.Request, p *auth.Principal) *http.Request {
 	return r.WithContext(auth.NewContext(r.Context(), p))
 }
 
-// principal authenticates a request, by its token alone if it has one. checkOrigin is what a
-// request that changes something must pass.
+// principal authenticates a request, by its token alone if it has one. A request that changes
+// something must pass checkOrigin.
 func (g *Guard) principal(r *http.Request) (p *auth.Principal, checkOrigin func(*http.Request) error, err error) {
 	anyOrigin := func(*http.Request) error { return nil }
 	if values := r.Header.Values("Authorization"); len(values) > 0 {

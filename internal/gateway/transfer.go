@@ -14,7 +14,7 @@ import (
 
 const (
 	contentBytes = "application/octet-stream"
-	// pieceBytes is the size of a message of an import.
+	// The size of a message of an import.
 	pieceBytes = 256 << 10
 )
 

@@ -14,7 +14,9 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	rule, p, err := a.enter(stream.Context(), info.FullMethod)
 	if err == nil {
 		defer p.Leave()
-		err = p.Has(a.least(rule))
+	}
+	if err == nil && p != nil {
+		err = p.Has(rule.role)
 	}
 	a.judged(p, err)
 	judged := &judgedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
@@ -30,15 +32,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	return err
 }
 
-// least is the role without which no message of a stream is taken.
-func (a *access) least(rule *rule) auth.Role {
-	if a.auth == nil {
-		return auth.None
-	}
-	return rule.role
-}
-
-// judgedStream judges each message of a stream, since a principal may end while it lasts.
+// judgedStream judges each message of a stream, because a principal may expire during it.
 type judgedStream struct {
 	grpc.ServerStream
 	access    *access
@@ -46,12 +40,12 @@ type judgedStream struct {
 	principal *auth.Principal
 	//nolint:containedctx // A grpc.ServerStream has its context.
 	ctx context.Context
-	// names are the models that the messages name. Only calls whose handler alone reads
-	// the stream have any.
+	// names are the models of the messages. Only calls whose handler alone reads the stream name
+	// models.
 	names []string
 }
 
-// Context is the stream's, with the principal.
+// Context is that of the stream, with the principal.
 func (s *judgedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives a message that the principal may send.
@@ -82,7 +76,7 @@ func (s *judgedStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// redact leaves out of an answer what the principal does not see.
+// redact removes from a response what the principal may not see.
 func redact(p *auth.Principal, response any) {
 	if p.SeesAll() {
 		return
@@ -103,7 +97,7 @@ func redact(p *auth.Principal, response any) {
 	case *hindsightv1.SetAliasResponse:
 		redactAlias(r.GetAlias(), hidden)
 	case *hindsightv1.CompareModelsResponse:
-		// The first one is the model that the others follow.
+		// The first comparison is that of the leader.
 		if first := r.GetComparisons(); len(first) > 0 && hidden(first[0].GetModel()) {
 			for _, c := range first {
 				c.Followed, c.FollowedClasses = nil, nil

@@ -19,20 +19,19 @@ import (
 )
 
 const (
-	// How long a call may take from its first byte to its answer. A call on a model
-	// may first read the model from the disk, or carry it over the network.
+	// The longest time of a call, from its first byte to its response. A call on a model may
+	// have to load the model, or carry it over the network.
 	predictionTimeout = time.Minute
 	modelTimeout      = 10 * time.Minute
-	// What a budget holds where memory has no limit.
+	// The limit of a budget where memory has no limit.
 	unlimitedBytes = 256 << 20
 )
 
-// An admission bounds the time of every call, and the bytes of whole messages
-// that calls hold together. What it does not bound is in docs/adr/0013.
+// An admission bounds the time of every call, and the memory of all requests together.
+// What it does not bound: docs/adr/0013.
 type admission struct {
 	predictionTimeout, modelTimeout time.Duration
-	// requests counts the requests of unary calls, transfers the models that are
-	// on their way in or out.
+	// requests counts the requests of unary calls, transfers the models of exports and imports.
 	requests, transfers budget
 }
 
@@ -48,8 +47,7 @@ func newAdmission(memoryLimit int64) *admission {
 	}
 }
 
-// timeout is how long a call of a method may take. 0 is no bound: a client may keep a
-// session or a watch open.
+// timeout bounds a call of a method. 0 is no bound, for sessions and watches.
 func (a *admission) timeout(method string) time.Duration {
 	switch method {
 	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
@@ -69,8 +67,8 @@ func (a *admission) bounded(ctx context.Context, method string) (context.Context
 	return context.WithCancel(ctx)
 }
 
-// tap bounds the time of a call when its headers have come. A call that never
-// sends the rest of its request ends too: an interceptor would not see it.
+// tap bounds the time of a call from the arrival of its headers. An interceptor would not see a
+// call that never sends the rest of its request.
 func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	bounded, cancel := a.bounded(ctx, info.FullMethodName)
 	context.AfterFunc(ctx, cancel) // gRPC ends ctx with the call.
@@ -87,11 +85,11 @@ func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerI
 	return handle(ctx, request)
 }
 
-// structBytes is about how much memory a byte of a Struct takes once it is decoded: 6
-// to 8 bytes in records of texts and numbers.
+// structBytes is the memory per byte of an encoded Struct: 6 to 8 bytes in records of texts and
+// numbers.
 const structBytes = 8
 
-// heldBytes is about what a request holds: its size, or that of its Structs in memory.
+// heldBytes estimates the memory of a request: its size, or that of its decoded Structs.
 func heldBytes(request any) int64 {
 	m, ok := request.(proto.Message)
 	if !ok {
@@ -121,8 +119,8 @@ type budget struct {
 	held  atomic.Int64
 }
 
-// take counts n bytes of a call that then holds own bytes in all. A call that
-// alone holds more than the limit is let through.
+// take counts n bytes of a call that then holds own bytes in all. It admits a call that alone
+// holds more than the limit.
 func (b *budget) take(n, own int64) error {
 	if all := b.held.Add(n); all > b.limit && all > own {
 		b.held.Add(-n)
@@ -133,8 +131,8 @@ func (b *budget) take(n, own int64) error {
 
 func (b *budget) give(n int64) { b.held.Add(-n) }
 
-// A reservation is what one call holds of a budget. The engine may go on with an export after
-// its call has ended: once release has given all back, take takes nothing.
+// A reservation is what one call holds of a budget. An export may continue in the engine after
+// its call has ended, so take fails after release.
 type reservation struct {
 	budget   *budget
 	mu       sync.Mutex
@@ -162,13 +160,13 @@ func (r *reservation) release() {
 	r.released = true
 }
 
-// Stats are what calls hold at this moment.
+// Stats say what calls hold.
 type Stats struct {
 	RequestBytes int64 `metric:"hindsight_requests_in_progress_bytes" help:"Size of the requests and the models in transfer in progress."`
 	RequestLimit int64 `metric:"hindsight_requests_in_progress_limit_bytes,positive" help:"Most bytes of requests in progress before OVERLOADED, and as many again of models in transfer."`
 }
 
-// Stats are the figures of this moment.
+// Stats returns what calls hold now.
 func (s *Server) Stats() Stats {
 	return Stats{
 		RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load(), RequestLimit: s.admission.requests.limit,

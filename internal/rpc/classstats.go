@@ -6,7 +6,7 @@ import (
 	"hindsight/internal/engine/account/classes"
 )
 
-// classStatsToProto is nil of a model that is no classifier.
+// classStatsToProto returns nil for a model that is not a classifier.
 func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 	if s == nil {
 		return nil
@@ -46,7 +46,7 @@ func classPerformanceToProto(p classes.Performance) *hindsightv1.ClassPerformanc
 	return out
 }
 
-// binToProto is bin n of the reliability table.
+// binToProto translates bin n of the reliability table.
 func binToProto(n int, b classes.Bin) *hindsightv1.ReliabilityBin {
 	out := &hindsightv1.ReliabilityBin{
 		Low: float64(n) / classes.Bins, High: float64(n+1) / classes.Bins, Members: b.Members,

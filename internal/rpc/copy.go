@@ -25,7 +25,7 @@ import (
 // The functions panic if two values do not fit, and if a struct has a field
 // that its message has not.
 
-// fromMessage copies m to the struct to, which is zero before.
+// fromMessage copies a message into a zero struct.
 func fromMessage(m protoreflect.Message, to reflect.Value) {
 	eachField(to, func(name protoreflect.Name, v reflect.Value) {
 		switch f := m.Descriptor().Fields().ByName(name); {
@@ -48,8 +48,7 @@ func fromList(f protoreflect.FieldDescriptor, list protoreflect.List, to reflect
 	}
 }
 
-// fromValue copies the value of the field f, or one of its values if f is
-// repeated.
+// fromValue copies the value of a field, or one value of a repeated field.
 func fromValue(f protoreflect.FieldDescriptor, v protoreflect.Value, to reflect.Value) {
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
@@ -68,7 +67,7 @@ func fromValue(f protoreflect.FieldDescriptor, v protoreflect.Value, to reflect.
 	}
 }
 
-// toMessage copies the struct from to m, which is empty before.
+// toMessage copies a struct into an empty message.
 func toMessage(from reflect.Value, m protoreflect.Message) {
 	eachField(from, func(name protoreflect.Name, v reflect.Value) {
 		switch f := m.Descriptor().Fields().ByName(name); {
@@ -87,8 +86,7 @@ func toList(from reflect.Value, f protoreflect.FieldDescriptor, list protoreflec
 	}
 }
 
-// toValue is a value for the field f. It is written into empty if that is a
-// message.
+// toValue returns a value for a field. If it is a message, it is written into empty.
 func toValue(from reflect.Value, f protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	from = reflect.Indirect(from)
 	switch {
@@ -106,8 +104,7 @@ func toValue(from reflect.Value, f protoreflect.FieldDescriptor, empty protorefl
 	}
 }
 
-// eachField visits the fields of a struct, those of embedded structs included,
-// with their JSON names.
+// eachField visits the fields of a struct by their JSON names, embedded structs included.
 func eachField(v reflect.Value, visit func(name protoreflect.Name, field reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -120,9 +117,8 @@ func eachField(v reflect.Value, visit func(name protoreflect.Name, field reflect
 	}
 }
 
-// enumName is the name of an enum's value without the prefix and in lower
-// case, empty for the unspecified one. A number without a name is written in
-// digits, so that an error can show it.
+// enumName is the name of a value in lower case without the prefix of its enum, empty for the
+// unspecified one. An unknown number is written in digits, for errors to show.
 func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	v := e.Values().ByNumber(n)
 	switch {
@@ -135,7 +131,7 @@ func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	}
 }
 
-// enumNumber is the value with the name, unspecified if there is none.
+// enumNumber is the value of a name, unspecified if there is none.
 func enumNumber(e protoreflect.EnumDescriptor, name string) protoreflect.EnumNumber {
 	if v := e.Values().ByName(protoreflect.Name(enumPrefix(e) + strings.ToUpper(name))); v != nil {
 		return v.Number()
@@ -143,8 +139,7 @@ func enumNumber(e protoreflect.EnumDescriptor, name string) protoreflect.EnumNum
 	return 0
 }
 
-// enumPrefix is what the names of an enum's values begin with: the name of the
-// first one is PREFIX_UNSPECIFIED.
+// enumPrefix begins the names of an enum's values: the first is PREFIX_UNSPECIFIED.
 func enumPrefix(e protoreflect.EnumDescriptor) string {
 	return strings.TrimSuffix(string(e.Values().ByNumber(0).Name()), "UNSPECIFIED")
 }

@@ -13,14 +13,14 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// records lends the records that the inputs of requests become. The texts of a record
-// are those of its request.
+// records is a pool of the records that named inputs are decoded into. The texts of a record
+// belong to its request.
 type records struct{ pool sync.Pool }
 
-// of is the record of a request's inputs, nil if it has none. It has a value for each
-// input of the schema; the engine checks whether they are ones that the inputs take.
-// Of a model without named inputs it is empty, and the engine refuses it. It has to be
-// given back. It costs O(inputs) and allocates nothing once records have been lent.
+// of returns the record of a request's inputs, nil if the request has none. The record has a
+// value for each input of the schema; the engine checks the values. For a model without named
+// inputs it is empty, and the engine refuses it. The caller gives it back. Cost: O(inputs),
+// without allocation once the pool is filled.
 func (r *records) of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
 	if inputs == nil {
 		return nil, nil
@@ -39,7 +39,7 @@ func (r *records) of(schema *input.Schema, inputs *structpb.Struct) (*input.Reco
 	return record, nil
 }
 
-// giveBack takes a record back, which may be nil. Nothing of its request stays in it.
+// giveBack returns a record to the pool, empty. The record may be nil.
 func (r *records) giveBack(record *input.Record) {
 	if record != nil {
 		record.Reset(0)
@@ -47,7 +47,7 @@ func (r *records) giveBack(record *input.Record) {
 	}
 }
 
-// fromStruct reads a record. Its names have to be those of the schema.
+// fromStruct reads a record. It refuses names that the schema does not have.
 func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
 	values := from.GetFields()
 	record.Reset(schema.Len())
@@ -64,7 +64,7 @@ func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struc
 	return nil
 }
 
-// setValue makes a value that of the input i. One without a kind is null.
+// setValue sets input i. A value without a kind is null.
 func setValue(record *input.Record, i int, v *structpb.Value) {
 	switch kind := v.GetKind().(type) {
 	case nil, *structpb.Value_NullValue:
@@ -93,11 +93,11 @@ func setList(record *input.Record, i int, values []*structpb.Value) {
 	}
 }
 
-// hasInputs tells whether an observation has its input by names.
+// hasInputs reports whether an observation has named inputs.
 func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
 
-// rowsFromProto are the rows of a batch, and the name of their field. Their records
-// have to be given back, also after an error.
+// rowsFromProto returns the rows of a batch, and the name of their field. The caller gives their
+// records back, also after an error.
 func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {
 	list = "rows"
 	n := len(r.GetRows())
@@ -125,7 +125,7 @@ func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatch
 	return rows, list, nil
 }
 
-// inputsToProto are what has been learned of named inputs.
+// inputsToProto translates what the model has learned of its named inputs.
 func inputsToProto(spec *model.Spec, inputs []engine.LearnedInput) []*hindsightv1.LearnedInput {
 	var out []*hindsightv1.LearnedInput
 	for n := range inputs {
@@ -142,7 +142,7 @@ func inputsToProto(spec *model.Spec, inputs []engine.LearnedInput) []*hindsightv
 	return out
 }
 
-// classesToProto fills in what a classifier answers, in place of values.
+// classesToProto fills in the class and the scores of a classifier's prediction.
 func classesToProto(out *hindsightv1.Prediction, p *engine.Prediction) {
 	out.Class, out.Scores = p.Name(), make(map[string]float64, len(p.Classes))
 	for k, name := range p.Classes {

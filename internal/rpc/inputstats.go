@@ -33,11 +33,11 @@ func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStat
 	return out
 }
 
-// maxWeights is how many weights are told, over all outputs.
+// maxWeights bounds the weights in the statistics, over all outputs.
 const maxWeights = 100
 
-// weightsToProto are the weights with the largest effects. Those whose effect is not
-// known come after them, the largest first. Weights of one size keep their order.
+// weightsToProto returns the weights with the largest effects, then those of unknown effect by
+// size. The sort is stable.
 func weightsToProto(weights []model.Weight, names []string) []*hindsightv1.FeatureWeight {
 	sorted := slices.SortedStableFunc(slices.Values(weights), func(a, b model.Weight) int {
 		return cmp.Or(cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)), cmp.Compare(math.Abs(b.Value), math.Abs(a.Value)))
@@ -52,7 +52,7 @@ func weightsToProto(weights []model.Weight, names []string) []*hindsightv1.Featu
 	return out
 }
 
-// featureName is empty for the constant.
+// featureName is the name of a feature, empty for the constant.
 func featureName(input int, names []string) string {
 	switch {
 	case input == model.NoInput:

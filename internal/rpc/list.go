@@ -50,7 +50,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	return response, nil
 }
 
-// orders are the orders of a list by their names.
+// orders are those of ListModels by name.
 func orders() map[string]engine.Order {
 	return map[string]engine.Order{
 		"id": engine.ByID, "sequence": engine.BySequence, "create_time": engine.ByCreated, "recent_loss": engine.ByRecentLoss,
@@ -58,7 +58,7 @@ func orders() map[string]engine.Order {
 	}
 }
 
-// orderFromProto reads order_by: a name, with " desc" or " asc" behind it or nothing.
+// orderFromProto reads order_by: a name, then nothing, " asc" or " desc".
 func orderFromProto(text string) (order engine.Order, descending bool, err error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -78,15 +78,14 @@ func orderFromProto(text string) (order engine.Order, descending bool, err error
 	return order, descending, nil
 }
 
-// tokenOf is the token of a page that ends at a cursor: its key, the order that the key is
-// of, and the id.
+// tokenOf is the page token of a cursor: its key, the order of the list, and the id.
 func tokenOf(c *engine.Cursor, order string) string {
 	token := binary.BigEndian.AppendUint64(nil, c.Key)
 	token = append(append(token, strings.Join(strings.Fields(order), " ")...), 0)
 	return base64.RawURLEncoding.EncodeToString(append(token, c.ID...))
 }
 
-// cursorFromToken reads the token of a list in the same order, nil without one.
+// cursorFromToken reads the token of a page in the same order, nil without a token.
 func cursorFromToken(token, order string) (*engine.Cursor, error) {
 	if token == "" {
 		return nil, nil
@@ -104,7 +103,7 @@ func cursorFromToken(token, order string) (*engine.Cursor, error) {
 	}
 }
 
-// figuresToProto leaves out what is not known.
+// figuresToProto omits unknown figures.
 func figuresToProto(f *engine.Figures) *hindsightv1.ModelSummary {
 	out := &hindsightv1.ModelSummary{State: hindsightv1.ModelSummary_State(f.State), ObservationRate: f.Rate}
 	if !f.Known {

@@ -8,15 +8,15 @@ import (
 	"hindsight/internal/model"
 )
 
-// models serves ModelService. What it does not define answers UNIMPLEMENTED.
+// models serves ModelService.
 type models struct {
 	hindsightv1.UnimplementedModelServiceServer
 	engine *engine.Engine
-	// transfers counts the models that are exported and imported.
+	// transfers counts the bytes of exports and imports.
 	transfers *budget
 	// learners are those of ListLearners, described at the first call.
 	learners func() ([]*hindsightv1.Learner, error)
-	// draining is closed when watchers are to end.
+	// draining is closed to end watches.
 	draining chan struct{}
 }
 

@@ -25,14 +25,14 @@ func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest
 	return &hindsightv1.ObserveResponse{Outcome: outcome}, nil
 }
 
-// submitted is one observation on its way, and the model that learns it if an alias
-// named it.
+// submitted is an observation in the queue of its model. If the request named an alias, named
+// is the model's id.
 type submitted struct {
 	ticket *engine.Ticket
 	named  string
 }
 
-// wait is the outcome, once it is durable and learned.
+// wait returns the outcome once the observation is durable and learned.
 func (s submitted) wait(ctx context.Context) (*hindsightv1.Outcome, error) {
 	answers, err := s.ticket.Wait(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBa
 	return &hindsightv1.ObserveBatchResponse{Outcomes: outcomes}, nil
 }
 
-// part are the rows of a batch that one model learns, all or none.
+// part is the part of a batch that one model learns, all rows or none.
 type part struct {
 	target       engine.Target
 	rows         []int
@@ -100,7 +100,7 @@ type part struct {
 	ticket       *engine.Ticket
 }
 
-// rowOf gives an error the number that its row has in the batch.
+// rowOf replaces the row number of the part in an error by that of the batch.
 func (b *part) rowOf(err error) error {
 	var row *engine.RowError
 	if errors.As(err, &row) {
@@ -109,8 +109,8 @@ func (b *part) rowOf(err error) error {
 	return err
 }
 
-// submitBatch queues a batch. By an alias a part of it may belong to the model that the
-// alias named before.
+// submitBatch queues a batch. If the request names an alias, some rows may belong to the alias's
+// previous model.
 func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
 	route, err := p.engine.Route(ctx, r.GetModel())
 	if err != nil {
@@ -167,8 +167,8 @@ func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveReque
 	}
 }
 
-// observationFromProto reads an observation; the engine checks its numbers. Its
-// record has to be given back.
+// observationFromProto reads an observation; the engine checks its numbers. The caller gives its
+// record back.
 func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
 	o := engine.Observation{
 		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),

@@ -20,14 +20,13 @@ type predictions struct {
 	engine *engine.Engine
 	// access judges the messages of sessions.
 	access *access
-	// maxRows bounds the rows of a batch. sessionCalls bounds the calls of a session
-	// whose answers are not sent.
+	// maxRows bounds the rows of a batch, sessionCalls the unanswered calls of a session.
 	maxRows, sessionCalls int
-	// draining is closed when sessions are to end.
+	// draining is closed to end sessions.
 	draining chan struct{}
-	// records are lent to calls with named inputs.
+	// records are for calls with named inputs.
 	records records
-	// receivers are the goroutines that read the requests of sessions.
+	// receivers read the requests of sessions.
 	receivers sync.WaitGroup
 	tracing   *tracing
 	refusals  *refusals
@@ -67,8 +66,8 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	return prediction, nil
 }
 
-// resolve finds the model that a request names. An alias may have been set after the
-// request was judged.
+// resolve finds the model that a request names. It judges an alias's target again, because the
+// alias may have changed since the request was judged.
 func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
 	target, err := p.engine.Resolve(name)
 	if err != nil {
@@ -77,7 +76,7 @@ func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, 
 	return target, within(ctx, target)
 }
 
-// within fails if an alias named a model that the caller may not see.
+// within fails if an alias names a model that the caller may not see.
 func within(ctx context.Context, target engine.Target) error {
 	if named := target.Named(); named != "" {
 		return auth.FromContext(ctx).Within(named)
@@ -131,7 +130,7 @@ func (p *predictions) checkRows(field string, n int) error {
 	}
 }
 
-// predictOptions reads what Predict and PredictBatch share.
+// predictOptions reads the options of Predict and PredictBatch.
 func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOptions, error) {
 	o := engine.PredictOptions{Remember: remember == nil || *remember}
 	var err error
@@ -139,7 +138,7 @@ func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOpt
 	return o, err
 }
 
-// labelTTL is how long a prediction is to wait for its label, 0 if that is not said.
+// labelTTL is how long a prediction waits for its label, 0 if the request does not say.
 func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 	if ttl == nil {
 		return 0, nil
@@ -180,7 +179,7 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	return out
 }
 
-// intervalsToProto leaves out a level at which an output has no interval.
+// intervalsToProto omits a level at which an output has no interval.
 func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
 	var out []*hindsightv1.Interval
 	for level, coverage := range p.Levels {

@@ -12,11 +12,11 @@ import (
 	"hindsight/internal/engine"
 )
 
-// otherReason is told of a refusal without a known reason or code.
+// otherReason stands for an unknown reason or code.
 const otherReason = "OTHER"
 
-// Reasons are what Refused may be told: the reasons of the error table, the codes of
-// refusals that have none of them, and OTHER, which is the last.
+// Reasons are those that Options.Refused receives: the reasons of the error table, the codes of
+// refusals without a reason, and OTHER last.
 func Reasons() []string {
 	seen := map[string]bool{}
 	var all []string
@@ -36,8 +36,8 @@ func Reasons() []string {
 	return all
 }
 
-// refusals turn the errors of handlers into statuses, count them, and log those whose
-// cause the client is not told.
+// refusals turns the errors of handlers into statuses, counts them, and logs those whose cause
+// is hidden from the client.
 type refusals struct {
 	log     *zap.Logger
 	known   map[string]bool
@@ -52,7 +52,6 @@ func newRefusals(o *Options) *refusals {
 	return r
 }
 
-// count counts a refusal.
 func (r *refusals) count(s *status.Status) {
 	if r.refused == nil {
 		return
@@ -86,7 +85,7 @@ func (r *refusals) report(ctx context.Context, method string, err error) error {
 	message := "call refused"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		// A server that shuts down, and a model that is moved, refuse calls as they should.
+		// Shutting down and moving a model are no faults.
 		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrMoving) {
 			level, message = zap.ErrorLevel, "call failed"
 		}

@@ -62,8 +62,8 @@ type described interface {
 	GetMaxPendingLabels() int64
 }
 
-// metadataFromProto reads metadata. The engine checks what is not checked here: that a
-// number is there and is not one. Limited says that max_pending_labels is there.
+// metadataFromProto reads metadata. It checks only what the engine cannot see: a duration out of
+// range, and a limit that is present and below 1. If limited, max_pending_labels is present.
 func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 	m := engine.Metadata{
 		DisplayName: p.GetDisplayName(), Labels: p.GetLabels(), Annotations: p.GetAnnotations(), MaxPending: p.GetMaxPendingLabels(),
@@ -84,7 +84,7 @@ func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 // changeable are the fields of Model that UpdateModel changes.
 const changeable = "display_name, labels, annotations, label_ttl, max_pending_labels, move, labels.KEY or annotations.KEY"
 
-// editOf is what a request changes. It refuses paths of fields that do not change.
+// editOf returns the change that a request makes. It refuses paths of fixed fields.
 func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	given, err := metadataFromProto(r.GetModel(), r.GetModel() != nil && r.GetModel().MaxPendingLabels != nil)
 	if err = model.FieldsAt(err, "model"); err != nil {
@@ -97,7 +97,7 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	var errs []error
 	fields := r.GetModel().ProtoReflect().Descriptor().Fields()
 	for _, path := range r.GetUpdateMask().GetPaths() {
-		// A query of the HTTP API has the name of JSON.
+		// The mask of the JSON API has JSON names.
 		if field := fields.ByJSONName(path); field != nil {
 			path = string(field.Name())
 		}
@@ -122,7 +122,7 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	}, model.JoinFields(errs...)
 }
 
-// editAt is the change of one path, nil if the path does not change.
+// editAt returns the change of one path, nil if the path is fixed.
 func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 	switch path {
 	case "*":
@@ -156,7 +156,7 @@ func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 	return nil
 }
 
-// put sets a key to the value that is given for it. Without one the key is removed.
+// put sets a key to its given value, or removes a key without one.
 func put(texts, given map[string]string, key string) map[string]string {
 	value, ok := given[key]
 	if !ok {

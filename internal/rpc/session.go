@@ -15,27 +15,27 @@ import (
 	"hindsight/internal/model"
 )
 
-// The names of the spans of a session's calls.
+// The names of spans.
 const (
 	sessionCall    = "hindsight.v1.PredictionService/Session"
 	sessionPredict = sessionCall + "/Predict"
 	sessionObserve = sessionCall + "/Observe"
 )
 
-// sessionAnswer is the answer to a call of a session, before it is sent.
+// sessionAnswer is an unsent answer.
 type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
-	// observation is waited for when it has a ticket.
+	// send waits for the observation if it has a ticket.
 	observation submitted
-	// span is that of the call, until it is answered.
+	// span is that of the call. It ends with the answer.
 	span trace.Span
 }
 
-// Session answers the calls of a stream in their order. A Predict is answered
-// from the state at its turn. An Observe is queued at its turn, and the sender
-// waits for it, so that observations of one session become durable together.
-// Reading stops while sessionCalls answers are not sent. When the server drains,
-// the calls that were read are answered and the session ends with SHUTTING_DOWN.
+// Session answers the calls of a stream in their order. A Predict is answered from the state at
+// its turn. An Observe is queued at its turn and the sender waits for it, so that the
+// observations of a session become durable together. Reading pauses while sessionCalls answers
+// are unsent. When the server drains, Session answers the calls that it has read, and ends with
+// SHUTTING_DOWN.
 func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
 	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
@@ -73,7 +73,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return engine.ErrClosed
 }
 
-// send sends the answers in their order. It waits for the tickets.
+// send sends the answers in their order.
 func (p *predictions) send(
 	ctx context.Context, stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse],
 	answers <-chan sessionAnswer,
@@ -101,9 +101,9 @@ type sessionRequest struct {
 	err     error
 }
 
-// receive reads the requests of a stream in a goroutine of its own, because a
-// read cannot be interrupted: it ends with the stream, which may be after Session
-// has returned. Drain waits for it.
+// receive reads the requests of a stream in its own goroutine, because a read cannot be
+// interrupted. The goroutine ends with the stream, perhaps after Session has returned. Drain
+// waits for it.
 func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) <-chan sessionRequest {
 	requests := make(chan sessionRequest)
 	p.receivers.Go(func() {
@@ -122,7 +122,7 @@ func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return requests
 }
 
-// begin answers a Predict, and queues an Observe.
+// begin answers a Predict, or queues an Observe.
 func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error

@@ -13,8 +13,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// specFromProto is the spec as it was given. The catalogue fills in its
-// defaults and says what is wrong with it.
+// specFromProto translates a spec as it was given. The catalogue completes and checks it.
 func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 	if p == nil {
 		return model.Spec{}, &model.FieldError{
@@ -59,7 +58,7 @@ func infoToProto(i *engine.Info) *hindsightv1.Model {
 	return out
 }
 
-// timeToProto is nil of a time that is not set.
+// timeToProto is nil for the zero time.
 func timeToProto(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

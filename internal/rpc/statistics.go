@@ -74,7 +74,7 @@ func gateToProto(g model.Gate, observations uint64) *hindsightv1.LabelGateStats 
 	return p
 }
 
-// known is a number that is known, else nil.
+// known is nil for NaN, which stands for an unknown number.
 func known(v float64) *float64 {
 	if math.IsNaN(v) {
 		return nil
@@ -82,7 +82,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// some is a number that is not 0, which stands for one that the learner does not have.
+// some is nil for 0, which stands for a figure that the learner lacks.
 func some(v float64) *float64 {
 	if v == 0 {
 		return nil
@@ -90,8 +90,7 @@ func some(v float64) *float64 {
 	return &v
 }
 
-// performanceToProto turns sums into means, with those of the baselines if there are
-// any.
+// performanceToProto turns sums into means, with the baselines if asked.
 func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Performance {
 	out := &hindsightv1.Performance{Observations: p.Observations}
 	if p.Observations == 0 {

@@ -19,10 +19,9 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// domain is the ErrorInfo domain of every refusal.
+// domain is that of every ErrorInfo.
 const domain = "hindsight"
 
-// errBatchTooLarge refuses a batch of more rows than the server takes.
 var errBatchTooLarge = errors.New("batch too large")
 
 // refusal is one row of the error table.
@@ -32,13 +31,12 @@ type refusal struct {
 	reason string
 	// retryAfter is how long a client should wait; 0 where waiting does not help.
 	retryAfter time.Duration
-	// hidden keeps the cause from the client. The log has it.
+	// hidden keeps the cause from the client. The log shows it.
 	hidden bool
 }
 
-// table maps every error of the engine and the models to code and reason. The
-// first row that matches is taken: ErrUnknown may wrap an error of the storage, and
-// ErrCorrupt one of a number that is stored and cannot be.
+// table maps every error to code and reason. The first matching row wins: ErrUnknown may wrap a
+// storage error, and ErrCorrupt the error of an impossible number on disk.
 func table() []refusal {
 	return []refusal{
 		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
@@ -95,7 +93,7 @@ func table() []refusal {
 	}
 }
 
-// find is the refusal of an error, nil when the table has none.
+// find returns the row of an error, nil if there is none.
 func find(err error) *refusal {
 	for _, r := range table() {
 		if errors.Is(err, r.err) {
@@ -105,10 +103,10 @@ func find(err error) *refusal {
 	return nil
 }
 
-// StatusOf is the status that a client gets for an error, by the table of errors.
+// StatusOf is the status of an error, by the table of errors.
 func StatusOf(err error) *status.Status { return statusOf(err) }
 
-// statusOf is the status that a client gets for an error.
+// statusOf is StatusOf.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s // Already a status, or nil.
@@ -154,7 +152,7 @@ func statusOf(err error) *status.Status {
 	return detailed
 }
 
-// fieldsOf are the fields that an error says are wrong: several, one, or none.
+// fieldsOf returns the invalid fields that an error names.
 func fieldsOf(err error) model.FieldErrors {
 	var several model.FieldErrors
 	var one *model.FieldError
@@ -167,19 +165,18 @@ func fieldsOf(err error) model.FieldErrors {
 	return nil
 }
 
-// Bounds of the fields that the details of a status tell, of what they quote of the request,
-// and of the message: they travel in the trailer of the answer, for which clients have
-// little room.
+// Bounds of a status: violations, bytes of quotes from the request, and bytes of the message.
+// The status is a trailer, and clients bound trailers.
 const (
 	maxViolations = 20
 	maxQuoted     = 200
 	maxMessage    = 2000
 )
 
-// short is what an error quotes of a request.
+// short clips a quote of a request.
 func short(text string) string { return clip(text, maxQuoted) }
 
-// clip is the beginning of a text of more bytes than most.
+// clip cuts a text to about most bytes.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -187,7 +184,7 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// durationText is a duration as an error quotes it.
+// durationText is a duration for an error.
 func durationText(d *durationpb.Duration) string {
 	if d.CheckValid() != nil {
 		return fmt.Sprintf("%d seconds and %d nanoseconds", d.GetSeconds(), d.GetNanos())
@@ -195,7 +192,7 @@ func durationText(d *durationpb.Duration) string {
 	return d.AsDuration().String()
 }
 
-// violations tells of each field what is wrong with it.
+// violations lists the invalid fields.
 func violations(fields model.FieldErrors) *errdetails.BadRequest {
 	out := new(errdetails.BadRequest)
 	for _, field := range fields[:min(len(fields), maxViolations)] {
@@ -210,8 +207,7 @@ func violations(fields model.FieldErrors) *errdetails.BadRequest {
 	return out
 }
 
-// atRow names the row in the error of a call with many rows: a field path becomes
-// rows[2].features[0], and that of one of many inputs inputs[2].city.
+// atRow puts the row into the field of an error: rows[2].features[0], or inputs[2].city.
 func atRow(err error, list string) error {
 	var row *engine.RowError
 	if !errors.As(err, &row) {
@@ -230,7 +226,7 @@ func atRow(err error, list string) error {
 	return field.At(path)
 }
 
-// alone drops the row number from the error of a call with one row.
+// alone removes the row number from the error of a call with one row.
 func alone(err error) error {
 	var row *engine.RowError
 	if errors.As(err, &row) {

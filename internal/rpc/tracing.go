@@ -18,20 +18,20 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Attributes of the spans that are not of OpenTelemetry's conventions.
+// Attributes outside of OpenTelemetry's conventions.
 const (
 	modelKey  = attribute.Key("hindsight.model")
 	reasonKey = attribute.Key("hindsight.reason")
 )
 
-// tracing makes a span of every call, and one of every call of a session. The caller's
-// trace goes on, in the W3C format. A nil tracing makes none.
+// tracing makes a span of every call, and of every call of a session. It continues the caller's
+// W3C trace. A nil tracing makes none.
 type tracing struct {
 	tracer trace.Tracer
 	w3c    propagation.TraceContext
 }
 
-// newTracing is nil without a provider.
+// newTracing returns nil without a provider.
 func newTracing(provider trace.TracerProvider) *tracing {
 	if provider == nil {
 		return nil
@@ -39,8 +39,8 @@ func newTracing(provider trace.TracerProvider) *tracing {
 	return &tracing{tracer: provider.Tracer("hindsight/internal/rpc", trace.WithSchemaURL(semconv.SchemaURL))}
 }
 
-// start begins the span of a call. A call from within the process brings the caller's
-// trace in its context, others in their headers.
+// start begins the span of a call. The trace of a call from within the process is in its
+// context, that of others in their headers.
 func (t *tracing) start(ctx context.Context, method string) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		headers := propagation.MapCarrier{}
@@ -54,8 +54,8 @@ func (t *tracing) start(ctx context.Context, method string) (context.Context, tr
 		trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
 }
 
-// call begins the span of a call of a session: a trace of its own, linked to the
-// session's span, since a session may last for days.
+// call begins the span of a call of a session. The span has its own trace, linked to the
+// session's, because a session may last for days.
 func (t *tracing) call(ctx context.Context, name string, request any) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, noop.Span{}
@@ -66,14 +66,14 @@ func (t *tracing) call(ctx context.Context, name string, request any) (context.C
 	return ctx, span
 }
 
-// setModel notes the model that a request names.
+// setModel adds the model that a request names.
 func setModel(span trace.Span, request any) {
 	if named, ok := request.(interface{ GetModel() string }); ok && span.IsRecording() {
 		span.SetAttributes(modelKey.String(named.GetModel()))
 	}
 }
 
-// end ends the span of a call with what the client is told.
+// end ends a span with the status of its call.
 func end(span trace.Span, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -107,7 +107,7 @@ func (t *tracing) stream(service any, stream grpc.ServerStream, info *grpc.Strea
 	return err
 }
 
-// tracedStream is a stream with the context of its span.
+// tracedStream is a stream with its span in the context.
 type tracedStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // It is what Context gives.
@@ -116,7 +116,7 @@ type tracedStream struct {
 // Context implements grpc.ServerStream.
 func (s tracedStream) Context() context.Context { return s.ctx }
 
-// traceFields say in a log line which trace and span it is of.
+// traceFields are the trace and the span of a log line.
 func traceFields(ctx context.Context) []zap.Field {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {

@@ -53,7 +53,7 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 	return &hindsightv1.RestoreModelResponse{Model: infoToProto(&info), Undone: undone}, nil
 }
 
-// restoreTo is the sequence that a request to restore names, or that of its time.
+// restoreTo is the sequence that a request names, or the sequence at its time.
 func (m *models) restoreTo(ctx context.Context, r *hindsightv1.RestoreModelRequest) (uint64, error) {
 	switch {
 	case r.Sequence == nil && r.GetTime() == nil: // 0 is a sequence: it undoes all observations.
@@ -96,8 +96,7 @@ func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.Serv
 	return nil
 }
 
-// maxImportBytes bounds the bytes of one import. They are in memory before they
-// are known to be a model.
+// maxImportBytes bounds one import, which is in memory before it is checked.
 const maxImportBytes = 2 << 30
 
 func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
@@ -117,7 +116,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			if err := engine.CheckID(id); err != nil {
 				return err
 			}
-			// It tells who sends a model that its bytes may come.
+			// The header says that the chunks may follow.
 			if err := stream.SendHeader(nil); err != nil {
 				return fmt.Errorf("rpc: import: %w", err)
 			}

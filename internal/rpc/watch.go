@@ -14,17 +14,16 @@ import (
 	"hindsight/internal/model"
 )
 
-// What a watcher may ask for.
+// Bounds of a watch.
 const (
 	defaultOutcomes = 10
 	maxOutcomes     = 100
 	leastInterval   = time.Second
-	// The longest time between two outcomes. It bounds what no Duration holds.
+	// The longest time between two outcomes, so that every rate has a Duration.
 	maxPeriod = 365 * 24 * time.Hour
 )
 
-// watchOptions reads how many outcomes a second a watcher wants, and how often
-// statistics.
+// watchOptions reads the outcomes a second, and the interval of statistics.
 func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval time.Duration, err error) {
 	outcomes, interval = r.GetMaxOutcomesPerSecond(), leastInterval
 	if outcomes == 0 {
@@ -46,8 +45,8 @@ func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval 
 	return outcomes, interval, nil
 }
 
-// WatchModel tells what a model learns. It ends with MODEL_NOT_FOUND when the model is
-// deleted, and with SHUTTING_DOWN when the server drains.
+// WatchModel streams outcomes, statistics and history. It ends with MODEL_NOT_FOUND when the
+// model is deleted, and with SHUTTING_DOWN when the server drains.
 func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
 	outcomes, interval, err := watchOptions(r)
 	if err != nil {
@@ -96,14 +95,14 @@ type watch struct {
 	*engine.Watcher
 	stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]
 	pace   *pace
-	// due ends the interval that is between two statistics. It has ended if rested, and
-	// there is something new if changed.
+	// due fires when the interval since the last statistics is over, which sets rested. changed:
+	// the model has learned since.
 	due             *time.Timer
 	interval        time.Duration
 	rested, changed bool
 }
 
-// tell sends what may be sent now.
+// tell sends what is due.
 func (w *watch) tell(ctx context.Context) error {
 	for w.pace.left > 0 {
 		learned, ok := w.Next()
@@ -157,16 +156,16 @@ func learnedToProto(l *engine.Learned) *hindsightv1.OutcomeEvent {
 	}
 }
 
-// pace lets through a burst, and then one a period.
+// pace admits a burst, then one a period.
 type pace struct {
-	// left is how many may pass now, at most burst.
+	// left is how many may pass now. 0 <= left <= burst.
 	left, burst int
 	period      time.Duration
-	// timer runs while less than a burst is left.
+	// timer runs while left < burst.
 	timer *time.Timer
 }
 
-// periodOf is the time between two at so many a second, which is above 0.
+// periodOf is the period of a positive rate a second.
 func periodOf(rate float64) time.Duration {
 	return time.Duration(min(float64(time.Second)/rate, float64(maxPeriod)))
 }
@@ -177,7 +176,6 @@ func newPace(burst int, period time.Duration) *pace {
 	return p
 }
 
-// take lets one through.
 func (p *pace) take() {
 	if p.left == p.burst {
 		p.timer.Reset(p.period)
@@ -185,7 +183,7 @@ func (p *pace) take() {
 	p.left--
 }
 
-// tick follows a period.
+// tick ends a period.
 func (p *pace) tick() {
 	if p.left++; p.left < p.burst {
 		p.timer.Reset(p.period)

@@ -1,5 +1,5 @@
-// Package access brings what package auth needs from outside of the process: the tokens
-// file, the keys of JWTs and the audit log. It reads the files again when they change.
+// Package access gives package auth the tokens file, the keys of JWTs and the audit log. It
+// reads the files again when they change.
 package access
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Options of an Access. Log and Now are required.
 type Options struct {
-	// Tokens is the tokens file; empty is none, so that every call is taken.
+	// Tokens is the tokens file; empty is none, and every call is accepted.
 	Tokens string
 	// JWTKeys is a file or a URL of a JSON Web Key Set; empty is none. JWTIssuer and
 	// JWTAudience are required with it.
@@ -28,14 +28,14 @@ type Options struct {
 }
 
 const (
-	// The files are looked at so often. A change is taken at the second look.
+	// The interval between looks at the files. A change is accepted at the second look.
 	fileInterval = 500 * time.Millisecond
-	// A URL is asked so often, and sooner until it has answered once.
+	// The interval between requests to a URL, and until its first answer.
 	urlInterval   = time.Minute
 	firstInterval = 5 * time.Second
 )
 
-// Access is who may call a server, and the log of what they did.
+// Access authenticates the callers of a server, and writes its audit log.
 type Access struct {
 	// Auth is nil without a tokens file.
 	Auth   *auth.Authenticator
@@ -43,13 +43,13 @@ type Access struct {
 	tokens watched
 	keys   *keys
 	audit  *audit
-	// Both count readings after the first, of the tokens file and of keys.
+	// Both count readings after the first, of the tokens file and of the keys.
 	reloads, failures atomic.Uint64
-	// The last failures are logged and counted once, though they are found at every look.
+	// The last failures. A failure that repeats is logged and counted once.
 	lastFailure, lastKeyFailure string
 }
 
-// Open reads the files. A URL of keys is asked when Run begins.
+// Open reads the files. Run asks the URL of keys.
 func Open(o Options) (*Access, error) {
 	a := &Access{o: o, tokens: watched{path: o.Tokens}}
 	if o.AuditLog != "" {
@@ -81,7 +81,7 @@ func Open(o Options) (*Access, error) {
 	return a, nil
 }
 
-// Audit is what the gRPC server and the gateway tell of calls; nil without an audit log.
+// Audit receives the records of the audit log; nil without a log.
 func (a *Access) Audit() func(*auth.Record) {
 	if a.audit == nil {
 		return nil
@@ -89,8 +89,8 @@ func (a *Access) Audit() func(*auth.Record) {
 	return a.audit.record
 }
 
-// Run looks for changes until the context ends. A file that cannot be taken is logged and
-// counted, and what was read before stays.
+// Run follows changes until the context ends. It logs and counts an invalid file, and keeps what
+// it read before.
 func (a *Access) Run(ctx context.Context) error {
 	if a.Auth == nil {
 		return nil
@@ -109,7 +109,7 @@ func (a *Access) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// pause waits, but not longer than the context lasts.
+// pause waits until the context ends at the latest.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -133,8 +133,7 @@ func every(ctx context.Context, interval time.Duration, call func()) error {
 	}
 }
 
-// Reload looks at the files, and takes those that changed before the last look. Run calls
-// it; nobody else may meanwhile.
+// Reload reads the files that changed before the last look. Only Run calls it while Run runs.
 func (a *Access) Reload() {
 	changed, err := a.readTokens()
 	if isNew(&a.lastFailure, err) {
@@ -151,7 +150,7 @@ func (a *Access) Reload() {
 	a.keysRead(a.keys.readFile())
 }
 
-// isNew keeps an error, and tells whether it is not that of before.
+// isNew stores an error, and reports whether it differs from the stored one.
 func isNew(last *string, err error) bool {
 	text := ""
 	if err != nil {
@@ -174,7 +173,6 @@ func (a *Access) keysRead(changed bool, err error) {
 	}
 }
 
-// fetchKeys asks the URL.
 func (a *Access) fetchKeys(ctx context.Context) {
 	changed, err := a.keys.fetch(ctx)
 	if ctx.Err() == nil {
@@ -182,7 +180,6 @@ func (a *Access) fetchKeys(ctx context.Context) {
 	}
 }
 
-// readTokens reads the tokens file if it changed.
 func (a *Access) readTokens() (changed bool, err error) {
 	data, changed, err := a.tokens.read(a.o.Now())
 	if err != nil || !changed {
@@ -196,7 +193,7 @@ func (a *Access) readTokens() (changed bool, err error) {
 	return true, nil
 }
 
-// Close ends the audit log.
+// Close closes the audit log.
 func (a *Access) Close() error {
 	if a.audit == nil {
 		return nil

@@ -17,12 +17,12 @@ import (
 	"hindsight/internal/auth"
 )
 
-// What the audit log keeps: 11 files of 100 MB.
+// The audit log is at most 11 files of 100 MB.
 const (
 	auditMegabytes = 100
 	auditBackups   = 10
-	// So many refusals a second are written, and a burst: a caller that is refused
-	// without end must not push all else out of the log.
+	// The rate and the burst of recorded refusals: a caller that is refused all the time must
+	// not push other records out of the log.
 	refusalsPerSecond = 20
 	refusalsAtOnce    = 200
 )
@@ -34,12 +34,12 @@ type audit struct {
 	mu       struct {
 		sync.Mutex
 		file *timberjack.Logger
-		// cut: the last line of the file is not whole, because the disk was full, or because
-		// the machine failed while it was written.
+		// cut: the last line of the file is incomplete, because the disk was full, or the
+		// machine failed during the write.
 		cut bool
 	}
-	// omitted counts refusals since the last line, allOmitted all of them, failures lines
-	// that could not be written.
+	// omitted counts refusals since the last line, allOmitted all of them, failures lines that
+	// could not be written.
 	allOmitted, failures atomic.Uint64
 	omitted              atomic.Int64
 }
@@ -55,13 +55,13 @@ type line struct {
 	Outcome string   `json:"outcome"`
 	Reason  string   `json:"reason,omitempty"`
 	Peer    string   `json:"peer,omitempty"`
-	// ValidateOnly: nothing was to change.
+	// ValidateOnly: the call changes nothing.
 	ValidateOnly bool `json:"validate_only,omitempty"`
-	// Omitted counts refusals before this line that came too fast.
+	// Omitted counts the unrecorded refusals before this line.
 	Omitted int64 `json:"omitted,omitempty"`
 }
 
-// newAudit opens the log, so that a directory that is not there is found at the start.
+// newAudit opens the log, so that a missing directory fails at the start.
 func newAudit(o *Options) (*audit, error) {
 	f, err := os.OpenFile(o.AuditLog, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -79,7 +79,7 @@ func newAudit(o *Options) (*audit, error) {
 	return a, nil
 }
 
-// isCut tells whether a file ends within a line.
+// isCut reports whether a file ends within a line.
 func isCut(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -115,8 +115,8 @@ func (a *audit) record(r *auth.Record) {
 	}
 }
 
-// write appends a line. It ends the one before if that is not whole, so that no more than
-// one is lost.
+// write appends a line. It first completes an incomplete line with a newline, so that only that
+// line is lost.
 func (a *audit) write(text []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	"hindsight/internal/auth"
 )
 
-// settling is how long after a change a file is read at every look: a second change in
-// the same tick of the file system's clock leaves no trace.
+// settling is how long after a change every look reads the file: a second change within a tick
+// of the file system's clock leaves no trace.
 const settling = 2 * time.Second
 
-// watched is a file that is read when it changes.
+// watched is a file that is read again when it changes.
 type watched struct {
 	path string
-	// seen is the file as it was at the last look, and last what it had when it was taken
-	// last. next is what it had at the last look, nil if that was taken.
+	// seen is the file at the last look. last is the accepted content. next is the content at
+	// the last look, nil if it was accepted.
 	seen       fs.FileInfo
 	last, next []byte
 }
 
-// read is the file's content, if it changed since it was taken last and was the same at the
-// look before. Until then somebody may be writing it, and a part of a tokens file would end
-// the sessions of all who are not in that part. The first look takes what there is.
+// read returns the content once it differs from the accepted one and is the same at two looks.
+// In between somebody may be writing the file, and a part of a tokens file would end the
+// sessions of everybody in the rest. The first look accepts the content at once.
 func (w *watched) read(now time.Time) (data []byte, changed bool, err error) {
 	seen, next := w.seen, w.next
 	w.seen, w.next = nil, nil
@@ -80,8 +80,8 @@ func readBounded(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Edit changes a tokens file, which may not be there yet. It is replaced as a whole and
-// has the mode 0600; its owner stays. Edits at the same time come one after the other.
+// Edit changes a tokens file, or creates it. It replaces the whole file, with mode 0600 and the
+// same owner. Concurrent edits run one after the other.
 func Edit(path string, change func(file []byte) ([]byte, error)) (err error) {
 	// A link stays one.
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -108,8 +108,8 @@ func Edit(path string, change func(file []byte) ([]byte, error)) (err error) {
 	return replace(path, data, before)
 }
 
-// replace writes a file beside the one of before, nil if there was none, and puts it in
-// its place.
+// replace writes a file and renames it to path. The replaced file is before, nil if there was
+// none.
 func replace(path string, data []byte, before fs.FileInfo) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // Its mode is 0600.
 	if err != nil {

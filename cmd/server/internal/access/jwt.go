@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// Clocks may differ by so much.
+	// The tolerance between clocks.
 	leeway       = 30 * time.Second
 	fetchTimeout = 10 * time.Second
 	maxKeys      = 1 << 20
 )
 
-// algorithms are those of public keys. Neither none nor those of a shared secret are
-// among them: a server that knew the secret could make tokens.
+// algorithms are those of public keys. It omits none and shared secrets: a server that knows the
+// secret could make tokens.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
@@ -43,24 +43,24 @@ type keys struct {
 	issuer, audience string
 	now              func() time.Time
 	client           *http.Client
-	// set is what was read last, by kid; nil before.
+	// set is the last set, by kid; nil before the first.
 	set  atomic.Pointer[map[string][]verifier]
 	last string
 }
 
-// verifier is a key that verifies signatures.
+// verifier is a public key.
 type verifier struct {
 	jose.JSONWebKey
-	// id tells keys apart.
+	// id identifies the key.
 	id string
-	// withdrawn is set once the key is not in the set any more.
+	// withdrawn is set when the key leaves the set.
 	withdrawn *atomic.Bool
 }
 
 func newKeys(o *Options) *keys {
 	k := &keys{issuer: o.JWTIssuer, audience: o.JWTAudience, now: o.Now}
 	if strings.Contains(o.JWTKeys, "://") {
-		// A redirection could lead to where TLS is not.
+		// A redirect could leave TLS.
 		refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		k.url, k.client = o.JWTKeys, &http.Client{Timeout: fetchTimeout, CheckRedirect: refuse}
 	} else {
@@ -69,7 +69,6 @@ func newKeys(o *Options) *keys {
 	return k
 }
 
-// readFile reads the file if it changed.
 func (k *keys) readFile() (changed bool, err error) {
 	data, changed, err := k.file.read(k.now())
 	if err != nil || !changed {
@@ -81,7 +80,6 @@ func (k *keys) readFile() (changed bool, err error) {
 	return true, nil
 }
 
-// fetch asks the URL.
 func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
 	if err != nil {
@@ -108,9 +106,8 @@ func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// take takes a key set, of which it keeps what verifies signatures by a public key. A key of
-// a kind that it does not know is left out, as section 5 of RFC 7517 says: providers have
-// keys for others too.
+// take accepts a key set. It keeps the public keys for signatures, and ignores others as section
+// 5 of RFC 7517 says: providers have keys for other uses.
 func (k *keys) take(data []byte) (changed bool, err error) {
 	if k.last == string(data) {
 		return false, nil
@@ -150,7 +147,7 @@ func (k *keys) take(data []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// newVerifier reads a key, unless it is of another use or kind.
+// newVerifier reads a key. It returns !ok for a key of another use or kind.
 func newVerifier(text []byte) (v verifier, ok bool) {
 	if json.Unmarshal(text, &v.JSONWebKey) != nil || !v.Valid() || !v.IsPublic() || v.KeyID == "" || (v.Use != "" && v.Use != "sig") {
 		return v, false
@@ -161,8 +158,8 @@ func newVerifier(text []byte) (v verifier, ok bool) {
 	return v, err == nil
 }
 
-// verify is auth.Options.VerifyJWT. What is wrong with a token is told by the claim that
-// is wrong, and shows nothing of the token.
+// verify is auth.Options.VerifyJWT. An error names the wrong claim, and shows nothing of the
+// token.
 func (k *keys) verify(token string) (auth.Claims, error) {
 	set := k.set.Load()
 	if set == nil {
@@ -191,7 +188,7 @@ func expiry(c *jwt.Claims) time.Time {
 	return c.Expiry.Time().Add(leeway)
 }
 
-// check judges the claims of a JWT whose signature is good.
+// check checks the claims of a JWT whose signature is valid.
 func (k *keys) check(c *jwt.Claims) error {
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: k.issuer, AnyAudience: jwt.Audience{k.audience}, Time: k.now()}, leeway)
 	switch {
