@@ -127,7 +127,7 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
+	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{}); !errors.Is(err, context.DeadlineExceeded) {

@@ -67,7 +67,7 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 		}
 	})
 	c.advance(2 * time.Hour)
-	waitFor(t, func() bool { return h.store.CountWaiting() == 0 })
+	waitFor(t, h, func() bool { return h.store.CountWaiting() == 0 })
 	if got := h.listed(t); got != "[a] [b] c" {
 		t.Errorf("listed %s", got)
 	}
@@ -75,14 +75,14 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 		t.Fatal(err)
 	}
 	c.advance(2 * time.Hour)
-	waitFor(t, func() bool { return h.listed(t) == "b c" })
+	waitFor(t, h, func() bool { return h.listed(t) == "b c" })
 	if err := h.DeleteModel(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	h.stop(t)
 	c.advance(4 * time.Hour)
 	h = start(t, d, c)
-	waitFor(t, func() bool { return h.listed(t) == "c" })
+	waitFor(t, h, func() bool { return h.listed(t) == "c" })
 	h.create(t, "b", linear(2))
 	if s := h.stats(t, "b"); s.Observations != 0 {
 		t.Errorf("a new model has %d observations", s.Observations)

@@ -36,7 +36,7 @@ func TestFailedSweepIsToldOnce(t *testing.T) {
 	core, lines := observer.New(zap.ErrorLevel)
 	ends := make(chan error)
 	d := wrapped{files{newFS()}, func(s storage.Store) storage.Store { return asked{s, ends} }}
-	h := start(t, d, newClock(), func(o *engine.Options) { o.Log = zap.New(core) })
+	h := start(t, d, newClock(), func(o *engine.Options) { o.Log, o.Sweep = zap.New(core), time.Millisecond })
 	full, gone := errors.New("no space left"), errors.New("input/output error")
 	for _, err := range []error{full, full, full, nil, full, gone, gone, nil} {
 		ends <- err

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -88,10 +89,16 @@ func (w wrapped) open() (storage.Store, func() error, error) {
 	return w.wrap(s), end, nil
 }
 
-// onBackends runs a test on every backend.
+// isLong tells whether the long forms of the tests run.
+func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
+
+// onBackends runs a test on the backend in memory, and in its long form on Pebble too.
+// Package storetest proves that both keep one contract.
 func onBackends(t *testing.T, test func(t *testing.T, newDisk func() disk)) {
 	t.Helper()
-	t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
+	if isLong() {
+		t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
+	}
 	t.Run("memory", func(t *testing.T) { test(t, func() disk { return inMemory{memory.New(time.Now)} }) })
 }
 
@@ -143,7 +150,7 @@ func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) 
 		},
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 100_000, Sweep: time.Millisecond,
+		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 100_000, Sweep: time.Hour,
 	}
 	for _, set := range options {
 		set(&o)

@@ -35,13 +35,14 @@ func (m *machineClock) move(passed, set time.Duration) {
 	m.Now, m.Passed = m.Now.Add(passed+set), m.Passed+passed
 }
 
-// until waits until a condition holds that the upkeep of the engine brings about.
-func until(t *testing.T, what string, holds func() bool) {
+// until sweeps until a condition holds that the upkeep of the engine brings about.
+func until(t *testing.T, h *host, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal(what)
 		}
+		h.Sweep()
 	}
 }
 
@@ -70,7 +71,7 @@ func TestClockJumpsForward(t *testing.T) {
 		m.move(0, year)
 		steady.Now()
 		m.move(2*time.Second, 0)
-		until(t, "the prediction of a second does not expire", func() bool { return h.stats(t, "m").Pending <= 1 })
+		until(t, h, "the prediction of a second does not expire", func() bool { return h.stats(t, "m").Pending <= 1 })
 		if corrected {
 			m.move(50*time.Minute, -year)
 			steady.Now()
@@ -84,9 +85,9 @@ func TestClockJumpsForward(t *testing.T) {
 			continue
 		}
 		m.move(time.Hour, 0)
-		until(t, "the prediction of a day does not expire", func() bool { return h.stats(t, "m").Pending == 0 })
+		until(t, h, "the prediction of a day does not expire", func() bool { return h.stats(t, "m").Pending == 0 })
 		// UndeleteModel before the sweep that removes the model would bring it back.
-		until(t, "the deleted model is not removed", func() bool { return h.Totals().Deleted == 0 })
+		until(t, h, "the deleted model is not removed", func() bool { return h.Totals().Deleted == 0 })
 		if _, err := h.UndeleteModel(context.Background(), "gone"); !errors.Is(err, engine.ErrModelNotFound) {
 			t.Errorf("the removed model comes back: %v", err)
 		}
@@ -117,9 +118,9 @@ func TestClockGoesBack(t *testing.T) {
 		}
 		return snapshots[0].Sequence
 	}
-	until(t, "no snapshot is written after the clock went back", func() bool { return newest() > 0 })
+	until(t, h, "no snapshot is written after the clock went back", func() bool { return newest() > 0 })
 	c.advance(time.Minute)
-	until(t, "the snapshot of an interval later is not written", func() bool { return newest() == 2 })
+	until(t, h, "the snapshot of an interval later is not written", func() bool { return newest() == 2 })
 	page, err := h.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1, Figures: true})
 	if err != nil || len(page.Models) != 1 || page.Models[0].Figures.Rate < 0 || page.Models[0].Figures.Rate > 1 {
 		t.Errorf("%+v, %v", page, err)

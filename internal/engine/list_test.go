@@ -82,7 +82,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 10 || !(loaded.Regret > 0) {
 		t.Errorf("in memory %+v", loaded)
 	}
-	waitFor(t, func() bool { return h.Hibernate("m") })
+	waitFor(t, h, func() bool { return h.Hibernate("m") })
 	gone := figures()
 	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret {
 		t.Errorf("out of memory %+v", gone)
@@ -91,7 +91,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	// The start loads models in the order of their ids until they take half of what they may.
 	// The first one takes more than that and less than all, so that it stays and "m" is not loaded.
 	h = start(t, inMemory{s}, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
-	waitFor(t, func() bool { return h.Totals().StartDone })
+	waitFor(t, h, func() bool { return h.Totals().StartDone })
 	if totals := h.Totals(); totals.Loaded != 1 || totals.Hibernations != 0 {
 		t.Errorf("after a start %+v", totals)
 	}

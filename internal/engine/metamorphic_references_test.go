@@ -76,13 +76,14 @@ func (m *meta) calm() {
 		if f.deleted {
 			continue
 		}
-		waitFor(m.t, func() bool {
+		waitFor(m.t, m.host, func() bool {
 			info, err := m.host.GetModel(context.Background(), id)
 			if err != nil {
 				m.fatalf("%s: %v", id, err)
 			}
 			follows = info.Follows
-			return follows == "" || m.host.Behind(id) == 0
+			// The log of a follower may have what it has not learned yet.
+			return follows == "" || m.host.Behind(id) == 0 && int(info.Sequence)+f.from == f.leader.sequence()
 		})
 		if follows != "" {
 			continue

@@ -160,6 +160,9 @@ func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
 	}
 	d = wrapped{d, func(s storage.Store) storage.Store { return &faulty{Store: s, appends: appends, failing: failing} }}
 	m.host = start(m.t, d, m.clock, func(o *engine.Options) {
+		if isLong() {
+			o.Sweep = time.Millisecond // Beside the operations, not between them alone.
+		}
 		after(5 + m.rng.IntN(40))(o)
 		o.SnapshotsKept = 1 + m.rng.IntN(3)
 		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
@@ -218,6 +221,7 @@ func (m *meta) step(n int) {
 		total += o.weight
 	}
 	at := m.rng.IntN(total)
+	m.host.Sweep()
 	for _, o := range operations {
 		if at -= o.weight; at < 0 {
 			m.trace = append(m.trace, fmt.Sprintf("%d %s", n, o.name))

@@ -7,14 +7,12 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/modeltest"
 )
 
 // Models that do not fit into memory together take turns in it, and answer the
@@ -82,7 +80,7 @@ func testHibernation(t *testing.T, newDisk func() disk) {
 				}
 			}
 		}
-		waitFor(t, func() bool { return tight.Totals().ResidentBytes <= 3*size })
+		waitFor(t, tight, func() bool { return tight.Totals().ResidentBytes <= 3*size })
 		totals := tight.Totals()
 		t.Logf("%+v", totals)
 		if totals.Hibernations == 0 || totals.Wakes == 0 || totals.Loaded > 3 || totals.Models != models {
@@ -92,16 +90,10 @@ func testHibernation(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// waitFor polls until something holds.
-func waitFor(t *testing.T, holds func() bool) {
+// waitFor is until.
+func waitFor(t *testing.T, h *host, holds func() bool) {
 	t.Helper()
-	for range 2000 {
-		if holds() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("it did not happen")
+	until(t, h, "it did not happen", holds)
 }
 
 // What is not loaded is listed, described, deleted and counted all the same.
@@ -189,9 +181,9 @@ func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
 // A hundred thousand small models in one engine: what is used is in memory,
 // the rest is not, and a start reads only the registry.
 func TestManyModels(t *testing.T) {
-	count := 2000
-	if testing.Short() || modeltest.RaceDetector {
-		count = 300
+	count := 300
+	if isLong() {
+		count = 2000
 	}
 	fs, c := newFS(), newClock()
 	h := startOn(t, fs, c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
@@ -215,7 +207,7 @@ func TestManyModels(t *testing.T) {
 			t.Errorf("model %d: %d observations, want %d", m, got, n)
 		}
 	}
-	waitFor(t, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
+	waitFor(t, h, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
 	if totals := h.Totals(); totals.Loaded == 0 || totals.Loaded > count/2 && count > 600 {
 		t.Errorf("%+v", totals)
 	}
@@ -230,7 +222,7 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
-	waitFor(t, func() bool { return h.Hibernate("m") })
+	waitFor(t, h, func() bool { return h.Hibernate("m") })
 	err := h.store.Models(t.Context(), func(e storage.Entry) error {
 		_, there, err := e.Model.ID("a")
 		if !there {

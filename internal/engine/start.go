@@ -46,9 +46,10 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	}
 	models := e.table.live()
 	e.writing.Go(env.WriteSnapshots)
-	for _, task := range []func(){e.sweepAll, e.purgeAll, e.reportAll, e.relieve} {
-		e.upkeep.Go(task)
-	}
+	e.upkeep.Go(e.sweepAll)
+	e.upkeep.Go(func() { e.every(o.Sweep, e.purgeOverdue) })
+	e.upkeep.Go(e.reportAll)
+	e.upkeep.Go(e.relieve)
 	e.upkeep.Go(func() { e.prefetch(models) })
 	e.upkeep.Go(func() { e.replicas.Run(lifetime, replicaHost{e}) })
 	return e, nil

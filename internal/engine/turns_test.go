@@ -132,7 +132,7 @@ func restoreThatIsGivenUp(t *testing.T, newDisk func() disk) {
 		}
 	})
 	// The restore has its turn once a later job waits behind it.
-	waitFor(t, func() bool { return !h.Hibernate("m") })
+	waitFor(t, h, func() bool { return !h.Hibernate("m") })
 	leave()
 	f.snapshotWaits.Store(false)
 	close(f.goOn)
@@ -288,7 +288,7 @@ func testUnreadableLog(t *testing.T, newDisk func() disk) {
 	if !h.Hibernate("m") {
 		// It is being loaded: wait until it is there.
 		h.stats(t, "m")
-		waitFor(t, func() bool { return h.Hibernate("m") })
+		waitFor(t, h, func() bool { return h.Hibernate("m") })
 	}
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)
@@ -349,7 +349,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	if _, err := batch([][]float64{{3}}, "b"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool {
+	waitFor(t, h, func() bool {
 		expired := uint64(0)
 		h.Each(func(l engine.Live) { expired = l.Expired })
 		return expired <= 1 && h.stats(t, "m").Pending == 1
@@ -400,7 +400,7 @@ func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
 			return len(list)
 		}
 		if c.due {
-			waitFor(t, func() bool { return kept() > 0 })
+			waitFor(t, h, func() bool { return kept() > 0 })
 		} else if kept() > 0 {
 			t.Errorf("learning takes %s: a snapshot was written", c.step)
 		}
@@ -560,7 +560,7 @@ func TestReportsThatNobodyAskedFor(t *testing.T) {
 		h.create(t, id, model.Spec{Dimension: 1, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
 		h.observe(t, id, one("x", 1)...)
 	}
-	waitFor(t, func() bool {
+	waitFor(t, h, func() bool {
 		known := 0
 		h.Each(func(l engine.Live) {
 			if !math.IsNaN(l.Regret) && l.RegretAge == 0 {

@@ -73,14 +73,19 @@ func (e *Engine) reportAll() {
 		case <-e.env.Lifetime.Done():
 			return
 		case <-rest.C:
+			rest.Reset(e.refreshReport())
 		}
-		started, pause := e.o.Now(), e.o.Sweep
-		if e.reporter.Refresh(e.env.Lifetime, readers(e.table.live())) {
-			took := e.o.Now().Sub(started)
-			pause = max(time.Duration(float64(took)*(1/e.o.ReportCPU-1)), time.Millisecond)
-		}
-		rest.Reset(pause)
 	}
+}
+
+// refreshReport solves a report, and returns how long to rest after it.
+func (e *Engine) refreshReport() (rest time.Duration) {
+	started := e.o.Now()
+	if e.o.ReportCPU <= 0 || !e.reporter.Refresh(e.env.Lifetime, readers(e.table.live())) {
+		return e.o.Sweep
+	}
+	took := e.o.Now().Sub(started)
+	return max(time.Duration(float64(took)*(1/e.o.ReportCPU-1)), time.Millisecond)
 }
 
 // relieve lets idle models leave memory when memory is short.
@@ -130,22 +135,20 @@ func (e *Engine) hibernateIdle() {
 	}
 }
 
-// purgeAll purges the soft-deleted models that are overdue, at every sweep.
-func (e *Engine) purgeAll() {
-	e.every(e.o.Sweep, func() {
-		if e.o.Store.Failed() != nil {
-			return // Logged elsewhere; nothing can be removed.
+// purgeOverdue purges the soft-deleted models whose time has passed.
+func (e *Engine) purgeOverdue() {
+	if e.o.Store.Failed() != nil {
+		return // Logged elsewhere; nothing can be removed.
+	}
+	for _, id := range e.table.overdue(e.o.Now()) {
+		if err := e.purgeIfOverdue(id); err != nil && e.env.Lifetime.Err() == nil {
+			e.o.Log.Error("a deleted model cannot be removed now", zap.String("model", id), zap.Error(err))
 		}
-		for _, id := range e.table.overdue(e.o.Now()) {
-			if err := e.purgeOverdue(id); err != nil && e.env.Lifetime.Err() == nil {
-				e.o.Log.Error("a deleted model cannot be removed now", zap.String("model", id), zap.Error(err))
-			}
-		}
-	})
+	}
 }
 
-// purgeOverdue purges a model unless it was brought back meanwhile.
-func (e *Engine) purgeOverdue(id string) error {
+// purgeIfOverdue purges a model unless it was brought back meanwhile.
+func (e *Engine) purgeIfOverdue(id string) error {
 	m, release, err := e.own(e.env.Lifetime, id)
 	if err != nil {
 		return err
