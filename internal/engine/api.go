@@ -11,8 +11,9 @@ import (
 	"hindsight/internal/engine/watch"
 )
 
-// What the packages below declare and callers of the engine use.
+// The types that callers of the engine use are those of the packages that declare them.
 type (
+	// ModelOptions are the options of each model.
 	ModelOptions    = hosted.Options
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings

@@ -32,8 +32,8 @@ const (
 func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o, catalog.New) }
 
 func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
-	lifetime, end := context.WithCancel(context.Background())
-	loads := max(1, runtime.GOMAXPROCS(0)-1) // One processor, where there are two, stays free of recoveries.
+	lifetime, end := context.WithCancel(context.WithoutCancel(ctx)) // The engine outlives the call.
+	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // One processor, where there are two, stays free of recoveries.
 	env := hosted.NewEnv(lifetime, o.ModelOptions, learners, loads)
 	e := &Engine{
 		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), replicas: replica.NewSet(o.Log),

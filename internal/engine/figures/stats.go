@@ -196,7 +196,7 @@ func (r *Reader) Live() (l Live, known bool) {
 		reported = s.Summary
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
-		l.RegretAge = f.Stats.Observations - min(s.Figures.Stats.Observations, f.Stats.Observations)
+		l.RegretAge = f.Stats.Observations - min(s.Stats.Observations, f.Stats.Observations)
 	}
 	l.ServedRegret = servedRegret(l.Stats, reported)
 	return l, known

@@ -231,10 +231,11 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 		m.journal.derived.Store(true)
 		return nil
 	}
-	if err := m.Load(ctx); err != nil && m.Broken() == nil {
-		return err
+	err := m.Load(ctx)
+	if m.Broken() != nil {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // Hibernated says what came of Hibernate.

@@ -25,9 +25,9 @@ const (
 )
 
 var (
-	// ErrSuperseded: a captured model was restored or deleted before its snapshot was written.
+	// ErrSuperseded says that a captured model was restored or deleted before its snapshot was written.
 	ErrSuperseded = errors.New("the model was restored or deleted meanwhile")
-	// errLeft: the model left memory before its turn came.
+	// The model left memory before its turn came.
 	errLeft = errors.New("the model has left memory")
 )
 
@@ -109,7 +109,7 @@ func (s *snapshots) replayDue(o *Options) bool {
 }
 
 // prune drops the oldest snapshots, and cuts the log behind the oldest that stays. Until so many are
-// kept, the log reaches back to its beginning. disk is held.
+// kept, the log reaches back to its beginning. The caller holds disk.
 func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint64) error {
 	sequences, err := s.store.Snapshots()
 	if err != nil {

@@ -26,7 +26,7 @@ const followLimit = 1_000_000
 var (
 	// ErrStops is why a replica can learn from its leader no more.
 	ErrStops = errors.New("it follows no more")
-	// ErrRestored: the leader was restored since the replica learned of it. The replica learns nothing until
+	// ErrRestored says that the leader was restored since the replica learned of it. The replica learns nothing until
 	// its Host has decided whether it continues.
 	ErrRestored = errors.New("the model that it follows was restored")
 )
