@@ -33,12 +33,12 @@ type refusal struct {
 	http int
 	// wait is the delay of the RetryInfo, and meaning what the message begins with.
 	wait, meaning string
-	// again and remedy are what docs/clients.md says.
+	// again and remedy are written by hand in the page.
 	again, remedy string
 }
 
-// The reference of the errors has every reason of the table and of the gateway, and what
-// docs/clients.md says of it.
+// The reference of the errors has every reason of the table and of the gateway, and no other.
+// Two of its columns are written by hand: whether to send again, and what to do.
 func TestErrorReference(t *testing.T) {
 	refusals, byTable := refusalsOfHTTP(t), map[string]string{}
 	for _, err := range rpc.Sentinels() {
@@ -59,48 +59,55 @@ func TestErrorReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Errors
 
-Generated from the tables of errors by ` + "`make reference`" + `; do not edit.
+The columns "again" and "what to do" are written here; ` + "`make reference`" + ` writes the others from the code.
 
-A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these
-reasons. [Clients](../clients.md#what-to-do-on-each-error) says where it is, and how to try
-again. A wait is the delay of the RetryInfo.
+A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these reasons: in
+gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `, in a session in the answer. Decide by the
+reason; messages are for people. A BadRequest lists every wrong field. A duration is the RetryInfo. Send again
+with the same ids. Treat an unknown reason by its code, and send again only with a RetryInfo. Without a reason:
 
-| reason | gRPC | HTTP | wait | again? | meaning | what to do |
-|---|---|---|---|---|---|---|
+- UNAVAILABLE: no server answered. Check the address; send again.
+- DEADLINE_EXCEEDED: too little time, or too much load. Send again.
+- UNIMPLEMENTED: the server is older than the client.
+- INTERNAL: a defect; see the server's log.
+
+| reason | gRPC, HTTP | again | meaning | what to do |
+|---|---|---|---|---|
 `)
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		r := refusals[name]
-		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %s | %s | %s |\n",
-			name, code.Code(r.code), r.http, r.wait, r.again, reference.Plain(r.meaning), r.remedy)
+		if r.wait != "" {
+			r.again = strings.TrimSpace(r.again + " " + r.wait)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s %d | %s | %s | %s |\n", name, code.Code(r.code), r.http, r.again, reference.Plain(r.meaning), r.remedy)
 	}
 	if err := reference.Compare("errors.md", b.String(), *update); err != nil {
 		t.Error(err)
 	}
 }
 
-// remedies adds what docs/clients.md says to do.
+// remedies adds what the page says to do.
 func remedies(t *testing.T, refusals map[string]refusal) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/clients.md")
+	text, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for row := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(row), "|")
-		if len(cells) != 5 {
+		if len(cells) != 7 {
 			continue
 		}
-		for name := range strings.SplitSeq(cells[1], ",") {
-			if r, ok := refusals[strings.TrimSpace(name)]; ok {
-				again, _, _ := strings.Cut(cells[2], ",")
-				r.again, r.remedy = strings.TrimSpace(again), strings.TrimSpace(cells[3])
-				refusals[strings.TrimSpace(name)] = r
-			}
+		name := strings.Trim(cells[1], " `")
+		if r, ok := refusals[name]; ok {
+			r.again, _, _ = strings.Cut(strings.TrimSpace(cells[3]), " ")
+			r.remedy = strings.TrimSpace(cells[5])
+			refusals[name] = r
 		}
 	}
 	for name, r := range refusals {
-		if r.remedy == "" {
-			t.Errorf("docs/clients.md does not say what to do on %s", name)
+		if r.again != "yes" && r.again != "no" || r.remedy == "" {
+			t.Errorf("docs/reference/errors.md does not say whether to send again and what to do on %s", name)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -57,28 +55,6 @@ func TestEverySentinelHasARow(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("%d sentinels found", found)
-	}
-}
-
-// The documentation has every reason of the table, with its code, and no other.
-func TestEveryReasonIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/using.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z_, ]+) \| ([A-Z_]+) \|`).FindAllStringSubmatch(string(text), -1) {
-		for reason := range strings.SplitSeq(row[1], ", ") {
-			documented[reason] = row[2]
-		}
-	}
-	inTable := map[string]string{}
-	for _, err := range rpc.Sentinels() {
-		s := rpc.StatusOf(err)
-		inTable[reason(s)] = code.Code(s.Code()).String()
-	}
-	if !maps.Equal(documented, inTable) {
-		t.Errorf("documented %v\nin the table %v", documented, inTable)
 	}
 }
 
