@@ -1895,7 +1895,7 @@ type Rlsc struct {
 	// How much decisions favour rare classes, 0 to 1: a score counts (n / n_k)^recoding times.
 	// Learning is unaffected. Default 0.5.
 	Recoding *float64 `protobuf:"fixed64,4,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
-	// As in PkawvTaylor.
+	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1971,11 +1971,11 @@ type LinearAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,1,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// As in PkawvTaylor.
+	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// As in PkawvTaylor.
+	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// As in PkawvTaylor.
+	// The lowest and highest label, with lambdas: see PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2055,7 +2055,7 @@ type SemiparametricAwv struct {
 	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// Ridge of the residual. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// As in PkawvTaylor.
+	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	// The names of the inputs of the parametric model, in any order: all features of each, the
 	// missing-value indicator included.
@@ -2252,11 +2252,11 @@ type PkawvNystrom struct {
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
 	// A given, frozen dictionary.
 	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
-	// As in PkawvTaylor.
+	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// As in PkawvTaylor.
+	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// As in PkawvTaylor.
+	// The lowest and highest label, with lambdas: see PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2401,11 +2401,11 @@ type FourierAwv struct {
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,4,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// As in PkawvTaylor.
+	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// As in PkawvTaylor.
+	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// As in PkawvTaylor.
+	// The lowest and highest label, with lambdas: see PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3022,15 +3022,15 @@ type ProsNKons struct {
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	// The loss: squared (default), logistic or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// As in FourierKons.
+	// The lowest and highest label of the squared loss: see FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// As in FourierKons.
+	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// As in FourierKons.
+	// The step: see FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	// As in FourierKons.
+	// Tracks the regret of the squared loss. Default true for it, else false.
 	TrackRegret *bool `protobuf:"varint,7,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
 	// KORS accuracy. Default 0.1.
 	Mu *float64 `protobuf:"fixed64,8,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
@@ -3177,11 +3177,11 @@ type Kons struct {
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	// The loss: squared (default), logistic or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// As in FourierKons.
+	// The lowest and highest label of the squared loss: see FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// As in FourierKons.
+	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// As in FourierKons.
+	// The step: see FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge, at least 1e-6. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
