@@ -1,5 +1,5 @@
 // Package internal_test keeps the import graph of the module: which package
-// may know which. The drawing is in CONTRIBUTING.md; this is what holds it.
+// may know which.
 package internal_test
 
 import (
