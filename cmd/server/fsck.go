@@ -72,7 +72,7 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 	ofTables, ofModels := p.watched()
 	damaged := false                  // The predictions that wait can be opened, and are damaged all the same.
 	disk.Verify(func(problem error) { //nolint:contextcheck // A table is checked whole.
-		if errors.Is(problem, store.ErrWaiting) {
+		if errors.Is(problem, store.ErrPending) {
 			damaged = true
 			r.foundWaiting(problem)
 			return
@@ -159,7 +159,7 @@ func (r *report) foundWaiting(problem error) {
 // repair repairs what can be, and adds what check.Store finds. The predictions that wait
 // are set aside if they are damaged.
 func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
-	disk, err := store.Open(dir, store.Options{WaitingAside: damaged}) //nolint:contextcheck // A directory is opened whole or not at all.
+	disk, err := store.Open(dir, store.Options{PendingAside: damaged}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return fmt.Errorf("open for repair: %w", err)
 	}

@@ -11,21 +11,19 @@ func aliasKey(name string) []byte { return append([]byte{familyAlias}, name...) 
 
 // EachAlias implements storage.Aliases.
 func (s *Store) EachAlias(ctx context.Context, f func(name string, value []byte) error) error {
-	var stop error
-	err := s.logDB.scan([]byte{familyAlias}, []byte{familyAlias + 1}, func(k, v []byte) (bool, error) {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
+	return s.logDB.walk(ctx, []byte{familyAlias}, []byte{familyAlias + 1}, func(k, v []byte) error {
+		return f(string(k[1:]), v)
+	}, failed("read the aliases"))
+}
+
+// failed returns a function that says what failed.
+func failed(what string) func(error) error {
+	return func(err error) error {
+		if err == nil {
+			return nil
 		}
-		stop = f(string(k[1:]), v)
-		return stop == nil, nil
-	})
-	if stop != nil {
-		return stop
+		return fmt.Errorf("store: %s: %w", what, err)
 	}
-	if err != nil {
-		return fmt.Errorf("store: read the aliases: %w", err)
-	}
-	return nil
 }
 
 // PutAlias implements storage.Aliases.
@@ -38,7 +36,7 @@ func (s *Store) RemoveAlias(ctx context.Context, name string) error {
 	return s.changeAlias(ctx, name, func(b *pebble.Batch) error { return b.Delete(aliasKey(name), nil) })
 }
 
-// changeAlias is durable on return. The context counts until it begins to write.
+// changeAlias is durable on return. The end of ctx ends changeAlias before the write.
 func (s *Store) changeAlias(ctx context.Context, name string, fill func(*pebble.Batch) error) error {
 	err := s.logDB.room(ctx)
 	if err == nil {
@@ -47,8 +45,5 @@ func (s *Store) changeAlias(ctx context.Context, name string, fill func(*pebble.
 	if err == nil {
 		err = s.logDB.commitDurably(fill)
 	}
-	if err != nil {
-		return fmt.Errorf("store: change the alias %q: %w", name, err)
-	}
-	return nil
+	return failed(fmt.Sprintf("change the alias %q", name))(err)
 }

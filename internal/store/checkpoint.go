@@ -14,35 +14,29 @@ import (
 
 const (
 	checkpointDirectory = "checkpoint"
-	// A copy of a write-ahead log may be torn where the log was written at that
-	// moment. It is then made again, at most so often.
+	// A copy of a write-ahead log may be torn if the log was written during the copy.
+	// Checkpoint then copies again, at most so often.
 	checkpointAttempts = 5
 )
 
-// errTorn is a copy of a write-ahead log with a hole.
+// errTorn: a copy of a write-ahead log has a hole.
 var errTorn = errors.New("a copied log was written meanwhile")
 
-// Checkpoint makes, below the data directory, a directory that holds all that
-// this one holds at one moment, and gives its path. It is a data directory
-// itself, for readers alone. Tables and snapshots in it are links, where the file
-// system has links: they take no room until the store drops what they are linked to.
-// A checkpoint of before is replaced. RemoveCheckpoint removes it, and so does the
-// next Open.
+// Checkpoint copies the data directory to a directory below it and returns the path. The copy
+// is a data directory for readers. Tables and snapshots in it are links, if the file system has
+// links, and take no room until the store drops their originals. Checkpoint replaces the
+// previous checkpoint. RemoveCheckpoint and the next Open remove it.
 //
-// What was acknowledged before the call is in the checkpoint. Its parts are of the
-// following moments, while no snapshot is added or removed, no log is cut or
-// rewound, and no import ends:
+// What is acknowledged before the call is in the checkpoint. Checkpoint copies three parts, and
+// meanwhile no snapshot is added or removed, no log is cut or rewound, and no import ends:
 //
-//   - the snapshots first. Whatever a snapshot stands for was written to both
-//     databases before it;
-//   - then pending. A prediction that waits in it was not answered before, or its
-//     answer is in log;
-//   - then log, which is of the latest moment. A prediction that is not in pending
-//     any more is answered in log. All of log behind a snapshot is replayed, and the
-//     predictions that it answers are removed then.
+//   - snapshots first: both databases have what a snapshot stands for;
+//   - then pending: a prediction in pending has no label yet, or log has its label;
+//   - then log, the latest part: a prediction that has left pending has its label in log. A
+//     replay of log behind a snapshot removes the predictions whose labels it has.
 //
-// Writers of observations and predictions do not wait for it. It takes time in
-// proportion to the number of files. It fails after a refused write.
+// Writers of observations and predictions do not wait for a checkpoint. It costs O(files). It
+// fails after a refused write.
 func (s *Store) Checkpoint(ctx context.Context) (string, error) {
 	dir := s.path(checkpointDirectory)
 	err := s.Failed()
@@ -57,7 +51,7 @@ func (s *Store) Checkpoint(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("store: checkpoint: %w", errors.Join(err, s.RemoveCheckpoint()))
 }
 
-// RemoveCheckpoint removes the checkpoint, where there is one.
+// RemoveCheckpoint removes the checkpoint, if there is one.
 func (s *Store) RemoveCheckpoint() error { return s.removeAll(s.path(checkpointDirectory)) }
 
 func (s *Store) checkpoint(ctx context.Context, dir string) error {
@@ -70,8 +64,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	if err := s.writeFile(s.fs.PathJoin(dir, lockFile), nil); err != nil {
 		return err
 	}
-	// What is in tables need not be copied by way of the logs, and is the same file
-	// in the next checkpoint.
+	// A flush moves rows from write-ahead logs, which are copied, to tables, which are linked.
 	flush := func(db *database) error { return db.flush(ctx) }
 	if err := errors.Join(s.usePending(ctx, flush), flush(s.logDB)); err != nil {
 		return err
@@ -87,7 +80,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	return s.Failed()
 }
 
-// freeze takes the parts of a checkpoint.
+// freeze copies the three parts of a checkpoint.
 func (s *Store) freeze(ctx context.Context, dir string) error {
 	s.files.Lock()
 	defer s.files.Unlock()
@@ -104,8 +97,7 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 	return s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory))
 }
 
-// linkSnapshots links the finished snapshots. Those of a model that is being deleted
-// may vanish on the way.
+// linkSnapshots links the finished snapshots. A concurrent Delete may remove some of them.
 func (s *Store) linkSnapshots(ctx context.Context, to string) error {
 	models, err := s.list(s.path(snapshots))
 	if err != nil {
@@ -135,7 +127,7 @@ func (s *Store) linkSnapshots(ctx context.Context, to string) error {
 	return nil
 }
 
-// whole is errTorn for a copied database whose logs do not end as Pebble expects it.
+// whole returns errTorn if a log of a copied database does not end as Pebble expects.
 func (s *Store) whole(dir string) error {
 	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: dir})
 	if err != nil {
@@ -151,7 +143,7 @@ func (s *Store) whole(dir string) error {
 	return nil
 }
 
-// flush writes the memory table out, or ends with the context.
+// flush writes the memory table to disk.
 func (db *database) flush(ctx context.Context) error {
 	if err := db.guard.err(); err != nil {
 		return err
@@ -172,8 +164,7 @@ func (db *database) flush(ctx context.Context) error {
 	}
 }
 
-// checkpoint is Pebble's. What it writes is no part of the store: its failure is the
-// caller's alone.
+// checkpoint is Pebble's. The copy is no part of the store, so its failure does not end writing.
 func (db *database) checkpoint(dir string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

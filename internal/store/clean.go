@@ -12,10 +12,9 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// load reads the registry, counts what is counted, and removes what crashes
-// left: data under numbers that no name has, and snapshots that were not
-// finished. While an entry of the registry cannot be read, its number is not
-// known, and no number's data is removed.
+// load reads the registry, counts ids and predictions, and removes what crashes left:
+// unfinished snapshots, and data under numbers without a name. If a registry entry is
+// unreadable, its number is unknown, and load removes no data by number.
 func (s *Store) load() error {
 	readable, err := s.loadRegistry()
 	if err != nil {
@@ -31,8 +30,7 @@ func (s *Store) load() error {
 	return s.clean(used, readable)
 }
 
-// loadRegistry makes the handles of all models. The answer readable says that
-// every entry could be read.
+// loadRegistry creates the handles of all models. readable: every entry could be read.
 func (s *Store) loadRegistry() (readable bool, err error) {
 	readable = true
 	err = s.logDB.scan([]byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {
@@ -55,8 +53,7 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 	return readable, nil
 }
 
-// loadNewest finds the newest model number: no number that anything is kept
-// under is given again.
+// loadNewest finds the newest model number. No number in use is given again.
 func (s *Store) loadNewest(used map[uint64]bool) error {
 	stored, ok, err := s.logDB.get([]byte{familyNumber})
 	switch {
@@ -76,8 +73,8 @@ func (s *Store) loadNewest(used map[uint64]bool) error {
 	return nil
 }
 
-// count counts the remembered ids and the waiting predictions, and tells all
-// numbers that anything is kept under, registered or not.
+// count counts the remembered ids and the pending predictions, and returns all numbers in use,
+// registered or not.
 func (s *Store) count() (used map[uint64]bool, err error) {
 	used = map[uint64]bool{}
 	ids := int64(0)
@@ -92,7 +89,7 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 	}
 	s.remembered.Store(ids)
 	if err := s.countPending(used); err != nil {
-		return nil, fmt.Errorf("store: count the waiting predictions: %w", err)
+		return nil, fmt.Errorf("store: count the pending predictions: %w", err)
 	}
 	directories, err := s.list(s.path(snapshots))
 	if err != nil {
@@ -106,8 +103,8 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 	return used, nil
 }
 
-// clean removes what is kept under numbers that are not registered, when the
-// whole registry was readable, and the snapshots that were not finished.
+// clean removes unfinished snapshots and, if the whole registry is readable, data under numbers
+// that are not registered.
 func (s *Store) clean(used map[uint64]bool, readable bool) error {
 	for model := range used {
 		if m := s.handle(model); m != nil {
@@ -127,7 +124,7 @@ func (s *Store) clean(used map[uint64]bool, readable bool) error {
 	return s.syncDirectory(s.path(snapshots))
 }
 
-// cleanUnfinished removes the snapshots of a directory that were not finished.
+// cleanUnfinished removes the unfinished snapshots of a directory.
 func (s *Store) cleanUnfinished(directory string) error {
 	files, err := s.list(directory)
 	if err != nil {

@@ -17,28 +17,24 @@ type database struct {
 	*pebble.DB
 	fs    *guardFS
 	guard *guard
-	// memory bounds the memory tables. Pebble flushes from half a table on,
-	// however many small ones that are.
+	// memory bounds the memory tables, in bytes. Pebble flushes from half a table on.
 	memory uint64
-	// looked is the count of write-ahead logs when the backlog of flushes and
-	// compactions was last found small enough. A call that looks holds the one
-	// place in looking.
+	// looked is fs.rotations when the backlog of flushes and compactions was last small
+	// enough. A call that measures the backlog holds the one slot of looking.
 	looked  atomic.Int64
 	looking chan struct{}
-	// stalls counts the calls that waited for room, stalled the nanoseconds that they
-	// waited.
+	// stalls counts the calls that waited in room, stalled their nanoseconds.
 	stalls, stalled atomic.Int64
-	// damaged is closed when the database is found damaged and may be set aside, replaced
-	// when another one is in its place.
+	// damaged is closed when the database turns out damaged, replaced when another database
+	// has its place.
 	damaged, replaced chan struct{}
 	damageOnce        sync.Once
-	// cause is what the damage is, once damaged is closed.
-	cause error
-	// tables is how the tables are read.
+	// cause is the damage, once damaged is closed.
+	cause  error
 	tables sstable.ReaderOptions
 }
 
-// errDamaged ends a wait for a damaged database.
+// errDamaged: a call waited for a database that is damaged.
 var errDamaged = errors.New("the database is damaged and is set aside")
 
 // damage marks the database as damaged.
@@ -49,7 +45,6 @@ func (db *database) damage(cause error) {
 	})
 }
 
-// isDamaged tells whether the database is to be set aside.
 func (db *database) isDamaged() bool {
 	select {
 	case <-db.damaged:
@@ -59,10 +54,9 @@ func (db *database) isDamaged() bool {
 	}
 }
 
-// room waits while flushes and compactions are behind, or until the context
-// ends. Pebble would wait too, but with its locks held, and without end when
-// they fail. What waits to be flushed grows only when a write-ahead log is
-// begun, so most calls compare two numbers and return.
+// room waits while flushes and compactions are behind, or until ctx ends. Pebble would wait
+// with its locks held, and for ever if they fail. The backlog of flushes grows only with a new
+// write-ahead log, so most calls compare two numbers and return.
 func (db *database) room(ctx context.Context) error {
 	if db.looked.Load() == db.fs.rotations.Load() {
 		return db.guard.err()
@@ -100,15 +94,13 @@ func (db *database) room(ctx context.Context) error {
 	}
 }
 
-// stall counts the time that a call waited for room.
 func (db *database) stall(began time.Time) { db.stalled.Add(int64(time.Since(began))) }
 
 func waited(ctx context.Context) error {
 	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))
 }
 
-// close closes the database. After a refused write Pebble's errors say nothing
-// new, and are left out.
+// close closes the database. After a refused write close drops Pebble's errors.
 func (db *database) close() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,7 +120,7 @@ func (db *database) close() (err error) {
 	return nil
 }
 
-// write commits one batch, once there is room for it.
+// write waits in room and commits one batch.
 func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func(*pebble.Batch) error) error {
 	if err := db.room(ctx); err != nil {
 		return err
@@ -136,9 +128,9 @@ func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func
 	return db.commit(o, fill)
 }
 
-// commit commits one batch without waiting for room. It is acknowledged only
-// if nothing had failed by its end: Pebble does not say so, see guard. A
-// committed batch is closed, so that Pebble uses its memory again.
+// commit commits one batch, without room. It returns nil only if no write had failed by its
+// end; Pebble does not report that, see guard. commit closes a committed batch, so that Pebble
+// reuses its memory.
 func (db *database) commit(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -164,7 +156,7 @@ func (db *database) commit(o *pebble.WriteOptions, fill func(*pebble.Batch) erro
 	return nil
 }
 
-// commitDurably is commit with a sync, even where syncs are left out.
+// commitDurably is commit with a sync, also in a lazy database.
 func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
 	if err := db.commit(pebble.Sync, fill); err != nil || !db.fs.lazy {
 		return err
@@ -172,18 +164,16 @@ func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
 	return db.fs.syncLogs()
 }
 
-// force syncs what was written to the database so far, also where syncs are
-// left out.
+// force syncs what was written so far, also in a lazy database.
 func (db *database) force() error {
-	// The empty commit takes along what waits in the process's memory. It takes
-	// no room.
+	// The empty commit hands over what is in the process's memory.
 	if err := db.commit(pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
 		return err
 	}
 	return db.fs.syncLogs()
 }
 
-// get copies a value out.
+// get returns a copy of a value.
 func (db *database) get(key []byte) (value []byte, ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -199,8 +189,7 @@ func (db *database) get(key []byte) (value []byte, ok bool, err error) {
 	return value, true, nil
 }
 
-// timeOf is the time in the value of a row, -1 of a row that is too short to
-// have one; ok says whether the row is there.
+// timeOf returns the time in the value of a row, -1 if the row is too short. ok: the row exists.
 func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -218,8 +207,8 @@ func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
 	return at, true, nil
 }
 
-// scan calls f for every key from lower to below upper, until f answers false.
-// Errors of f are passed on as they are.
+// scan calls f for every key from lower to below upper, until f returns false. scan returns
+// errors of f unchanged.
 func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, error)) (err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -240,4 +229,21 @@ func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, e
 		}
 	}
 	return nil
+}
+
+// walk calls f for every key from lower to below upper, until f fails or ctx ends. walk returns
+// errors of f unchanged, other errors through failed.
+func (db *database) walk(ctx context.Context, lower, upper []byte, f func(key, value []byte) error, failed func(error) error) error {
+	var stop error
+	err := db.scan(lower, upper, func(k, v []byte) (bool, error) {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		stop = f(k, v)
+		return stop == nil, nil
+	})
+	if stop != nil {
+		return stop
+	}
+	return failed(err)
 }

@@ -20,7 +20,7 @@ import (
 
 // unpacked is a copy of the directory that a server of format 1 left when it
 // was killed. It had two models: golden, of 30 observations with ids, three
-// waiting predictions and a snapshot at 18; and other, of one observation.
+// pending predictions and a snapshot at 18; and other, of one observation.
 func unpacked(t *testing.T) string {
 	t.Helper()
 	f, err := os.Open("testdata/format1.tar.gz")

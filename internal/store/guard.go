@@ -12,8 +12,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// guard keeps the first write that the disk refused, and keeps what follows
-// from it away from Pebble. Both databases share one guard.
+// guard keeps the error of the first refused write, and hides the error from Pebble. Both
+// databases share one guard.
 //
 // Pebble cannot go on after a refused write. When a write-ahead log fails, it
 // panics with its locks held, which leaves every other commit and Close waiting
@@ -43,7 +43,7 @@ func newGuard() *guard {
 	return g
 }
 
-// err is the first failure, nil while all is well.
+// err returns the first failure, or nil.
 func (g *guard) err() error {
 	if err := g.first.Load(); err != nil {
 		return *err
@@ -51,7 +51,7 @@ func (g *guard) err() error {
 	return nil
 }
 
-// fail keeps the first failure and gives it back.
+// fail keeps the first failure and returns it.
 func (g *guard) fail(cause error) error {
 	err := fmt.Errorf("store: %w: %w", storage.ErrFailed, cause)
 	if g.first.CompareAndSwap(nil, &err) {
@@ -95,7 +95,6 @@ func newGuardFS(fs vfs.FS, g *guard, lazy bool, apart string) *guardFS {
 // Unwrap implements vfs.FS.
 func (f *guardFS) Unwrap() vfs.FS { return f.FS }
 
-// isApart tells whether a file is not the database's.
 func (f *guardFS) isApart(name string) bool { return strings.HasPrefix(name, f.apart) }
 
 // Create implements vfs.FS.
@@ -116,10 +115,9 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 	return f.writable(newName, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldName, newName, category) })
 }
 
-// writable opens a file for writing. After a failure the file is one in memory
-// that is never read. For a table the call waits until Close begins and then
-// fails, because Pebble would try it again and again; Pebble holds none of its
-// locks meanwhile.
+// writable opens a file for writing. After a failure it returns a file in memory that nobody
+// reads. For a table writable waits until Close begins and then fails, because Pebble would
+// retry without end; Pebble holds none of its locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	out := &guardFile{fs: f, name: f.PathBase(name), log: strings.HasSuffix(name, ".log"), table: tables(name)}
 	if out.log {
@@ -141,7 +139,7 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	return nil, err
 }
 
-// tables says whether a file is one that flushes and compactions write.
+// tables tells whether flushes and compactions write a file.
 func tables(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
@@ -190,8 +188,8 @@ func (f *guardFS) change(do func() error) error {
 	return nil
 }
 
-// Remove implements vfs.FS. Its failure is no failure of the store: Pebble
-// removes the file at the next start.
+// Remove implements vfs.FS. A failure does not end writing: Pebble removes the file at the next
+// start.
 func (f *guardFS) Remove(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
 		return nil // Nothing is changed after a failure, and Pebble is not told.
@@ -207,8 +205,8 @@ func (f *guardFS) RemoveAll(name string) error {
 	return f.FS.RemoveAll(name)
 }
 
-// GetDiskUsage implements vfs.FS. Pebble paces deletions by it, and would report
-// its error as one of the storage.
+// GetDiskUsage implements vfs.FS. Pebble paces deletions by it, and would report its error as a
+// failure of the storage.
 func (f *guardFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	usage, err := f.FS.GetDiskUsage(path)
 	if err != nil {
@@ -217,7 +215,7 @@ func (f *guardFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	return usage, nil
 }
 
-// syncLogs does the syncs that were left out so far. Writers do not wait for it.
+// syncLogs does the syncs that the lazy file system left out. Writers do not wait.
 func (f *guardFS) syncLogs() error {
 	f.open.Lock()
 	logs := make([]*guardFile, 0, len(f.open.logs))
@@ -231,7 +229,7 @@ func (f *guardFS) syncLogs() error {
 	return f.guard.err()
 }
 
-// guardDir is a directory, opened to be synced.
+// guardDir is a directory that is opened for Sync.
 type guardDir struct {
 	vfs.File
 	guard *guard
@@ -351,7 +349,7 @@ func (f *guardFile) sync(now func() error) error {
 	}
 }
 
-// marked records what a sync has covered.
+// marked syncs and records the synced length.
 func (f *guardFile) marked(sync func() error) error {
 	written := f.written.Load()
 	if err := sync(); err != nil {
@@ -385,8 +383,8 @@ func (f *guardFile) catchUp() {
 	_ = f.do(func() error { return f.measured(f.File.SyncData) }) // Kept by the guard.
 }
 
-// Close implements vfs.File. A log is synced first, because a closed log is not
-// the newest one any more, and recovery accepts a torn end in the newest alone.
+// Close implements vfs.File. It syncs a log first: a closed log is no longer the newest log,
+// and recovery accepts a torn end only in the newest.
 func (f *guardFile) Close() error {
 	if f.log {
 		f.catchUp()

@@ -25,13 +25,12 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 	return value, true, nil
 }
 
-// PutIDs implements storage.IDs. It looks every id up first.
+// PutIDs implements storage.IDs. PutIDs looks every id up first.
 func (m *Model) PutIDs(ids []storage.ID) error {
 	return m.failed("remember ids", m.putIDs(context.Background(), ids, false))
 }
 
-// putIDs remembers ids. If they are minted, none is remembered and none comes twice, and
-// they are not looked up.
+// putIDs remembers ids. Minted ids are new and distinct, so putIDs does not look them up.
 func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool) error {
 	for _, id := range ids {
 		if err := checkID(id.ID); err != nil {
@@ -65,27 +64,19 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool) error
 	return nil
 }
 
-// fillIDs puts ids into a batch and takes the entries out of the index that
-// they had before. It tells how many were not remembered.
+// fillIDs puts ids into a batch, deletes the index entries that the ids had before, and
+// returns how many ids are new.
 func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error) {
 	batched := newBatched(len(ids))
 	for _, id := range ids {
-		old, ok := batched.at(id.ID)
-		if !ok {
-			if old, ok, err = m.store.logDB.timeOf(idKey(familyID, m.number, id.ID)); err != nil {
-				return 0, err
-			}
+		at := nanoseconds(id.At)
+		replaced, err := batched.replace(m.store.logDB, b, familyID, familyIDAge, m.number, id.ID, at)
+		if err != nil {
+			return 0, err
 		}
-		if !ok {
+		if !replaced {
 			fresh++
 		}
-		at := nanoseconds(id.At)
-		if ok && old != at {
-			if err := b.Delete(agedKey(familyIDAge, old, m.number, id.ID), nil); err != nil {
-				return 0, fmt.Errorf("fill a batch: %w", err)
-			}
-		}
-		batched.put(id.ID, at)
 		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, at, id.Value); err != nil {
 			return 0, err
 		}
@@ -93,7 +84,7 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error
 	return fresh, nil
 }
 
-// fillMinted is fillIDs for ids of which none is remembered.
+// fillMinted is fillIDs for new, distinct ids.
 func (m *Model) fillMinted(b *pebble.Batch, ids []storage.ID) error {
 	for _, id := range ids {
 		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value); err != nil {
@@ -103,9 +94,8 @@ func (m *Model) fillMinted(b *pebble.Batch, ids []storage.ID) error {
 	return nil
 }
 
-// batched holds the times of the rows that a batch has so far, so that an id
-// that comes twice in one call is found the second time. The batch of a single
-// row needs none.
+// batched holds the times of the rows of an unfinished batch, so that an id that comes twice
+// in one call is found the second time. A batch of one row needs no map.
 type batched map[string]int64
 
 func newBatched(rows int) batched {
@@ -115,15 +105,28 @@ func newBatched(rows int) batched {
 	return make(batched, rows)
 }
 
-func (b batched) at(id string) (at int64, ok bool) {
-	at, ok = b[id]
-	return at, ok
-}
-
 func (b batched) put(id string, at int64) {
 	if b != nil {
 		b[id] = at
 	}
+}
+
+// replace prepares that a row is put under an id with a time: it deletes the index entry of the
+// row's previous time, and tells whether there was a row.
+func (b batched) replace(db *database, to *pebble.Batch, row, index byte, model uint64, id string, at int64) (replaced bool, err error) {
+	old, ok := b[id]
+	if !ok {
+		if old, ok, err = db.timeOf(idKey(row, model, id)); err != nil {
+			return false, err
+		}
+	}
+	if ok && old != at {
+		if err := to.Delete(agedKey(index, old, model, id), nil); err != nil {
+			return false, err
+		}
+	}
+	b.put(id, at)
+	return ok, nil
 }
 
 // EachID implements storage.IDs.
@@ -136,33 +139,22 @@ func (m *Model) EachID(ctx context.Context, f func(storage.ID) error) error {
 	})
 }
 
-// each calls f for every row of the model in a family. Errors of f are passed
-// on as they are.
+// each calls f for every row of the model in a family, and returns errors of f unchanged.
 func (m *Model) each(
 	ctx context.Context, db *database, family byte, what string, f func(id string, at time.Time, value []byte) error,
 ) error {
 	lower, upper := modelRange(family, m.number)
-	var stop error
-	err := db.scan(lower, upper, func(k, v []byte) (bool, error) {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
-		}
+	return db.walk(ctx, lower, upper, func(k, v []byte) error {
 		id := string(k[modelKeyLength:])
 		at, value, err := splitTimed(v)
 		if err != nil {
-			return false, fmt.Errorf("id %q: %w", id, err)
+			return m.failed(what, fmt.Errorf("id %q: %w", id, err))
 		}
-		stop = f(id, time.Unix(0, at), value)
-		return stop == nil, nil
-	})
-	if stop != nil {
-		return stop
-	}
-	return m.failed(what, err)
+		return f(id, time.Unix(0, at), value)
+	}, func(err error) error { return m.failed(what, err) })
 }
 
-// Forget implements storage.Upkeep. It works in portions, and looks at the
-// context between them.
+// Forget implements storage.Upkeep, in portions. The end of ctx ends Forget between two.
 func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
 	lower := []byte{familyIDAge}
 	for lower != nil {
@@ -180,8 +172,8 @@ func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
 	return nil
 }
 
-// forgetSome drops the oldest ids of the index from lower on, and tells where
-// the next begin; nil when no more may be dropped.
+// forgetSome drops a portion of the oldest ids of the index from lower on. It returns the key of
+// the next portion, nil if no more ids may be dropped.
 func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byte, err error) {
 	s.ids.Lock()
 	defer s.ids.Unlock()
@@ -214,9 +206,9 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 	return append(agedKey(familyIDAge, last.at, last.model, last.id), 0), nil
 }
 
-// dropIDs drops the ids of a model whose value fits, all when fits is nil; a
-// row that has no value is dropped with all, else left alone. It works in
-// portions and does not wait for the disk.
+// dropIDs drops the ids of a model whose value fits, all ids if fits is nil. A row that is too
+// short to have a value is dropped only if fits is nil. dropIDs works in portions and does not
+// wait for the disk.
 func (s *Store) dropIDs(ctx context.Context, model uint64, fits func(value []byte) bool) error {
 	lower, upper := modelRange(familyID, model)
 	for lower != nil {
@@ -232,8 +224,7 @@ func (s *Store) dropIDs(ctx context.Context, model uint64, fits func(value []byt
 	return nil
 }
 
-// dropSomeIDs goes through a portion, and tells where the next begins; nil at
-// the end.
+// dropSomeIDs drops ids of a portion, and returns the key of the next portion, nil at the end.
 func (s *Store) dropSomeIDs(model uint64, lower, upper []byte, fits func([]byte) bool) (next []byte, err error) {
 	s.ids.Lock()
 	defer s.ids.Unlock()

@@ -11,17 +11,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// ErrNotThere says that a directory holds no store.
+// ErrNotThere: the directory holds no store.
 var ErrNotThere = errors.New("not a data directory")
 
-// ErrWaiting is damage of the waiting predictions alone. Open sets them aside.
-var ErrWaiting = errors.New("the predictions that wait are damaged")
+// ErrPending: only the pending predictions are damaged. Open sets them aside.
+var ErrPending = errors.New("the pending predictions are damaged")
 
-// Inspect opens a data directory to be looked at: nothing in it is changed, not
-// even cleaned up. The predictions that wait may be unreadable: then waiting says
-// why, and the store has none. It fails with ErrNotThere, and with ErrInUse while
-// another process has the directory open.
-func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
+// Inspect opens a data directory for reading: it changes nothing and removes nothing. If the
+// pending predictions are unreadable, pending says why, and the store has none. Inspect fails
+// with ErrNotThere, and with ErrInUse while another process has the directory open.
+func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	o.Logger = nil
 	s := newStore(dir, o)
 	for _, name := range []string{lockFile, logDirectory} {
@@ -54,32 +53,31 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.checkVersion(); err != nil {
 		return nil, nil, err
 	}
-	if waiting = s.checkTail(pendingDirectory, true); waiting == nil {
-		s.pendingDB, waiting = s.openDB(pendingDirectory, false, pendingMemTable)
+	if pending = s.checkTail(pendingDirectory, true); pending == nil {
+		s.pendingDB, pending = s.openDB(pendingDirectory, false, pendingMemTable)
 	}
 	if _, err := s.loadRegistry(); err != nil {
 		return nil, nil, err
 	}
 	if _, err := s.count(); err != nil {
-		// An inspection does not need the counts. Verify finds the cause.
+		// Verify finds the cause; an inspection needs no counts.
 		s.remembered.Store(0)
 	}
-	return s, waiting, nil
+	return s, pending, nil
 }
 
-// Verified is how far Verify is.
+// Verified is the progress of Verify.
 type Verified struct {
 	Records, Bytes int64
-	// Share of what the databases take on the disk, from 0 to 1.
+	// Share is the verified share of the databases on disk, from 0 to 1.
 	Share float64
 }
 
-// verifiedEvery is after how many records Verify tells how far it is.
+// verifiedEvery is the number of records between two reports of Verify.
 const verifiedEvery = 16 << 10
 
-// Verify reads all that the databases hold and calls f for each part that is
-// damaged, with ErrWaiting for those of the waiting predictions. It calls tell every so
-// often, which may be nil.
+// Verify reads both databases and calls f for each damaged part, with ErrPending for parts of
+// pending. Verify reports its progress to tell, which may be nil.
 func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 	var at Verified
 	done, whole := uint64(0), s.logDB.size()
@@ -92,14 +90,14 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		families []byte
 	}{
 		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyAlias, familyLog, familyID, familyIDAge}},
-		{s.pendingDB, pendingDirectory, []byte{familyWaiting, familyExpiry}},
+		{s.pendingDB, pendingDirectory, []byte{familyPending, familyExpiry}},
 	} {
 		if db.database == nil {
 			continue
 		}
 		f := func(problem error) {
 			if db.name == pendingDirectory {
-				problem = fmt.Errorf("%w: %w", ErrWaiting, problem)
+				problem = fmt.Errorf("%w: %w", ErrPending, problem)
 			}
 			f(problem)
 		}
@@ -127,7 +125,7 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 	}
 }
 
-// checkBlocks reads every block of the tables, also filters, which a scan does not read.
+// checkBlocks reads every block of the tables. A scan does not read filters.
 func (s *Store) checkBlocks(db *database, directory string) error {
 	levels, err := db.SSTables()
 	if err != nil {
@@ -160,16 +158,16 @@ func (s *Store) checkTable(path string, o sstable.ReaderOptions) error {
 	return errors.Join(table.ValidateBlockChecksums(), table.Close())
 }
 
-// before estimates what the keys before one take on the disk.
+// before estimates the bytes on disk of the keys before k.
 func (db *database) before(k []byte) uint64 {
 	n, err := db.EstimateDiskUsage(nil, k)
 	if err != nil {
-		return 0 // What cannot be read is told elsewhere.
+		return 0 // The scan reports what cannot be read.
 	}
 	return n
 }
 
-// size is what the tables take on the disk.
+// size returns the bytes of the tables on disk.
 func (db *database) size() (sum uint64) {
 	m := db.Metrics()
 	for n := range m.Levels {
@@ -178,14 +176,14 @@ func (db *database) size() (sum uint64) {
 	return sum
 }
 
-// DiskBytes estimates what is kept of the model on the disk.
+// DiskBytes estimates the bytes of the model on disk.
 func (m *Model) DiskBytes() int64 {
 	s := m.store
 	sum := uint64(0)
 	for _, r := range []struct {
 		db     *database
 		family byte
-	}{{s.logDB, familyLog}, {s.logDB, familyID}, {s.pendingDB, familyWaiting}} {
+	}{{s.logDB, familyLog}, {s.logDB, familyID}, {s.pendingDB, familyPending}} {
 		if r.db == nil {
 			continue
 		}

@@ -21,7 +21,7 @@ const (
 	familyLog      = 'l' // model, last sequence -> first sequence, checksum, data
 	familyID       = 's' // model, id -> time, value
 	familyIDAge    = 'a' // time, model, id
-	familyWaiting  = 'p' // model, id -> expiry, value
+	familyPending  = 'p' // model, id -> expiry, value
 	familyExpiry   = 'e' // expiry, model, id
 )
 
@@ -44,7 +44,7 @@ func key(family byte, numbers ...uint64) []byte {
 	return appendKey(make([]byte, 0, 1+8*len(numbers)), family, numbers...)
 }
 
-// modelRange is all keys of a model in a family that begins with the model.
+// modelRange returns the bounds of the keys of a model in a family whose keys begin with the model.
 func modelRange(family byte, model uint64) (lower, upper []byte) {
 	return key(family, model), key(family, model+1)
 }
@@ -53,42 +53,35 @@ func idKey(family byte, model uint64, id string) []byte {
 	return append(appendKey(make([]byte, 0, modelKeyLength+len(id)), family, model), id...)
 }
 
-// agedKey begins with a time, in nanoseconds since 1970.
+// agedKey returns a key that begins with a time, in nanoseconds since 1970.
 func agedKey(family byte, at int64, model uint64, id string) []byte {
 	return append(appendKey(make([]byte, 0, agedKeyLength+len(id)), family, uint64(at), model), id...)
 }
 
-// setTimed puts a row under an id and its entry in the index by time. It
-// writes into the batch's own memory.
+// setTimed puts a row under an id and its entry in the index by time, in the memory of the batch.
 func setTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64, value []byte) error {
 	entry := b.SetDeferred(agedKeyLength+len(id), 0)
 	_ = append(appendKey(entry.Key[:0], index, uint64(at), model), id...)
 	if err := entry.Finish(); err != nil {
-		return fmt.Errorf("fill a batch: %w", err)
+		return err
 	}
 	put := b.SetDeferred(modelKeyLength+len(id), 8+len(value))
 	_ = append(appendKey(put.Key[:0], row, model), id...)
 	binary.BigEndian.PutUint64(put.Value, uint64(at))
 	copy(put.Value[8:], value)
-	if err := put.Finish(); err != nil {
-		return fmt.Errorf("fill a batch: %w", err)
-	}
-	return nil
+	return put.Finish()
 }
 
-// deleteTimed removes what setTimed put.
+// deleteTimed deletes what setTimed puts.
 func deleteTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64) error {
 	if err := b.Delete(agedKey(index, at, model, id), nil); err != nil {
-		return fmt.Errorf("fill a batch: %w", err)
+		return err
 	}
-	if err := b.Delete(idKey(row, model, id), nil); err != nil {
-		return fmt.Errorf("fill a batch: %w", err)
-	}
-	return nil
+	return b.Delete(idKey(row, model, id), nil)
 }
 
-// nanoseconds since 1970 of a time, at least 0, so that keys sort by it, and
-// at most a little before what the number can hold.
+// nanoseconds returns the nanoseconds since 1970, clamped to [0, MaxInt64-1], so that keys sort by
+// time.
 func nanoseconds(t time.Time) int64 {
 	const latest = math.MaxInt64 - 1
 	switch {
@@ -100,7 +93,7 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// splitAged takes an agedKey apart.
+// splitAged decodes an agedKey.
 func splitAged(k []byte) (at int64, model uint64, id string, err error) {
 	if len(k) < agedKeyLength {
 		return 0, 0, "", fmt.Errorf("%w: index key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), agedKeyLength)
@@ -108,7 +101,7 @@ func splitAged(k []byte) (at int64, model uint64, id string, err error) {
 	return int64(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint64(k[9:]), string(k[17:]), nil
 }
 
-// splitTimed takes the time off the value of a row.
+// splitTimed splits the value of a row into its time and the rest.
 func splitTimed(v []byte) (at int64, value []byte, err error) {
 	if len(v) < 8 {
 		return 0, nil, fmt.Errorf("%w: value of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
@@ -116,7 +109,7 @@ func splitTimed(v []byte) (at int64, value []byte, err error) {
 	return int64(binary.BigEndian.Uint64(v)), v[8:], nil
 }
 
-// splitModel takes the model out of a key that begins with it.
+// splitModel returns the model of a key that begins with the model.
 func splitModel(k []byte) (uint64, error) {
 	if len(k) < modelKeyLength {
 		return 0, fmt.Errorf("%w: key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), modelKeyLength)
@@ -124,7 +117,7 @@ func splitModel(k []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(k[1:]), nil
 }
 
-// splitEntry takes the model number off the value of a registry entry.
+// splitEntry splits the value of a registry entry into the model number and the rest.
 func splitEntry(v []byte) (model uint64, value []byte, err error) {
 	if len(v) < 8 {
 		return 0, nil, fmt.Errorf("%w: registry entry of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
@@ -132,7 +125,7 @@ func splitEntry(v []byte) (model uint64, value []byte, err error) {
 	return binary.BigEndian.Uint64(v), v[8:], nil
 }
 
-// splitRewind is the sequence of an intention to rewind.
+// splitRewind decodes the sequence of an intention to rewind.
 func splitRewind(v []byte) (sequence uint64, err error) {
 	if len(v) != 8 {
 		return 0, fmt.Errorf("%w: intention to rewind of %d bytes, want 8", storage.ErrCorrupt, len(v))

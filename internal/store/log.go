@@ -11,8 +11,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// CorruptError says which record of a log is not what was written. It wraps
-// storage.ErrCorrupt.
+// CorruptError names a damaged record of a log. It wraps storage.ErrCorrupt.
 type CorruptError struct {
 	Model    string
 	Sequence uint64
@@ -24,32 +23,28 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("store: log of model %q at sequence %d: %s", e.Model, e.Sequence, e.Detail)
 }
 
-// Unwrap makes it a storage.ErrCorrupt.
+// Unwrap returns storage.ErrCorrupt.
 func (e *CorruptError) Unwrap() error { return storage.ErrCorrupt }
 
 const recordHeader = 12 // first sequence, checksum
 
-// checksum covers the sequences, as they stand in value and key, and the data.
+// checksum covers the encoded sequences and the data.
 func checksum(first, last, data []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // It is made once in a process.
+	table := crc32.MakeTable(crc32.Castagnoli) // MakeTable makes the table once in a process.
 	return crc32.Update(crc32.Update(crc32.Checksum(first, table), table, last), table, data)
 }
 
-// setRecord puts a record. It writes into the batch's own memory.
+// setRecord puts a record, in the memory of the batch.
 func setRecord(b *pebble.Batch, model uint64, r storage.Record) error {
 	put := b.SetDeferred(logKeyLength, recordHeader+len(r.Data))
 	appendKey(put.Key[:0], familyLog, model, r.Last)
 	binary.BigEndian.PutUint64(put.Value, r.First)
 	binary.BigEndian.PutUint32(put.Value[8:], checksum(put.Value[:8], put.Key[9:], r.Data))
 	copy(put.Value[recordHeader:], r.Data)
-	if err := put.Finish(); err != nil {
-		return fmt.Errorf("fill a batch: %w", err)
-	}
-	return nil
+	return put.Finish()
 }
 
-// decodeRecord takes a record out of its key and value. The data is the
-// value's.
+// decodeRecord decodes a record. The data aliases v.
 func decodeRecord(name string, k, v []byte) (storage.Record, error) {
 	if len(k) != logKeyLength {
 		return storage.Record{}, &CorruptError{name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
@@ -68,8 +63,8 @@ func decodeRecord(name string, k, v []byte) (storage.Record, error) {
 	return r, nil
 }
 
-// Append implements storage.Log. The record and the ids are one batch; all
-// models share the syncs. The context is looked at before the write begins.
+// Append implements storage.Log. The record and the ids are one batch. Concurrent appends of
+// all models share syncs. The end of ctx ends Append before the write.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 	if err := m.append(ctx, c); err != nil {
 		return m.failed("append to the log", err)
@@ -119,7 +114,7 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 	return nil
 }
 
-// endAt keeps the log's end, or that it is not known. The caller holds writing.
+// endAt sets the end of the log, or that it is unknown. The caller holds writing.
 func (m *Model) endAt(last uint64, known bool) {
 	m.end.Lock()
 	defer m.end.Unlock()
@@ -149,7 +144,7 @@ func (m *Model) last() (uint64, error) {
 	return last, nil
 }
 
-// readEnd is the last sequence that the log holds, 0 of an empty log.
+// readEnd reads the last sequence of the log, 0 if the log is empty.
 func (m *Model) readEnd() (last uint64, err error) {
 	lower, upper := modelRange(familyLog, m.number)
 	it, err := m.store.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -193,26 +188,17 @@ func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record)
 	}
 	_, upper := modelRange(familyLog, m.number)
 	next := after + 1
-	var stop error
-	err := m.store.logDB.scan(key(familyLog, m.number, next), upper, func(k, v []byte) (bool, error) {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
-		}
+	return m.store.logDB.walk(ctx, key(familyLog, m.number, next), upper, func(k, v []byte) error {
 		r, err := decodeRecord(m.name, k, v)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if r.First > next || (r.First < next && next != after+1) {
-			return false, &CorruptError{m.name, next, fmt.Sprintf("missing: the next record holds %d to %d", r.First, r.Last)}
+			return &CorruptError{m.name, next, fmt.Sprintf("missing: the next record holds %d to %d", r.First, r.Last)}
 		}
 		next = r.Last + 1
-		stop = f(r)
-		return stop == nil, nil
-	})
-	if stop != nil {
-		return stop
-	}
-	return m.failed("replay the log", err)
+		return f(r)
+	}, func(err error) error { return m.failed("replay the log", err) })
 }
 
 // Truncate implements storage.Log.

@@ -7,13 +7,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// pebbleLog takes Pebble's log lines. After a fatal one Pebble expects the
-// process to end; here the store's writing ends.
+// pebbleLog writes Pebble's log lines. Pebble expects a fatal line to end the process; here it
+// ends the store's writing.
 type pebbleLog struct {
 	log   *zap.Logger
 	guard *guard
-	// damage takes damage of a database that may be set aside; nil: it ends the store's
-	// writing too.
+	// damage receives damage of a database that can be set aside. If damage is nil, damage
+	// ends the store's writing too.
 	damage func(error)
 }
 
@@ -32,8 +32,8 @@ func (l *pebbleLog) Fatalf(format string, args ...any) {
 	_ = l.guard.fail(fmt.Errorf(format, args...))
 }
 
-// events end the store's writing when a flush or a compaction cannot read or
-// write. Pebble would try again without end.
+// events end the store's writing if a flush or a compaction cannot read or write. Pebble would
+// retry without end.
 func (l *pebbleLog) events() *pebble.EventListener {
 	fail := func(err error) {
 		select {
@@ -60,7 +60,7 @@ func (l *pebbleLog) events() *pebble.EventListener {
 	}
 }
 
-// watch logs the first failure, once.
+// watch logs the first failure.
 func (s *Store) watch() {
 	s.background.Go(func() {
 		select {

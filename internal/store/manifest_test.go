@@ -15,7 +15,7 @@ import (
 )
 
 // A bit of a current manifest flips, or its end is gone. A log database does not open as it
-// was before, without ids and records, and waiting predictions are whole or set aside.
+// was before, without ids and records, and pending predictions are whole or set aside.
 func TestDamagedManifest(t *testing.T) {
 	rng := seeded(t)
 	fs := vfs.NewCrashableMem()

@@ -31,7 +31,7 @@ type Metrics struct {
 func (s *Store) Metrics() Metrics {
 	out := Metrics{
 		RememberedIDs: int(s.remembered.Load()), Failed: s.Failed() != nil,
-		FreeBytes: math.NaN(), SizeBytes: math.NaN(), // Unknown where the file system does not say.
+		FreeBytes: math.NaN(), SizeBytes: math.NaN(), // The file system may not say.
 	}
 	s.pending.RLock()
 	defer s.pending.RUnlock()

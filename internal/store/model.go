@@ -14,25 +14,22 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Model is the handle of one model. There is one handle for a model number,
-// and a number belongs to one model for ever: a model that is created again
-// under the name of a deleted one has another number and another handle.
+// Model is the handle of one model. A model number has one handle and belongs to one model for
+// ever: a new model under the name of a deleted one has another number and another handle.
 //
-// Order of locks: writing, then Store.ids or the stripes of Store.waiting,
-// then end.
+// Order of locks: writing, then Store.ids or the stripes of Store.rows, then end.
 type Model struct {
 	store  *Store
 	name   string
 	number uint64
 	stage  atomic.Int32
-	// waiting counts the predictions that wait.
-	waiting tally
-	// writing is held by every call that changes the log or the ids.
+	// pending counts the pending predictions.
+	pending tally
+	// writing: every call that changes the log or the ids holds it.
 	writing sync.Mutex
-	// end is the last sequence of the log, once it is known. It is known
-	// before a record is appended, and only an appender, which holds writing,
-	// changes it then: a call that reads the end from the disk cannot store an
-	// old end over a new one.
+	// end is the last sequence of the log, once known. It is known before the first append, and
+	// after that only appenders, which hold writing, change it. So a call that reads the end
+	// from the disk cannot store an old end over a new one.
 	end struct {
 		sync.Mutex
 		known bool
@@ -42,12 +39,12 @@ type Model struct {
 
 // Stages of a model's life.
 const (
-	stageMaking  = iota // Its number is taken, its name is not registered.
-	stageThere          // Its name is registered.
-	stageDeleted        // It is deleted, or was never registered.
+	stageMaking  = iota // The number is taken, the name is not registered.
+	stageThere          // The name is registered.
+	stageDeleted        // The model is deleted, or was never registered.
 )
 
-// failed says what could not be done with the model.
+// failed adds the call and the model to an error.
 func (m *Model) failed(what string, err error) error {
 	if err == nil || errors.As(err, new(*CorruptError)) {
 		return err // It names the model.
@@ -55,7 +52,7 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("store: %s of model %q: %w", what, m.name, err)
 }
 
-// gone is ErrNotFound for a deleted model.
+// gone returns ErrNotFound if the model is deleted.
 func (m *Model) gone() error {
 	if m.stage.Load() == stageDeleted {
 		return fmt.Errorf("the model was deleted: %w", storage.ErrNotFound)
@@ -63,9 +60,8 @@ func (m *Model) gone() error {
 	return nil
 }
 
-// Delete implements storage.Model. The batch that takes the name out of the
-// registry is the commit point: before it the context may end the call, and
-// after it the model is deleted, whatever fails.
+// Delete implements storage.Model. The batch that removes the name from the registry is the commit
+// point: before it the end of ctx ends Delete, after it the model is deleted, whatever fails.
 func (m *Model) Delete(ctx context.Context) error {
 	s := m.store
 	if err := s.logDB.room(ctx); err != nil {
@@ -76,13 +72,13 @@ func (m *Model) Delete(ctx context.Context) error {
 	}
 	s.dropHandle(m)
 	if err := m.drop(context.WithoutCancel(ctx)); err != nil {
-		s.log.Warn("not all that was kept of a deleted model is removed; the next start removes it",
+		s.log.Warn("data of a deleted model is left; the next start removes it",
 			zap.String("model", m.name), zap.Error(err))
 	}
 	return nil
 }
 
-// unregister takes the name out of the registry, together with the log.
+// unregister removes the name from the registry, and the log.
 func (m *Model) unregister(ctx context.Context) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -107,14 +103,13 @@ func (m *Model) unregister(ctx context.Context) error {
 	return nil
 }
 
-// drop removes what is kept under the number of a model that is not
-// registered. It does not wait for the disk. The index of the waiting
-// predictions is left to Expire, and so is a prediction that a call of
-// PutWaiting, begun before, writes after.
+// drop removes the data of a model that is not registered. It does not wait for the disk. Expire
+// removes what drop leaves: the index of the pending predictions, and rows of a concurrent
+// PutWaiting.
 func (m *Model) drop(ctx context.Context) error {
 	return errors.Join(
 		m.store.dropIDs(ctx, m.number, nil),
-		m.store.dropWaiting(ctx, m.number),
+		m.store.dropPending(ctx, m.number),
 		m.store.removeAll(m.store.path(snapshots, number(m.number))),
 	)
 }

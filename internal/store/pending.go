@@ -14,10 +14,9 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// openPending opens the waiting predictions. A power cut may have damaged the
-// end of a log that was not synced; it is cut off. A database that is damaged
-// beyond that is set aside, at once or when a read or a compaction finds the damage:
-// nothing in it was acknowledged as learned, and all else goes on.
+// openPending opens the database pending. It cuts off an unsynced end of a log that a power cut
+// damaged. A database with other damage is set aside, now or when a read or a compaction finds
+// the damage: no acknowledged observation is in it, and the store goes on.
 func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
 	if aside {
 		if err := s.setPendingAside(errors.New("it was asked for")); err != nil {
@@ -40,7 +39,7 @@ func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
 	return nil
 }
 
-// openWhole opens the waiting predictions, without the damaged end of a log.
+// openWhole opens the database pending without the damaged end of a log.
 func (s *Store) openWhole(open func() (*database, error)) (*database, error) {
 	err := s.checkTail(pendingDirectory, true)
 	if tail := new(TailError); errors.As(err, &tail) {
@@ -57,22 +56,21 @@ func (s *Store) openWhole(open func() (*database, error)) (*database, error) {
 	return open()
 }
 
-// isDamage tells whether an error of Open is one of what is stored. The log, which is
-// opened before, is of the same version, so that what no system call refused is damage.
+// isDamage tells whether an error of Open means damaged data: an error that no system call
+// returned. It cannot be a newer format, because the database log, opened before, has the same.
 func isDamage(err error) bool {
 	var refused syscall.Errno
 	return err != nil && (!errors.As(err, &refused) || refused == syscall.ENOENT)
 }
 
-// setPendingAside renames the directory of the waiting predictions. The caller makes that
-// durable.
+// setPendingAside renames the directory of the database pending. The caller syncs the rename.
 func (s *Store) setPendingAside(cause error) error {
 	aside, err := s.pendingAside()
 	if err != nil {
 		return err
 	}
 	lost := zap.Skip()
-	if n := s.CountWaiting(); n > 0 { // At a start it is not known.
+	if n := s.CountWaiting(); n > 0 { // At a start the count is unknown.
 		lost = zap.Int64("predictions", n)
 	}
 	s.log.Error("pending predictions are damaged and set aside: labels that come for them are not found",
@@ -84,8 +82,8 @@ func (s *Store) setPendingAside(cause error) error {
 	return nil
 }
 
-// Aside is where the waiting predictions were set aside since Open began, "" if they were
-// not.
+// Aside returns the directory that the pending predictions were set aside as since Open began, or
+// "".
 func (s *Store) Aside() string {
 	if aside := s.aside.Load(); aside != nil {
 		return *aside
@@ -93,7 +91,7 @@ func (s *Store) Aside() string {
 	return ""
 }
 
-// pendingAside is a name that no directory has.
+// pendingAside returns an unused name of a directory.
 func (s *Store) pendingAside() (string, error) {
 	for n := 1; ; n++ {
 		aside := s.path(pendingDirectory + ".damaged-" + strconv.Itoa(n))
@@ -105,8 +103,8 @@ func (s *Store) pendingAside() (string, error) {
 	}
 }
 
-// mendPending replaces the database of the waiting predictions each time that it is found
-// damaged. A failure ends the store's writing.
+// mendPending replaces the database pending each time that it turns out damaged. A failure ends
+// the store's writing.
 func (s *Store) mendPending(open func() (*database, error)) {
 	for {
 		db := s.pendingDB // No other goroutine changes it.
@@ -123,8 +121,8 @@ func (s *Store) mendPending(open func() (*database, error)) {
 	}
 }
 
-// replacePending waits for the calls that use the damaged database, sets it aside and
-// opens an empty one in its place.
+// replacePending waits for the users of the damaged database, sets the database aside and opens an
+// empty one.
 func (s *Store) replacePending(damaged *database, open func() (*database, error)) error {
 	s.pending.Lock()
 	defer s.pending.Unlock()
@@ -146,14 +144,14 @@ func (s *Store) replacePending(damaged *database, open func() (*database, error)
 	s.handles.RLock()
 	defer s.handles.RUnlock()
 	for _, m := range s.handles.byNumber {
-		m.countNoneWaiting()
+		m.countNonePending()
 	}
 	return nil
 }
 
-// usePending calls f with the database of the waiting predictions, which is not replaced
-// meanwhile. If f fails and the database is damaged, f is called again with the one that
-// takes its place. It must not call usePending itself.
+// usePending calls f with the database pending, which is not replaced meanwhile. If f fails and the
+// database is damaged, usePending calls f again with the next database. f must not call
+// usePending.
 func (s *Store) usePending(ctx context.Context, f func(db *database) error) error {
 	gone, err := s.usePendingUntil(ctx.Done(), f)
 	if gone {
@@ -162,7 +160,7 @@ func (s *Store) usePending(ctx context.Context, f func(db *database) error) erro
 	return err
 }
 
-// finishPending is usePending of work that nobody gives up.
+// finishPending is usePending without a context.
 func (s *Store) finishPending(f func(db *database) error) error {
 	_, err := s.usePendingUntil(nil, f)
 	return err
@@ -188,7 +186,7 @@ func (s *Store) tryPending(f func(db *database) error) (*database, error) {
 	s.pending.RLock()
 	defer s.pending.RUnlock()
 	if s.pendingDB == nil {
-		return nil, errors.Join(s.Failed(), errors.New("the waiting predictions cannot be read"))
+		return nil, errors.Join(s.Failed(), errors.New("the pending predictions cannot be read"))
 	}
 	err := f(s.pendingDB)
 	if errors.Is(err, storage.ErrCorrupt) || pebble.IsCorruptionError(err) {
@@ -197,34 +195,33 @@ func (s *Store) tryPending(f func(db *database) error) (*database, error) {
 	return s.pendingDB, err
 }
 
-// syncPending does the syncs that were left out so far.
+// syncPending does the syncs that the lazy file system left out.
 func (s *Store) syncPending() error {
 	return s.finishPending(func(db *database) error { return db.fs.syncLogs() })
 }
 
-// countPending counts the waiting predictions, and reads their index too, so that damage
-// of a block is found here.
+// countPending counts the pending predictions. It reads their index too, to find damaged blocks.
 func (s *Store) countPending(used map[uint64]bool) error {
-	var waiting map[uint64]int64
+	var counts map[uint64]int64
 	err := s.finishPending(func(db *database) error {
-		waiting = map[uint64]int64{}
+		counts = map[uint64]int64{}
 		err := db.scan([]byte{familyExpiry}, []byte{familyExpiry + 1}, func(_, _ []byte) (bool, error) { return true, nil })
 		if err != nil {
 			return err
 		}
-		return db.scan([]byte{familyWaiting}, []byte{familyWaiting + 1}, func(k, _ []byte) (bool, error) {
+		return db.scan([]byte{familyPending}, []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
 			model, err := splitModel(k)
-			waiting[model]++
+			counts[model]++
 			return true, err
 		})
 	})
 	if err != nil {
 		return err
 	}
-	for model, n := range waiting {
+	for model, n := range counts {
 		used[model] = true
 		if m := s.handle(model); m != nil {
-			m.countWaiting(n)
+			m.countPending(n)
 		}
 	}
 	return nil

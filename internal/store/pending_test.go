@@ -65,7 +65,7 @@ func tablesOf(t *testing.T, fs vfs.FS, directory string) (paths []string) {
 	return paths
 }
 
-// flipBit changes a bit of a table of the waiting predictions in place. Compactions may
+// flipBit changes a bit of a table of the pending predictions in place. Compactions may
 // remove tables meanwhile.
 func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
 	t.Helper()
@@ -97,7 +97,7 @@ func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
 	}
 }
 
-// A bit of a table of the waiting predictions flips, at rest or while the store is open.
+// A bit of a table of the pending predictions flips, at rest or while the store is open.
 // No call fails, every answer is right or says that nothing waits, the log is whole, and
 // the count is that of the rows.
 func TestDamagedPendingTable(t *testing.T) {
@@ -156,7 +156,7 @@ func TestDamagedPendingTable(t *testing.T) {
 	}
 }
 
-// useWaiting calls all that the waiting predictions are for, from several goroutines, and
+// useWaiting calls all that the pending predictions are for, from several goroutines, and
 // counts those that were there.
 func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
 	t.Helper()

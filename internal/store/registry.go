@@ -14,34 +14,21 @@ import (
 
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }
 
-// Models implements storage.Registry. An entry that cannot be read is given
-// with its error, and the walk goes on.
+// Models implements storage.Registry. f receives an unreadable entry with its error.
 func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	rewinds, err := s.rewinds()
 	if err != nil {
 		return fmt.Errorf("store: read the registry: %w", err)
 	}
-	var stop error
-	err = s.logDB.scan([]byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
-		}
+	return s.logDB.walk(ctx, []byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) error {
 		if e, ok := s.entry(string(k[1:]), v, rewinds); ok {
-			stop = f(e)
+			return f(e)
 		}
-		return stop == nil, nil
-	})
-	if stop != nil {
-		return stop
-	}
-	if err != nil {
-		return fmt.Errorf("store: read the registry: %w", err)
-	}
-	return nil
+		return nil
+	}, failed("read the registry"))
 }
 
-// entry is a registry entry; ok is false when the model was deleted during the
-// walk.
+// entry decodes a registry entry. ok is false if the model was deleted meanwhile.
 func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.Entry, ok bool) {
 	out.Name = name
 	model, value, err := splitEntry(encoded)
@@ -65,7 +52,7 @@ func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (
 	return out, true
 }
 
-// handle is the handle of a number, nil when there is none.
+// handle returns the handle of a number, nil if there is none.
 func (s *Store) handle(model uint64) *Model {
 	s.handles.RLock()
 	defer s.handles.RUnlock()
@@ -102,10 +89,9 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 	return m, nil
 }
 
-// Import implements storage.Registry. Until the registry names the model, the
-// last step, what was written is under a number without a name: an error
-// removes it, and so does the next start after a crash. The log begins with a
-// record of the snapshot's sequence without data.
+// Import implements storage.Registry. The last step registers the name. Before it the data are
+// under a number without a name: an error removes them, and after a crash the next start does.
+// The log begins with a record of the snapshot's sequence without data.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	m, err := s.begin(ctx, name)
 	if err != nil {
@@ -125,15 +111,15 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 	}
 	m.stage.Store(stageDeleted)
 	if s.Failed() == nil {
-		// Else it is not known whether the registry names the model, and the
-		// disk is left as it is.
+		// After a refused write it is unknown whether the name is registered, and the disk
+		// stays as it is.
 		err = errors.Join(err, m.drop(context.WithoutCancel(ctx)))
 	}
 	s.dropHandle(m)
 	return nil, fmt.Errorf("store: import model %q: %w", name, err)
 }
 
-// endImport registers a model of which all else is there.
+// endImport registers a model whose data are written.
 func (s *Store) endImport(m *Model, value []byte, begin *storage.Record) error {
 	s.files.RLock()
 	defer s.files.RUnlock()
@@ -143,12 +129,11 @@ func (s *Store) endImport(m *Model, value []byte, begin *storage.Record) error {
 // importPortion bounds the batches of an import.
 const importPortion = 1024
 
-// receive writes, durably, what a model begins with. The number of the model
-// is durable before any of it is outside the log's database, so that no later
-// model can get the number.
+// receive writes, durably, what a model begins with. The number of the model is durable before
+// data are outside the database log, so that no later model gets the number.
 //
-// Nothing else is kept of the model. Rows in the order of their ids, as they are read,
-// come once each, so that none has to be looked up.
+// The model has no other rows. Rows in ascending order of their ids are distinct, so receive
+// does not look them up.
 func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	s := m.store
 	minted := ascending(from.IDs, func(id *storage.ID) string { return id.ID })
@@ -169,7 +154,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		for k := range portion {
 			portion[k].Minted = minted
 		}
-		if err := errors.Join(context.Cause(ctx), m.putWaiting(ctx, portion)); err != nil {
+		if err := errors.Join(context.Cause(ctx), m.putPending(ctx, portion)); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -185,7 +170,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	return context.Cause(ctx)
 }
 
-// ascending tells whether each row has a greater id than the one before.
+// ascending tells whether the ids of rows strictly ascend.
 func ascending[T any](rows []T, id func(*T) string) bool {
 	for n := 1; n < len(rows); n++ {
 		if id(&rows[n-1]) >= id(&rows[n]) {
@@ -195,9 +180,8 @@ func ascending[T any](rows []T, id func(*T) string) bool {
 	return true
 }
 
-// begin takes a name and a number for a model that is being made. The caller
-// gives the name back with end. A call waits while another one makes a model
-// under the same name.
+// begin takes a name and a number for a new model. The caller gives the name back with end. begin
+// waits while another call creates a model under the same name.
 func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -217,7 +201,7 @@ func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 	}
 }
 
-// take is begin, or a channel that is closed when the name is given back.
+// take is begin without the wait: others closes when the other call gives the name back.
 func (s *Store) take(name string) (m *Model, others <-chan struct{}, err error) {
 	s.registry.Lock()
 	defer s.registry.Unlock()
@@ -229,8 +213,8 @@ func (s *Store) take(name string) (m *Model, others <-chan struct{}, err error) 
 	} else if ok {
 		return nil, nil, storage.ErrExists
 	}
-	// The lock keeps the numbers in order on the disk too. The next synced
-	// commit makes this one durable.
+	// The lock keeps the numbers in order on disk. The next synced commit makes this number
+	// durable.
 	s.registry.newest++
 	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		return b.Set([]byte{familyNumber}, binary.BigEndian.AppendUint64(nil, s.registry.newest), nil)
@@ -249,7 +233,7 @@ func (s *Store) end(name string) {
 	delete(s.registry.making, name)
 }
 
-// register makes a name durable, and the record that its log begins with.
+// register commits a name, and the first record of its log, durably.
 func (s *Store) register(m *Model, value []byte, begin *storage.Record) error {
 	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
 		if begin != nil {
@@ -266,7 +250,7 @@ func (s *Store) register(m *Model, value []byte, begin *storage.Record) error {
 	return nil
 }
 
-// entry is what the registry holds under the model's name.
+// entry encodes the registry entry of the model.
 func (m *Model) entry(value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), m.number), value...)
 }
@@ -281,7 +265,7 @@ func (m *Model) setValue(ctx context.Context, value []byte, also []storage.Alias
 	if err := db.room(ctx); err != nil {
 		return err
 	}
-	// A deletion, which holds it too, does not come in between.
+	// Delete holds writing too.
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {

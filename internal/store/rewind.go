@@ -11,13 +11,12 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Rewind implements storage.Log, in four steps: the intention is written,
-// durably; the snapshots after the sequence are removed, durably; the ids of
-// what is undone are forgotten; and one synced batch cuts the log and takes
-// the intention away. The context may end the call before the first step.
-// After that only a failure ends it, and the intention is left for the next call.
+// Rewind implements storage.Log, in four steps: it commits the intention durably; removes later
+// snapshots durably; forgets the ids of what is undone; and cuts the log and deletes the intention
+// in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
+// does, and the intention stays for the next call.
 //
-// An id whose row is too short to be taken apart is left alone.
+// An id whose row is too short stays.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 	return m.failed("rewind the log", m.rewind(ctx, r))
 }
@@ -51,7 +50,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	_, upper := modelRange(familyLog, m.number)
 	err := db.commitDurably(func(b *pebble.Batch) error {
 		if err := b.DeleteRange(key(familyLog, m.number, r.Sequence+1), upper, nil); err != nil {
-			return fmt.Errorf("fill a batch: %w", err)
+			return err
 		}
 		if r.Last != nil {
 			if err := setRecord(b, m.number, *r.Last); err != nil {
@@ -64,8 +63,8 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	return err
 }
 
-// intend writes the intention to rewind, and the value that comes with it. An intention that was not completed has
-// to be completed before the model can go back less far.
+// intend commits the intention to rewind, and its value. An earlier intention to rewind further has
+// to be completed first.
 func (m *Model) intend(r storage.Rewind) error {
 	db := m.store.logDB
 	value, ok, err := db.get(key(familyRewind, m.number))
@@ -80,15 +79,14 @@ func (m *Model) intend(r storage.Rewind) error {
 	return db.commitDurably(func(b *pebble.Batch) error {
 		if r.Value != nil {
 			if err := b.Set(registryKey(m.name), m.entry(r.Value), nil); err != nil {
-				return fmt.Errorf("fill a batch: %w", err)
+				return err
 			}
 		}
 		return b.Set(key(familyRewind, m.number), binary.BigEndian.AppendUint64(nil, r.Sequence), nil)
 	})
 }
 
-// rewinds are the intentions of all models that have one. A sequence is nil
-// where the intention cannot be read.
+// rewinds returns the intentions of all models. A sequence is nil if the intention is unreadable.
 func (s *Store) rewinds() (map[uint64]*uint64, error) {
 	out := map[uint64]*uint64{}
 	err := s.logDB.scan([]byte{familyRewind}, []byte{familyRewind + 1}, func(k, v []byte) (bool, error) {

@@ -20,9 +20,8 @@ const (
 	damagedSuffix   = ".damaged"
 )
 
-// WriteSnapshot implements storage.Snapshots. The file is written under a
-// temporary name, synced, then renamed, so that it is there whole or not at
-// all.
+// WriteSnapshot implements storage.Snapshots. It writes and syncs a file under a temporary name
+// and renames the file, so that a snapshot exists whole or not at all.
 func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 	m.store.files.RLock()
 	defer m.store.files.RUnlock()
@@ -37,7 +36,7 @@ func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
 	if err := s.fs.MkdirAll(m.directory(), directoryMode); err != nil {
 		return fmt.Errorf("create %s: %w", m.directory(), err)
 	}
-	// A process before this one may have made the directory and ended.
+	// An earlier process may have created the directory without a sync.
 	if err := s.syncDirectory(s.path(snapshots)); err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
 	return s.syncDirectory(m.directory())
 }
 
-// directory is where the model's snapshots are.
+// directory returns the directory of the model's snapshots.
 func (m *Model) directory() string { return m.store.path(snapshots, number(m.number)) }
 
 func (m *Model) snapshotPath(sequence uint64) string {
@@ -63,7 +62,7 @@ func (s *Store) writeFile(name string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	// A vfs.File may change what it is given to write, so it gets copies.
+	// A vfs.File may change what it writes, so it gets copies.
 	piece := make([]byte, min(len(data), writePiece))
 	for len(data) > 0 && err == nil {
 		n := copy(piece, data)
@@ -110,8 +109,7 @@ func (m *Model) snapshots() ([]uint64, error) {
 	return sequences, nil
 }
 
-// list lists a directory of snapshots. One that is not there is empty: no
-// snapshot was written yet.
+// list lists a directory of snapshots. A missing directory is empty: no snapshot was written yet.
 func (s *Store) list(directory string) ([]string, error) {
 	names, err := s.fs.List(directory)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -120,7 +118,7 @@ func (s *Store) list(directory string) ([]string, error) {
 	return names, nil
 }
 
-// StatSnapshot implements storage.Snapshots. The place is the file's path.
+// StatSnapshot implements storage.Snapshots. Place is the path of the file.
 func (m *Model) StatSnapshot(sequence uint64, head int) (out storage.SnapshotFile, err error) {
 	what := fmt.Sprintf("describe the snapshot %d", sequence)
 	f, err := m.openSnapshot(sequence)
@@ -160,7 +158,7 @@ func (m *Model) openSnapshot(sequence uint64) (vfs.File, error) {
 	return f, absent(err)
 }
 
-// absent makes an error about a file that is not there a storage.ErrNotFound.
+// absent wraps an error about a missing file as storage.ErrNotFound.
 func absent(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
@@ -168,8 +166,8 @@ func absent(err error) error {
 	return err
 }
 
-// RemoveSnapshot implements storage.Snapshots. It is durable because a snapshot
-// that came back after the log was cut before it would contradict the log.
+// RemoveSnapshot implements storage.Snapshots. It is durable: a snapshot that came back after the
+// log was cut behind it would contradict the log.
 func (m *Model) RemoveSnapshot(sequence uint64) error {
 	m.store.files.RLock()
 	defer m.store.files.RUnlock()
@@ -197,8 +195,7 @@ func (m *Model) removeSnapshotsAfter(sequence uint64) error {
 			return fmt.Errorf("remove the snapshot %d: %w", later, err)
 		}
 	}
-	// Also where none is left: a call that was not completed may have removed
-	// them without a sync.
+	// Sync even if no snapshot is left: an earlier call may have removed them without a sync.
 	if err := m.store.syncDirectory(m.directory()); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -1,18 +1,16 @@
-// Package store keeps, in a directory, what must outlive the process: the
-// registry of models, their logs, the ids that they remember, the predictions
-// that wait for labels, and snapshots. It implements package storage on Pebble.
-// It is the only package that touches the disk. The file docs/format/store.md
-// describes every key.
+// Package store implements package storage on Pebble, in a directory. The directory has the
+// registry of models, their logs, remembered ids, pending predictions and snapshots.
+// Only this package touches the disk. docs/format/store.md describes every key.
 //
-// Two Pebble databases share the data directory. `log` holds what has been
-// acknowledged; a write to its log is synced before it returns. `pending`
-// holds the predictions that wait for labels; a write to its log is handed to
-// the operating system before it returns, and synced in the background, so
-// that Predict survives a killed process without waiting for the disk.
+// Two Pebble databases share the data directory. `log` holds what is acknowledged: a write
+// syncs its write-ahead log before the write returns. `pending` holds the pending predictions:
+// a write hands its write-ahead log to the operating system before the write returns, and a
+// sync follows in the background. So a prediction survives a killed process, and Predict does
+// not wait for the disk.
 //
-// The first write that the disk refuses ends the store's writing: the disk is
-// left as it is, every later write fails with storage.ErrFailed, and reads go
-// on from what is in memory. The directory has to be opened again; see guard.
+// The first write that the disk refuses ends all writing: the store leaves the disk as it is,
+// every later write fails with storage.ErrFailed, and reads answer from memory. The directory
+// has to be opened again; see guard.
 package store
 
 import (
@@ -38,11 +36,11 @@ import (
 
 // Sentinels of this backend. Those of every backend are in package storage.
 var (
-	// ErrInUse is a directory that another process has open.
+	// ErrInUse: another process has the directory open.
 	ErrInUse = errors.New("in use by another process")
-	// ErrRestoring is a directory that was not restored to its end.
+	// ErrRestoring: a restore into the directory did not end.
 	ErrRestoring = errors.New("store: a restore into the data directory did not end: empty the directory and restore again")
-	// ErrNewer is a directory of a later format.
+	// ErrNewer: the directory has a later format.
 	ErrNewer = errors.New("store: data directory was written by a newer version")
 )
 
@@ -50,32 +48,31 @@ var (
 type Options struct {
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
-	// Async acknowledges an Append when it is written to the operating
-	// system, and syncs within 100 ms: a killed process loses nothing, and a
-	// power cut the newest commits. Making, deleting and rewinding a model is
-	// synced all the same.
+	// Async acknowledges an Append when the operating system has it, and syncs within
+	// 100 ms: a killed process loses nothing, a power cut loses the newest commits.
+	// Creating, deleting and rewinding a model syncs all the same.
 	Async bool
-	// Cache is for blocks and memory tables, in bytes, at most 64 MiB; 0 is
-	// 64 MiB. Tables that wait to be flushed may take more.
+	// Cache is the size of blocks and memory tables, in bytes, at most 64 MiB; 0 is
+	// 64 MiB. Unflushed tables may take more.
 	Cache int64
-	// PendingSync syncs every PutWaiting before it returns.
+	// PendingSync syncs before each PutWaiting returns.
 	PendingSync bool
-	// Synced is told what each sync of a write-ahead log took, in seconds. It may be nil.
+	// Synced receives the seconds that each sync of a write-ahead log took. It may be nil.
 	Synced func(seconds float64)
-	// Restoring opens a directory that has the file RestoringMark.
+	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
-	// WaitingAside sets the waiting predictions aside, as if they were damaged.
-	WaitingAside bool
+	// PendingAside sets the pending predictions aside, as if they were damaged.
+	PendingAside bool
 	// Logger may be nil.
 	Logger *zap.Logger
-	// memTable is the size of both databases' memory tables, in bytes; 0 is
-	// each one's own. Tests make it small, so that flushes come early.
+	// memTable is the size of the memory tables, in bytes; 0 is the default of each
+	// database. Tests make it small, so that flushes come early.
 	memTable uint64
 }
 
 const (
-	// The memory tables take their part of cacheBytes. With fewer bytes, blocks
-	// that every look-up of an id needs are read from the disk under load.
+	// cacheBytes includes the memory tables. With fewer bytes, lookups of ids read blocks
+	// from the disk under load.
 	cacheBytes      = 64 << 20
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20
@@ -84,12 +81,10 @@ const (
 	bloomBitsPerKey = 10
 	formatVersion   = 3
 	directoryMode   = 0o750
-	// Writes wait for flushes and compactions above these limits; see
-	// database.room.
+	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
 	maxSublevels = 20
-	// Pebble itself blocks writes above pebbleStop, with its locks held. It is so
-	// large that this never happens.
+	// pebbleStop is too large to be reached: there Pebble blocks writes with its locks held.
 	pebbleStop       = 1000
 	roomInterval     = 5 * time.Millisecond
 	logDirectory     = "log"
@@ -98,8 +93,8 @@ const (
 	lockFile         = "LOCK"
 )
 
-// RestoringMark is the file of a data directory that is being restored. The directory
-// is opened by who restores it alone.
+// RestoringMark is a file of a data directory whose restore has not ended. Only the restore
+// opens such a directory.
 const RestoringMark = "restoring"
 
 // Store is open over one data directory. It implements storage.Store.
@@ -113,25 +108,23 @@ type Store struct {
 	logDB, pendingDB *database
 	guard            *guard
 	synced           func(seconds float64)
-	// readOnly says that nothing may be changed.
+	// readOnly: the store changes nothing on the disk.
 	readOnly bool
 
-	// pending is held, shared, by what uses pendingDB, and whole by what replaces it. It
-	// may be taken with files and writing held, and no other lock is held by who takes it
-	// whole.
+	// pending guards pendingDB: users hold it shared, replacePending holds it exclusively.
+	// A user may hold files and writing. replacePending holds no other lock.
 	pending sync.RWMutex
-	// aside is where the waiting predictions were set aside last.
+	// aside is the directory that the pending predictions were last set aside as.
 	aside atomic.Pointer[string]
-	// mending says that a goroutine waits for damage of pendingDB.
+	// mending: a goroutine waits for damage of pendingDB.
 	mending bool
 
-	// registry gives out names and numbers. It is held for a look-up and an
-	// unsynced commit.
+	// registry gives out names and numbers. The lock is held for a lookup and an unsynced
+	// commit.
 	registry struct {
 		sync.Mutex
 		newest uint64
-		// making holds the names that models are being made under. A channel is
-		// closed when its name is given back.
+		// making has the names of models under construction. end closes the channel.
 		making map[string]chan struct{}
 	}
 	handles struct {
@@ -140,18 +133,16 @@ type Store struct {
 	}
 	// remembered counts the remembered ids of all models.
 	remembered atomic.Int64
-	// files is held, shared, by what adds or removes snapshots, cuts logs or ends an
-	// import. A checkpoint takes it whole. No other lock is taken before it.
+	// files guards what a checkpoint reads: a call that adds or removes snapshots, cuts a log
+	// or ends an import holds files shared, a checkpoint exclusively. files is the first lock.
 	files sync.RWMutex
-	// ids keeps the sweeps, which take it whole, from dropping an id that is
-	// remembered again between their look at it and their commit. No other lock
-	// is taken under it.
+	// ids keeps a sweep from dropping an id that is put again between the sweep's read and its
+	// commit: sweeps hold ids exclusively. ids is the last lock.
 	ids sync.RWMutex
-	// waiting keeps the counts of waiting predictions exact. No other lock but
-	// handles is taken under it.
-	waiting stripes
-	// waitingOfAll counts the predictions of all models that wait.
-	waitingOfAll atomic.Int64
+	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
+	rows stripes
+	// pendingCount counts the pending predictions of all models.
+	pendingCount atomic.Int64
 
 	stop       chan struct{}
 	background sync.WaitGroup
@@ -168,15 +159,14 @@ func newStore(dir string, o Options) *Store {
 	}
 	s.registry.making = map[string]chan struct{}{}
 	s.handles.byNumber = map[uint64]*Model{}
-	s.waiting.seed = maphash.MakeSeed()
+	s.rows.seed = maphash.MakeSeed()
 	return s
 }
 
-// Open opens the data directory, creating it when it is not there, and cleans
-// up what a crash left. It fails with ErrInUse while another process has it
-// open, with ErrNewer on a later format, and with storage.ErrFailed when the
-// disk refuses a write. It reads the newest write-ahead logs, the registry, the
-// index of remembered ids and the waiting predictions.
+// Open opens the data directory, or creates it, and removes what a crash left. It fails with
+// ErrInUse while another process has the directory open, with ErrNewer on a later format, and
+// with storage.ErrFailed if the disk refuses a write. Open reads the newest write-ahead logs,
+// the registry, the index of remembered ids and the pending predictions.
 func Open(dir string, o Options) (_ *Store, err error) {
 	s := newStore(dir, o)
 	s.watch()
@@ -184,7 +174,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		if err == nil {
 			return
 		}
-		// Pebble was not told of a refused write, and takes what is not there for damage.
+		// Pebble does not know of a refused write and reports missing data as damage.
 		if failed := s.Failed(); failed != nil {
 			err = failed
 		}
@@ -210,7 +200,6 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	// Pebble was not told of a refused write, and reports none.
 	if err := s.Failed(); err != nil {
 		return nil, err
 	}
@@ -226,7 +215,6 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// openDatabases opens both, the log first.
 func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.beforeLog(o.Async); err != nil {
 		return err
@@ -237,15 +225,15 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.checkVersion(); err != nil {
 		return err
 	}
-	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.WaitingAside)
+	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
-// lockDirectory keeps other processes away. The lock ends with the process.
+// lockDirectory locks the directory against other processes, until the process ends.
 func (s *Store) lockDirectory() error {
 	lock, err := s.fs.Lock(s.path(lockFile))
 	var path *iofs.PathError
 	switch {
-	case errors.As(err, &path): // The file could not even be made.
+	case errors.As(err, &path): // The file could not be created.
 		return fmt.Errorf("store: create the lock: %w", err)
 	case err != nil:
 		return fmt.Errorf("store: data directory %s is %w: %w", s.dir, ErrInUse, err)
@@ -254,7 +242,7 @@ func (s *Store) lockDirectory() error {
 	return nil
 }
 
-// checkRestored refuses a directory that was not restored to its end.
+// checkRestored refuses a directory whose restore did not end.
 func (s *Store) checkRestored(restoring bool) error {
 	_, err := s.fs.Stat(s.path(RestoringMark))
 	switch {
@@ -344,8 +332,8 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	return out, nil
 }
 
-// checkVersion refuses a directory of a newer format, and marks one that is new
-// or of an older format, which this version reads, with its own.
+// checkVersion refuses a newer format, and marks a directory that is new or of an older format
+// with the current version.
 func (s *Store) checkVersion() error {
 	value, ok, err := s.logDB.get([]byte{familyVersion})
 	switch {
@@ -373,7 +361,7 @@ func (s *Store) checkVersion() error {
 	return nil
 }
 
-// syncEvery syncs in the background what a database's logs are behind.
+// syncEvery calls sync in the background, until sync fails or the store closes.
 func (s *Store) syncEvery(interval time.Duration, sync func() error) {
 	s.background.Go(func() {
 		ticker := time.NewTicker(interval)
@@ -399,7 +387,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	return s.syncAll(func(f func(*database) error) error { return s.usePending(ctx, f) })
 }
 
-// syncAll syncs both databases, that of the waiting predictions by use.
+// syncAll syncs both databases, pending through use.
 func (s *Store) syncAll(use func(f func(*database) error) error) error {
 	err := s.logDB.force()
 	if err == nil {
@@ -411,8 +399,8 @@ func (s *Store) syncAll(use func(f func(*database) error) error) error {
 	return nil
 }
 
-// Close syncs, joins every goroutine of the store and closes its files. Nobody
-// may be using the store any more. Closed again, it does nothing.
+// Close syncs, joins every goroutine of the store and closes its files. No other call may run.
+// A second Close does nothing.
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
@@ -446,10 +434,10 @@ func (s *Store) closeFiles() error {
 // Failed implements storage.Upkeep.
 func (s *Store) Failed() error { return s.guard.err() }
 
-// Refused is closed when the disk refuses a write for the first time; see Failed.
+// Refused returns a channel that the first refused write closes; see Failed.
 func (s *Store) Refused() <-chan struct{} { return s.guard.failed }
 
-// Available is how many bytes the disk has free for this process.
+// Available returns the bytes that the disk has free for this process.
 func (s *Store) Available() (uint64, error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// TailError is a newest write-ahead log that cannot be read as far as it was synced. It is
-// a storage.ErrCorrupt. In the log database acknowledged commits are lost, and CutTail lets
-// the directory open without them.
+// TailError: the newest write-ahead log is damaged before its synced end. It wraps
+// storage.ErrCorrupt. In the database log acknowledged commits are lost, and CutTail lets the
+// directory open without them.
 type TailError struct {
 	Log string
-	// Whole is how many bytes can be read, Synced how many were synced; 0 is not known.
+	// Whole counts the readable bytes, Synced the synced bytes; 0 is unknown.
 	Whole, Synced int64
 }
 
@@ -36,21 +36,21 @@ func (e *TailError) Error() string {
 	return fmt.Sprintf("store: the write-ahead log %s is damaged at byte %d, before %s", e.Log, e.Whole, synced)
 }
 
-// Unwrap makes it a storage.ErrCorrupt.
+// Unwrap returns storage.ErrCorrupt.
 func (e *TailError) Unwrap() error { return storage.ErrCorrupt }
 
-// syncedFile, in the directory of a database, says how far the newest write-ahead log and
-// the newest manifest are synced. Pebble takes damage of either near the end for a torn
-// write, and goes on with what is before it.
+// syncedFile, in the directory of a database, records how far the newest write-ahead log and the
+// newest manifest are synced. Without it Pebble takes damage near the end of either for a torn
+// write and drops what follows.
 //
-// The file is written after each sync of either and is not synced itself: after a killed
-// process it covers every acknowledged commit, and after a power cut it may be older.
-// Always recorded <= synced.
+// The store writes syncedFile after each sync of either, without a sync of its own: after a killed
+// process it covers every acknowledged commit, after a power cut it may be older.
+// recorded <= synced.
 const (
 	syncedFile   = "synced"
 	syncedLength = 36 // number and length of the log and of the manifest, checksum
-	// A log that was closed ends with a trailer of Pebble, behind at most 18 bytes of
-	// padding. No commit is so short.
+	// A closed log ends with at most 18 bytes of padding and a trailer of Pebble. No commit is
+	// so short.
 	trailerLength = 18 + 11
 )
 
@@ -60,7 +60,7 @@ type extent struct {
 	length int64
 }
 
-// extents are what syncedFile says.
+// extents is the content of syncedFile.
 type extents struct{ log, manifest extent }
 
 // syncedMark writes syncedFile.
@@ -71,8 +71,7 @@ type syncedMark struct {
 	data [syncedLength]byte
 }
 
-// openMark opens the syncedFile of a database for writing. The file keeps what it says of
-// a log or a manifest until the next one is synced.
+// openMark opens the syncedFile of a database for writing.
 func (s *Store) openMark(directory string) (*syncedMark, error) {
 	if err := s.fs.MkdirAll(s.path(directory), directoryMode); err != nil {
 		return nil, fmt.Errorf("store: create %s: %w", s.path(directory), err)
@@ -88,7 +87,7 @@ func (s *Store) openMark(directory string) (*syncedMark, error) {
 	return &syncedMark{file: f, at: at}, nil
 }
 
-// record records that a log or a manifest is synced up to a length.
+// record records the synced length of a log or a manifest.
 func (m *syncedMark) record(name string, length int64) error {
 	number, isLog, ok := numberOf(name)
 	if !ok {
@@ -115,7 +114,7 @@ func (m *syncedMark) record(name string, length int64) error {
 	return nil
 }
 
-// numberOf takes the name of a log or of a manifest apart.
+// numberOf decodes the name of a log or of a manifest.
 func numberOf(name string) (number uint64, isLog, ok bool) {
 	digits, isLog := strings.CutSuffix(name, ".log")
 	if !isLog {
@@ -128,8 +127,7 @@ func numberOf(name string) (number uint64, isLog, ok bool) {
 	return number, isLog, err == nil
 }
 
-// readMark reads the syncedFile of a database. A file that is missing or damaged says
-// nothing.
+// readMark reads the syncedFile of a database. A missing or damaged file reads as zero.
 func (s *Store) readMark(directory string) (extents, error) {
 	f, err := s.fs.Open(s.path(directory, syncedFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -151,9 +149,9 @@ func (s *Store) readMark(directory string) (extents, error) {
 	return extents{at(0), at(16)}, nil
 }
 
-// checkTail is an error if the newest write-ahead log or the manifest of a database is
-// damaged before its synced end: a TailError for the log. In a lazy log Pebble's own proof
-// counts for nothing, because Pebble was told of syncs that were left out.
+// checkTail returns an error if the newest write-ahead log or the manifest of a database is damaged
+// before its synced end: a TailError for the log. In a lazy log the damage that Pebble finds proves
+// nothing, because Pebble believes in syncs that did not happen.
 func (s *Store) checkTail(directory string, lazy bool) error {
 	synced, err := s.readMark(directory)
 	if err != nil {
@@ -179,8 +177,8 @@ func (s *Store) checkTail(directory string, lazy bool) error {
 	return nil
 }
 
-// checkManifest is a storage.ErrCorrupt if the current manifest of a database cannot be
-// read as far as it was synced: the database would open as it was before, without tables.
+// checkManifest returns storage.ErrCorrupt if the current manifest of a database is damaged before
+// its synced end: the database would open in an older state.
 func (s *Store) checkManifest(directory string, synced extent) error {
 	if synced.number == 0 {
 		return nil
@@ -192,7 +190,7 @@ func (s *Store) checkManifest(directory string, synced extent) error {
 	if !current.Exists {
 		return fmt.Errorf("store: %s has no manifest any more: %w", s.path(directory), storage.ErrCorrupt)
 	}
-	// A crash may come between the first sync of a manifest and its turn.
+	// A crash may come after the first sync of a manifest and before it becomes current.
 	if number, _, ok := numberOf(s.fs.PathBase(current.ManifestFilename)); !ok || number != synced.number {
 		return nil
 	}
@@ -219,8 +217,8 @@ func (s *Store) checkManifest(directory string, synced extent) error {
 	return f.Close()
 }
 
-// CutTail lets a directory open whose Open fails with a TailError, without what is lost:
-// it cuts the newest write-ahead log of the log database where the log is damaged.
+// CutTail cuts the newest write-ahead log of the database log where the log is damaged, so that a
+// directory opens whose Open failed with a TailError.
 func CutTail(dir string, o Options) (err error) {
 	s := newStore(dir, o)
 	if err := s.lockDirectory(); err != nil {

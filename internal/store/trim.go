@@ -12,18 +12,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// tail is how far a write-ahead log can be read.
+// tail is the readable part of a write-ahead log.
 type tail struct {
 	number wal.NumWAL
 	path   string
-	// whole is where the log ends or its first hole begins. damaged: behind the hole is
-	// what Pebble wrote after a sync of it.
+	// whole is where the log ends or its first hole begins. damaged: Pebble wrote behind the
+	// hole after a sync.
 	whole   int64
 	damaged bool
 }
 
-// newestTail reads the newest write-ahead log of a database, at most a memory table's
-// worth. It is nil for a database that is new.
+// newestTail reads the newest write-ahead log of a database, nil for a new database. The log is as
+// large as a memory table at most.
 func (s *Store) newestTail(directory string) (*tail, error) {
 	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.path(directory)})
 	if errors.Is(err, os.ErrNotExist) || (err == nil && len(logs) == 0) {
@@ -41,13 +41,10 @@ func (s *Store) newestTail(directory string) (*tail, error) {
 	return out, nil
 }
 
-// trimTail cuts the newest write-ahead log of a database at its first hole. It
-// is for a log whose syncs are left out. A power cut may leave holes in its
-// unsynced end, and Pebble, which was told that the end is synced, takes a hole
-// for damage and refuses to open. What was really synced is before the first
-// hole, and stays. All older logs were synced when they were closed.
-//
-// It changes nothing when the log has no hole.
+// trimTail cuts the newest write-ahead log of a lazy database at its first hole, if it has one. A
+// power cut may leave holes in the unsynced end, and Pebble, which believes that the end is synced,
+// refuses to open. The synced part is before the first hole and stays. All older logs were synced
+// when they were closed.
 func (s *Store) trimTail(directory string) error {
 	t, err := s.newestTail(directory)
 	if err != nil || t == nil || !t.damaged {
@@ -58,8 +55,7 @@ func (s *Store) trimTail(directory string) error {
 	return s.cutTail(directory, t)
 }
 
-// cutTail cuts a log where it is not whole. The cut copy takes the log's name in one
-// rename.
+// cutTail cuts a log behind its whole part. One rename puts the cut copy in place.
 func (s *Store) cutTail(directory string, t *tail) error {
 	if err := s.cut(t.path, t.whole); err != nil {
 		return fmt.Errorf("store: cut the newest log of %s: %w", directory, err)
@@ -67,7 +63,7 @@ func (s *Store) cutTail(directory string, t *tail) error {
 	return s.syncDirectory(s.path(directory))
 }
 
-// wholeLength is where a log ends or its first hole begins.
+// wholeLength returns where a log ends or its first hole begins.
 func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 	r := log.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -76,7 +72,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF), errors.Is(err, record.ErrUnexpectedEOF):
-			return at.Physical, false, nil // Pebble ends there too.
+			return at.Physical, false, nil // Pebble stops there too.
 		case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), pebble.IsCorruptionError(err):
 			return at.Physical, true, nil
 		default:
@@ -85,7 +81,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 	}
 }
 
-// cut leaves the first bytes of a file.
+// cut shortens a file to its first bytes.
 func (s *Store) cut(path string, length int64) error {
 	from, err := s.fs.Open(path)
 	if err != nil {
@@ -102,11 +98,10 @@ func (s *Store) cut(path string, length int64) error {
 	return s.fs.Rename(temporary, path)
 }
 
-// asyncMarker is there while the log database may hold commits that were
-// acknowledged without a sync.
+// asyncMarker exists while the database log may hold commits that were acknowledged without a sync.
 const asyncMarker = "log.async"
 
-// beforeLog makes the log database ready to be opened.
+// beforeLog prepares the database log for its opening.
 func (s *Store) beforeLog(async bool) error {
 	_, err := s.fs.Stat(s.path(asyncMarker))
 	marked := err == nil
@@ -132,8 +127,8 @@ func (s *Store) beforeLog(async bool) error {
 	return s.syncDirectory(s.dir)
 }
 
-// afterLog removes the marker: when the log database is open, what its older
-// logs held is in its tables, and the new one is synced.
+// afterLog removes the marker: once the database log is open, its tables have what the older logs
+// held, and the new log is synced.
 func (s *Store) afterLog(async bool) error {
 	if async {
 		return nil

@@ -1,6 +1,5 @@
-// Package memory implements package storage in memory. What it holds lives as
-// long as the Store: a server that is started again over the same Store finds
-// all of it. It copies what it is given and what it gives.
+// Package memory implements package storage in memory. The data live as long as the Store: a server
+// that starts again over the same Store finds them. The store copies what it takes and returns.
 package memory
 
 import (
@@ -21,27 +20,25 @@ import (
 type Store struct {
 	now func() time.Time
 
-	// mu is held during every call, but not while a function of the caller
-	// runs.
+	// mu is held during every call, except while a function of the caller runs.
 	mu struct {
 		sync.Mutex
 		models map[string]*Model
 		// aliases are the values by their names.
 		aliases map[string][]byte
-		// waiting counts the predictions of all models.
-		waiting int
+		// pending counts the predictions of all models.
+		pending int
 	}
 }
 
-// New makes an empty store. Snapshots are dated by the clock.
+// New returns an empty store. now dates snapshots.
 func New(now func() time.Time) *Store {
 	s := &Store{now: now}
 	s.mu.models, s.mu.aliases = map[string]*Model{}, map[string][]byte{}
 	return s
 }
 
-// Model is a model of a Store. It implements storage.Model. The lock of its
-// store guards its fields.
+// Model is a model of a Store. It implements storage.Model. The lock of the store guards the fields.
 type Model struct {
 	store *Store
 	name  string
@@ -50,7 +47,7 @@ type Model struct {
 	deleted   bool
 	log       []storage.Record
 	ids       map[string]storage.ID
-	waiting   map[string]storage.Prediction
+	pending   map[string]storage.Prediction
 	snapshots map[uint64]snapshot
 }
 
@@ -72,7 +69,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	return nil
 }
 
-// models are the models in the order of their names.
+// models returns the models in the order of their names.
 func (s *Store) models() []*Model {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +94,7 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 func (s *Store) add(ctx context.Context, name string, value []byte, from *storage.Import) (storage.Model, error) {
 	m := &Model{
 		store: s, name: name, value: bytes.Clone(value),
-		ids: map[string]storage.ID{}, waiting: map[string]storage.Prediction{}, snapshots: map[uint64]snapshot{},
+		ids: map[string]storage.ID{}, pending: map[string]storage.Prediction{}, snapshots: map[uint64]snapshot{},
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +117,7 @@ func (m *Model) receive(from storage.Import) error {
 	if err := m.putIDs(from.IDs); err != nil {
 		return err
 	}
-	if err := m.putWaiting(from.Waiting); err != nil {
+	if err := m.putPending(from.Waiting); err != nil {
 		return err
 	}
 	m.snapshots[from.Sequence] = snapshot{bytes.Clone(from.Snapshot), m.store.now()}
@@ -134,7 +131,7 @@ func (m *Model) receive(from storage.Import) error {
 func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
 	for _, m := range s.models() {
 		if err := context.Cause(ctx); err != nil {
-			return fmt.Errorf("memory: expire waiting predictions: %w", err)
+			return fmt.Errorf("memory: expire pending predictions: %w", err)
 		}
 		for range m.expire(now) {
 			f(m)
@@ -146,10 +143,10 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 func (m *Model) expire(now time.Time) (expired int) {
 	m.store.mu.Lock()
 	defer m.store.mu.Unlock()
-	for id, p := range m.waiting {
+	for id, p := range m.pending {
 		if !m.deleted && !p.Expiry.After(now) {
-			delete(m.waiting, id)
-			m.store.mu.waiting--
+			delete(m.pending, id)
+			m.store.mu.pending--
 			expired++
 		}
 	}
@@ -194,19 +191,19 @@ func (s *Store) Sync(ctx context.Context) error {
 func (s *Store) CountWaiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.mu.waiting)
+	return int64(s.mu.pending)
 }
 
-// Clone is a copy of all that the store holds, as a crash would leave it.
+// Clone returns a copy of the store, as a crash would leave it.
 func (s *Store) Clone() *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := New(s.now)
-	out.mu.waiting, out.mu.aliases = s.mu.waiting, maps.Clone(s.mu.aliases)
+	out.mu.pending, out.mu.aliases = s.mu.pending, maps.Clone(s.mu.aliases)
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
 			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),
-			ids: maps.Clone(m.ids), waiting: maps.Clone(m.waiting), snapshots: maps.Clone(m.snapshots),
+			ids: maps.Clone(m.ids), pending: maps.Clone(m.pending), snapshots: maps.Clone(m.snapshots),
 		}
 	}
 	return out
@@ -215,7 +212,7 @@ func (s *Store) Clone() *Store {
 // Failed implements storage.Upkeep: memory takes writes for ever.
 func (s *Store) Failed() error { return nil }
 
-// failed says what could not be done with the model.
+// failed adds the call and the model to an error.
 func (m *Model) failed(what string, err error) error {
 	if err == nil {
 		return nil
@@ -223,7 +220,7 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("memory: %s of model %q: %w", what, m.name, err)
 }
 
-// locked runs a function under the store's lock, unless the model is deleted.
+// locked calls f under the lock of the store, unless the model is deleted.
 func (m *Model) locked(what string, f func() error) error {
 	m.store.mu.Lock()
 	defer m.store.mu.Unlock()
@@ -241,8 +238,8 @@ func (m *Model) Delete(ctx context.Context) error {
 		}
 		delete(m.store.mu.models, m.name)
 		m.deleted = true
-		m.store.mu.waiting -= len(m.waiting)
-		m.log, m.ids, m.waiting, m.snapshots = nil, nil, nil, nil
+		m.store.mu.pending -= len(m.pending)
+		m.log, m.ids, m.pending, m.snapshots = nil, nil, nil, nil
 		return nil
 	})
 }
@@ -270,7 +267,7 @@ func (m *Model) Last() (last uint64, err error) {
 	return last, err
 }
 
-// end is the last sequence of the log.
+// end returns the last sequence of the log.
 func (m *Model) end() uint64 {
 	if len(m.log) == 0 {
 		return 0
@@ -311,14 +308,13 @@ func clone(r storage.Record) storage.Record {
 	return r
 }
 
-// from is the place of the first record that ends with a sequence or behind it.
+// from returns the index of the first record with Last >= sequence.
 func (m *Model) from(sequence uint64) int {
 	n, _ := slices.BinarySearchFunc(m.log, sequence, func(r storage.Record, s uint64) int { return cmp.Compare(r.Last, s) })
 	return n
 }
 
-// Replay implements storage.Log. It gives the records that are there when it
-// is called.
+// Replay implements storage.Log. It replays the records that exist when the call begins.
 func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {
 	var records []storage.Record
 	err := m.locked("replay the log", func() error {

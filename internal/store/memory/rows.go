@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,23 +49,27 @@ func (m *Model) putIDs(ids []storage.ID) error {
 
 // EachID implements storage.IDs, in the order of the ids.
 func (m *Model) EachID(ctx context.Context, f func(storage.ID) error) error {
-	var all []storage.ID
-	err := m.locked("read the ids", func() error {
-		for _, id := range m.ids {
-			all = append(all, id)
-		}
+	return each(ctx, m, "read the ids", func() map[string]storage.ID { return m.ids }, func(id storage.ID) error {
+		id.Value = bytes.Clone(id.Value)
+		return f(id)
+	})
+}
+
+// each calls f for every row of a map, in the order of the keys.
+func each[T any](ctx context.Context, m *Model, what string, rows func() map[string]T, f func(T) error) error {
+	var all map[string]T
+	err := m.locked(what, func() error {
+		all = maps.Clone(rows())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b storage.ID) int { return strings.Compare(a.ID, b.ID) })
-	for _, id := range all {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if err := context.Cause(ctx); err != nil {
-			return m.failed("read the ids", err)
+			return m.failed(what, err)
 		}
-		id.Value = bytes.Clone(id.Value)
-		if err := f(id); err != nil {
+		if err := f(all[key]); err != nil {
 			return err
 		}
 	}
@@ -73,10 +78,10 @@ func (m *Model) EachID(ctx context.Context, f func(storage.ID) error) error {
 
 // PutWaiting implements storage.Waiting.
 func (m *Model) PutWaiting(rows []storage.Prediction) error {
-	return m.locked("keep waiting predictions", func() error { return m.putWaiting(rows) })
+	return m.locked("keep pending predictions", func() error { return m.putPending(rows) })
 }
 
-func (m *Model) putWaiting(rows []storage.Prediction) error {
+func (m *Model) putPending(rows []storage.Prediction) error {
 	for n := range rows {
 		if err := checkID(rows[n].ID); err != nil {
 			return err
@@ -84,18 +89,18 @@ func (m *Model) putWaiting(rows []storage.Prediction) error {
 	}
 	for _, p := range rows {
 		id := strings.Clone(p.ID)
-		if _, there := m.waiting[id]; !there {
-			m.store.mu.waiting++
+		if _, there := m.pending[id]; !there {
+			m.store.mu.pending++
 		}
-		m.waiting[id] = storage.Prediction{ID: id, Value: bytes.Clone(p.Value), Expiry: p.Expiry}
+		m.pending[id] = storage.Prediction{ID: id, Value: bytes.Clone(p.Value), Expiry: p.Expiry}
 	}
 	return nil
 }
 
 // GetWaiting implements storage.Waiting.
 func (m *Model) GetWaiting(id string) (p storage.Prediction, ok bool, err error) {
-	err = m.locked("look up a waiting prediction", func() error {
-		p, ok = m.waiting[id]
+	err = m.locked("look up a pending prediction", func() error {
+		p, ok = m.pending[id]
 		p.Value = bytes.Clone(p.Value)
 		return nil
 	})
@@ -104,11 +109,11 @@ func (m *Model) GetWaiting(id string) (p storage.Prediction, ok bool, err error)
 
 // RemoveWaiting implements storage.Waiting.
 func (m *Model) RemoveWaiting(ids []string) error {
-	return m.locked("remove waiting predictions", func() error {
+	return m.locked("remove pending predictions", func() error {
 		for _, id := range ids {
-			if _, there := m.waiting[id]; there {
-				delete(m.waiting, id)
-				m.store.mu.waiting--
+			if _, there := m.pending[id]; there {
+				delete(m.pending, id)
+				m.store.mu.pending--
 			}
 		}
 		return nil
@@ -119,32 +124,15 @@ func (m *Model) RemoveWaiting(ids []string) error {
 func (m *Model) CountWaiting() int64 {
 	m.store.mu.Lock()
 	defer m.store.mu.Unlock()
-	return int64(len(m.waiting))
+	return int64(len(m.pending))
 }
 
 // EachWaiting implements storage.Waiting, in the order of the ids.
 func (m *Model) EachWaiting(ctx context.Context, f func(storage.Prediction) error) error {
-	var all []storage.Prediction
-	err := m.locked("read the waiting predictions", func() error {
-		for _, p := range m.waiting {
-			all = append(all, p)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(all, func(a, b storage.Prediction) int { return strings.Compare(a.ID, b.ID) })
-	for _, p := range all {
-		if err := context.Cause(ctx); err != nil {
-			return m.failed("read the waiting predictions", err)
-		}
+	return each(ctx, m, "read the pending predictions", func() map[string]storage.Prediction { return m.pending }, func(p storage.Prediction) error {
 		p.Value = bytes.Clone(p.Value)
-		if err := f(p); err != nil {
-			return err
-		}
-	}
-	return nil
+		return f(p)
+	})
 }
 
 // Snapshots implements storage.Snapshots.
@@ -168,7 +156,7 @@ func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 	})
 }
 
-// snapshot finds a snapshot and runs a function under the store's lock.
+// snapshot calls f with a snapshot, under the lock of the store.
 func (m *Model) snapshot(what string, sequence uint64, f func(snapshot)) error {
 	return m.locked(fmt.Sprintf("%s the snapshot %d", what, sequence), func() error {
 		s, ok := m.snapshots[sequence]
@@ -204,8 +192,7 @@ func (m *Model) RemoveSnapshot(sequence uint64) error {
 	return m.snapshot("remove", sequence, func(snapshot) { delete(m.snapshots, sequence) })
 }
 
-// SetSnapshotAside implements storage.Snapshots. It drops the snapshot: a
-// snapshot that is set aside in memory could not be read.
+// SetSnapshotAside implements storage.Snapshots. It drops the snapshot.
 func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
 	err = m.snapshot("set aside", sequence, func(snapshot) {
 		delete(m.snapshots, sequence)

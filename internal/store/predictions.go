@@ -14,11 +14,10 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// stripes are locks for the rows of waiting predictions, one for the ids of
-// one hash. A call that looks whether a row is there before it writes or removes
-// the row holds the lock of its id from the look to the commit and the count, so
-// that every row is counted once. A row under a minted id cannot be there, and
-// needs no lock to be put.
+// stripes are locks for pending predictions, by the hash of their ids. A call that reads whether a
+// row exists before it puts or deletes the row holds the lock of its id from the read to the commit
+// and the count, so that every row counts once. A row under a minted id does not exist, and needs no
+// lock.
 type stripes struct {
 	seed  maphash.Seed
 	locks [stripeCount]sync.Mutex
@@ -35,8 +34,8 @@ func (l *stripes) add(set *stripeSet, model uint64, id string) {
 	set[n/64] |= 1 << (n % 64)
 }
 
-// lock locks a set in the order of the stripes, so that two callers cannot
-// wait for each other. It gives the function that unlocks it.
+// lock locks a set in the order of the stripes, so that callers cannot deadlock, and returns the
+// function that unlocks the set.
 func (l *stripes) lock(set stripeSet) (unlock func()) {
 	l.each(set, (*sync.Mutex).Lock)
 	return func() { l.each(set, (*sync.Mutex).Unlock) }
@@ -50,13 +49,13 @@ func (l *stripes) each(set stripeSet, f func(*sync.Mutex)) {
 	}
 }
 
-// PutWaiting implements storage.Waiting. A power cut within the next second may
-// lose the rows, unless Options.PendingSync is set.
+// PutWaiting implements storage.Waiting. A power cut within a second may lose the rows, unless
+// Options.PendingSync is set.
 func (m *Model) PutWaiting(rows []storage.Prediction) error {
-	return m.failed("keep waiting predictions", m.putWaiting(context.Background(), rows))
+	return m.failed("keep pending predictions", m.putPending(context.Background(), rows))
 }
 
-func (m *Model) putWaiting(ctx context.Context, rows []storage.Prediction) error {
+func (m *Model) putPending(ctx context.Context, rows []storage.Prediction) error {
 	s := m.store
 	var looked stripeSet
 	minted := int64(0)
@@ -67,7 +66,7 @@ func (m *Model) putWaiting(ctx context.Context, rows []storage.Prediction) error
 		if rows[n].Minted {
 			minted++
 		} else {
-			s.waiting.add(&looked, m.number, rows[n].ID)
+			s.rows.add(&looked, m.number, rows[n].ID)
 		}
 	}
 	return s.usePending(ctx, func(db *database) error {
@@ -75,35 +74,35 @@ func (m *Model) putWaiting(ctx context.Context, rows []storage.Prediction) error
 			return err
 		}
 		if minted < int64(len(rows)) {
-			defer s.waiting.lock(looked)()
+			defer s.rows.lock(looked)()
 		}
 		if err := m.gone(); err != nil {
 			return err
 		}
-		// A minted row is counted before it can be found, and taken off the count.
-		m.countWaiting(minted)
+		// A minted row counts before another call can find and remove it.
+		m.countPending(minted)
 		fresh := int64(0)
 		err := db.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
-			fresh, err = m.fillWaiting(db, b, rows, minted)
+			fresh, err = m.fillPending(db, b, rows, minted)
 			return err
 		})
 		if err != nil {
-			m.countWaiting(-minted)
+			m.countPending(-minted)
 			return err
 		}
-		m.countWaiting(fresh)
+		m.countPending(fresh)
 		return nil
 	})
 }
 
-// fillWaiting puts rows into a batch, and takes the entries out of the index
-// that they had before. It tells how many that are not minted are new.
-func (m *Model) fillWaiting(db *database, b *pebble.Batch, rows []storage.Prediction, minted int64) (fresh int64, err error) {
+// fillPending puts rows into a batch, deletes the index entries that the rows had before, and
+// returns how many rows without a minted id are new.
+func (m *Model) fillPending(db *database, b *pebble.Batch, rows []storage.Prediction, minted int64) (fresh int64, err error) {
 	batched := newBatched(len(rows) - int(minted))
 	for n := range rows {
 		r, expiry := &rows[n], nanoseconds(rows[n].Expiry)
 		if !r.Minted {
-			replaced, err := m.replaceWaiting(db, b, batched, r.ID, expiry)
+			replaced, err := batched.replace(db, b, familyPending, familyExpiry, m.number, r.ID, expiry)
 			if err != nil {
 				return 0, err
 			}
@@ -111,47 +110,27 @@ func (m *Model) fillWaiting(db *database, b *pebble.Batch, rows []storage.Predic
 				fresh++
 			}
 		}
-		if err := setTimed(b, familyWaiting, familyExpiry, m.number, r.ID, expiry, r.Value); err != nil {
+		if err := setTimed(b, familyPending, familyExpiry, m.number, r.ID, expiry, r.Value); err != nil {
 			return 0, err
 		}
 	}
 	return fresh, nil
 }
 
-// replaceWaiting takes the entry of an id out of the index, unless it has the
-// new expiry, and tells whether there was one.
-func (m *Model) replaceWaiting(
-	db *database, b *pebble.Batch, batched batched, id string, expiry int64,
-) (replaced bool, err error) {
-	old, ok := batched.at(id)
-	if !ok {
-		if old, ok, err = db.timeOf(idKey(familyWaiting, m.number, id)); err != nil {
-			return false, err
-		}
-	}
-	if ok && old != expiry {
-		if err := b.Delete(agedKey(familyExpiry, old, m.number, id), nil); err != nil {
-			return false, fmt.Errorf("fill a batch: %w", err)
-		}
-	}
-	batched.put(id, expiry)
-	return ok, nil
-}
-
 // GetWaiting implements storage.Waiting.
 func (m *Model) GetWaiting(id string) (storage.Prediction, bool, error) {
-	p, ok, err := m.getWaiting(id)
-	return p, ok, m.failed("look up a waiting prediction", err)
+	p, ok, err := m.getPending(id)
+	return p, ok, m.failed("look up a pending prediction", err)
 }
 
-func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
+func (m *Model) getPending(id string) (storage.Prediction, bool, error) {
 	if err := m.gone(); err != nil {
 		return storage.Prediction{}, false, err
 	}
 	var v []byte
 	var ok bool
 	err := m.store.finishPending(func(db *database) (err error) {
-		v, ok, err = db.get(idKey(familyWaiting, m.number, id))
+		v, ok, err = db.get(idKey(familyPending, m.number, id))
 		return err
 	})
 	if err != nil || !ok {
@@ -166,23 +145,23 @@ func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
 
 // RemoveWaiting implements storage.Waiting. A crash may bring rows back.
 func (m *Model) RemoveWaiting(ids []string) error {
-	return m.failed("remove waiting predictions", m.removeWaiting(ids))
+	return m.failed("remove pending predictions", m.removePending(ids))
 }
 
-func (m *Model) removeWaiting(ids []string) error {
-	return m.store.finishPending(func(db *database) error { return m.removeWaitingFrom(db, ids) })
+func (m *Model) removePending(ids []string) error {
+	return m.store.finishPending(func(db *database) error { return m.deletePending(db, ids) })
 }
 
-func (m *Model) removeWaitingFrom(db *database, ids []string) error {
+func (m *Model) deletePending(db *database, ids []string) error {
 	s := m.store
 	if err := db.room(context.Background()); err != nil {
 		return err
 	}
 	var looked stripeSet
 	for _, id := range ids {
-		s.waiting.add(&looked, m.number, id)
+		s.rows.add(&looked, m.number, id)
 	}
-	defer s.waiting.lock(looked)()
+	defer s.rows.lock(looked)()
 	if err := m.gone(); err != nil {
 		return err
 	}
@@ -190,10 +169,10 @@ func (m *Model) removeWaitingFrom(db *database, ids []string) error {
 	err := db.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		batched := newBatched(len(ids))
 		for _, id := range ids {
-			if _, twice := batched.at(id); twice {
+			if _, twice := batched[id]; twice {
 				continue
 			}
-			expiry, ok, err := db.timeOf(idKey(familyWaiting, m.number, id))
+			expiry, ok, err := db.timeOf(idKey(familyPending, m.number, id))
 			if err != nil {
 				return err
 			}
@@ -202,7 +181,7 @@ func (m *Model) removeWaitingFrom(db *database, ids []string) error {
 			}
 			batched.put(id, expiry)
 			removed++
-			if err := deleteTimed(b, familyWaiting, familyExpiry, m.number, id, expiry); err != nil {
+			if err := deleteTimed(b, familyPending, familyExpiry, m.number, id, expiry); err != nil {
 				return err
 			}
 		}
@@ -211,79 +190,79 @@ func (m *Model) removeWaitingFrom(db *database, ids []string) error {
 	if err != nil {
 		return err
 	}
-	m.countWaiting(-removed)
+	m.countPending(-removed)
 	return nil
 }
 
-// tally counts the waiting predictions of a model, as part of those of all.
+// tally counts the pending predictions of a model, as part of those of all models.
 type tally struct {
 	mu sync.Mutex
 	n  atomic.Int64
-	// closed says that the model is no longer part of that sum.
+	// closed: the model is no longer part of the sum.
 	closed bool
 }
 
-// countWaiting counts n more predictions that wait.
-func (m *Model) countWaiting(n int64) {
-	m.waiting.mu.Lock()
-	defer m.waiting.mu.Unlock()
-	m.waiting.n.Add(n)
-	if !m.waiting.closed {
-		m.store.waitingOfAll.Add(n)
+// countPending counts n more pending predictions.
+func (m *Model) countPending(n int64) {
+	m.pending.mu.Lock()
+	defer m.pending.mu.Unlock()
+	m.pending.n.Add(n)
+	if !m.pending.closed {
+		m.store.pendingCount.Add(n)
 	}
 }
 
-// countNoneWaiting counts that no prediction waits.
-func (m *Model) countNoneWaiting() {
-	m.waiting.mu.Lock()
-	defer m.waiting.mu.Unlock()
-	n := m.waiting.n.Swap(0)
-	if !m.waiting.closed {
-		m.store.waitingOfAll.Add(-n)
+// countNonePending sets the count to 0.
+func (m *Model) countNonePending() {
+	m.pending.mu.Lock()
+	defer m.pending.mu.Unlock()
+	n := m.pending.n.Swap(0)
+	if !m.pending.closed {
+		m.store.pendingCount.Add(-n)
 	}
 }
 
-// closeTally takes the model out of the count of all.
+// closeTally removes the model from the sum.
 func (m *Model) closeTally() {
-	m.waiting.mu.Lock()
-	defer m.waiting.mu.Unlock()
-	if !m.waiting.closed {
-		m.store.waitingOfAll.Add(-m.waiting.n.Load())
+	m.pending.mu.Lock()
+	defer m.pending.mu.Unlock()
+	if !m.pending.closed {
+		m.store.pendingCount.Add(-m.pending.n.Load())
 	}
-	m.waiting.closed = true
+	m.pending.closed = true
 }
 
 // CountWaiting implements storage.Upkeep.
-func (s *Store) CountWaiting() int64 { return s.waitingOfAll.Load() }
+func (s *Store) CountWaiting() int64 { return s.pendingCount.Load() }
 
 // CountWaiting implements storage.Waiting.
 func (m *Model) CountWaiting() int64 {
 	if m.gone() != nil {
 		return 0
 	}
-	return m.waiting.n.Load()
+	return m.pending.n.Load()
 }
 
-// EachWaiting implements storage.Waiting. It has no rows to give when the
-// waiting predictions of an inspected store cannot be read.
+// EachWaiting implements storage.Waiting. An inspected store with unreadable pending predictions has
+// no rows.
 func (m *Model) EachWaiting(ctx context.Context, f func(storage.Prediction) error) error {
 	if err := m.gone(); err != nil {
-		return m.failed("read the waiting predictions", err)
+		return m.failed("read the pending predictions", err)
 	}
-	// The rows are not given twice: no usePending.
+	// usePending could give rows twice.
 	m.store.pending.RLock()
 	defer m.store.pending.RUnlock()
 	if m.store.pendingDB == nil {
 		return nil
 	}
-	return m.each(ctx, m.store.pendingDB, familyWaiting, "read the waiting predictions",
+	return m.each(ctx, m.store.pendingDB, familyPending, "read the pending predictions",
 		func(id string, expiry time.Time, value []byte) error {
 			return f(storage.Prediction{ID: id, Value: value, Expiry: expiry})
 		})
 }
 
-// Expire implements storage.Upkeep. It works in portions, looks at the context
-// between them, and calls f without a lock.
+// Expire implements storage.Upkeep, in portions. The end of ctx ends Expire between two. Expire
+// calls f without a lock.
 func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
 	lower := []byte{familyExpiry}
 	for lower != nil {
@@ -299,7 +278,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("store: expire waiting predictions: %w", err)
+			return fmt.Errorf("store: expire pending predictions: %w", err)
 		}
 		lower = next
 		for _, m := range dropped {
@@ -309,9 +288,8 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 	return nil
 }
 
-// expireSome goes through a portion of the index from lower on, and tells where
-// the next begins; nil at the end. It gives the model of every row that it
-// dropped, except models that are not registered.
+// expireSome drops the due rows of a portion of the index from lower on. It returns the registered
+// model of every dropped row, and the key of the next portion, nil at the end.
 func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []*Model, next []byte, err error) {
 	due, err := db.agedBefore(lower, key(familyExpiry, uint64(nanoseconds(now))+1), portion)
 	if err != nil || len(due) == 0 {
@@ -319,13 +297,13 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 	}
 	var looked stripeSet
 	for _, e := range due {
-		s.waiting.add(&looked, e.model, e.id)
+		s.rows.add(&looked, e.model, e.id)
 	}
-	defer s.waiting.lock(looked)()
+	defer s.rows.lock(looked)()
 	dropped := make([]uint64, 0, len(due))
 	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		for _, e := range due {
-			drop, err := db.deleteAged(b, familyWaiting, familyExpiry, e)
+			drop, err := db.deleteAged(b, familyPending, familyExpiry, e)
 			if err != nil {
 				return err
 			}
@@ -343,7 +321,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 		if m == nil {
 			continue
 		}
-		m.countWaiting(-1)
+		m.countPending(-1)
 		if m.stage.Load() == stageThere {
 			models = append(models, m)
 		}
@@ -352,11 +330,11 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 	return models, append(agedKey(familyExpiry, last.at, last.model, last.id), 0), nil
 }
 
-// dropWaiting drops the waiting predictions of a model that is not registered.
-func (s *Store) dropWaiting(ctx context.Context, model uint64) error {
+// dropPending drops the pending predictions of a model that is not registered.
+func (s *Store) dropPending(ctx context.Context, model uint64) error {
 	return s.usePending(ctx, func(db *database) error {
 		return db.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {
-			lower, upper := modelRange(familyWaiting, model)
+			lower, upper := modelRange(familyPending, model)
 			return b.DeleteRange(lower, upper, nil)
 		})
 	})
