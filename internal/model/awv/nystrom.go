@@ -190,7 +190,7 @@ func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 // feature is 0, the features of a round stay as they were before its label came, those of
 // one fixed space. Where it is not, the theorem has a further term, and there is no bound.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.Ridges.stats(len(n.o.Given) > 0 || n.o.Window == 0)
+	s := n.stats(len(n.o.Given) > 0 || n.o.Window == 0)
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s
@@ -203,7 +203,7 @@ func (n *Nystrom) Size() uint64 {
 
 // Report is Forecaster.Report in the span of the dictionary.
 func (n *Nystrom) Report(o model.ReportOptions) model.Report {
-	return n.Ridges.report(n.Stats(), o)
+	return n.report(n.Stats(), o)
 }
 
 // AppendBinary appends the dictionary, the forecasters, the generator

@@ -45,7 +45,7 @@ const KernelRange = 1e8
 //	       V the entry (d(k·c + k(x,x)c_t) − d·v·V)/ρ
 //
 // With γ = 1 every round with a slope is in J, and the steps are those of Newton in the whole
-// space. γ < 1 is Sketched-KONS: t is in J with the probability max(min(βτ̃, 1), γ), τ̃ from
+// space. With γ < 1 it is Sketched-KONS: t is in J with the probability max(min(βτ̃, 1), γ), τ̃ from
 // a KORS of its own on the rescaled kernel D K D with μ = α. A round costs t kernel values
 // and |J|²/2 multiply-adds: Capacity bounds the observations.
 //

@@ -57,7 +57,7 @@ const (
 
 // visitOutput visits an output with t rounds.
 func (e *Exact) visitOutput(v *codec.Visitor, d *dual, t int) {
-	d.account.visit(v, &e.o.Options, &e.outputs[0].account)
+	d.visit(v, &e.o.Options, &e.outputs[0].account)
 	if v.Reading() {
 		if d.Rounds != uint64(t) || v.Left() < 16*t {
 			v.Corrupt("an account of %d rounds in %d bytes, inputs of %d", d.Rounds, v.Left(), t)

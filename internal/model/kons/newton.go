@@ -413,7 +413,7 @@ func (n *Newton) Restore(state []byte) error {
 func (n *Newton) visit(v *codec.Visitor) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
-		e.account.visit(v, &n.o, &n.outputs[0].account)
+		e.visit(v, &n.o, &n.outputs[0].account)
 		e.factor.Visit(v, leastDiagonal*math.Sqrt(e.ridge(&n.o)), qr.MaxEntry)
 	}
 	if n.hindsight != nil {

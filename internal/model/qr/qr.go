@@ -137,8 +137,8 @@ type Rotation struct {
 //	ε  = γ(y−p)  by whose square the best loss in hindsight grows
 //
 // p = v·u with v = R⁻ᵀz, whose entry i is the i-th annihilated entry over
-// R_ii and the cosines before it. p never meets y, so that a large label takes no digits
-// from p, as p = y − ε/γ would let it.
+// R_ii and the cosines before it. A large label takes no digits from p, because y is not
+// part of it, as it would be of p = y − ε/γ.
 //
 // It costs one pass over R, 4 multiplications an entry, and allocates nothing. Entries of
 // row and factor up to 1e150 cannot overflow.
