@@ -1,4 +1,4 @@
-// Package clock gives a time of day that no jump of the machine's clock moves at once.
+// Package clock provides a time of day that follows jumps of the machine's clock late.
 package clock
 
 import (
@@ -7,39 +7,39 @@ import (
 )
 
 const (
-	// A difference of at most tolerance between the clock and the time that has passed is
-	// no jump: a clock is set a little now and then.
+	// A difference of at most tolerance between the clock and the elapsed time is no jump:
+	// clocks are corrected by small amounts.
 	tolerance = 10 * time.Second
-	// A jump is followed after hold. A clock that was set wrong is corrected within it, and
-	// what would have expired has not.
+	// A jump is followed after hold. A wrong clock that is corrected within hold expires
+	// nothing.
 	hold = time.Hour
-	// An anchor serves for renewal while the clock goes well.
+	// An anchor is renewed after renewal while the clock does not jump.
 	renewal = time.Minute
 )
 
-// Reading is what a machine's clocks show at one moment.
+// Reading is a reading of a machine's two clocks.
 type Reading struct {
 	// Now is the time of day.
 	Now time.Time
-	// Passed is the time that has passed since some moment in the past. It does not jump.
+	// Passed is the time since a fixed moment. It does not jump.
 	Passed time.Duration
 }
 
-// Steady is a clock of the time of day. While the machine's clock goes on as time passes,
-// it is that clock. When that jumps, forward or back, it goes on as time passes for an
-// hour, and follows the jump then, unless the clock has come back.
+// Steady is a clock of the time of day. It is the machine's clock until that clock jumps,
+// forward or back. Then it advances by the elapsed time for an hour, and follows the jump
+// after it, unless the machine's clock has returned.
 //
-// A suspended machine is a jump too: its monotonic clock may stand still.
+// The suspension of a machine counts as a jump: its monotonic clock may stop.
 type Steady struct {
 	read   func() Reading
 	jumped func(by time.Duration, followed bool)
-	// anchor is a reading that the clock goes on from, noticed the first one of a jump,
-	// nil while there is none.
+	// anchor is the reading that the clock advances from, noticed the first reading of a
+	// jump, nil without a jump.
 	anchor, noticed atomic.Pointer[Reading]
 }
 
-// New is a clock over that of the machine: now is time.Now, whose times have a monotonic
-// part. Jumped is told of each jump, when it is noticed and when it is followed.
+// New returns a clock over that of the machine: now is time.Now, whose times have a monotonic
+// part. jumped is called when a jump is noticed, and again when it is followed.
 func New(now func() time.Time, jumped func(by time.Duration, followed bool)) *Steady {
 	started := now()
 	return Over(func() Reading {
@@ -48,7 +48,7 @@ func New(now func() time.Time, jumped func(by time.Duration, followed bool)) *St
 	}, jumped)
 }
 
-// Over is New over other clocks.
+// Over returns a clock over other clocks.
 func Over(read func() Reading, jumped func(by time.Duration, followed bool)) *Steady {
 	s := &Steady{read: read, jumped: jumped}
 	first := read()
@@ -56,9 +56,9 @@ func Over(read func() Reading, jumped func(by time.Duration, followed bool)) *St
 	return s
 }
 
-// Now is the time of day. It has a monotonic part if the readings have one, so that the
-// difference of two is the time that has passed. It may be called by any number of
-// goroutines, and costs a reading and an atomic load or two.
+// Now returns the time of day. It has a monotonic part if the readings have one, so that the
+// difference of two times is the elapsed time. Now may be called concurrently. It costs a
+// reading and one or two atomic loads.
 func (s *Steady) Now() time.Time {
 	now, anchor := s.read(), s.anchor.Load()
 	passed := now.Passed - anchor.Passed
@@ -67,7 +67,7 @@ func (s *Steady) Now() time.Time {
 	switch {
 	case off.Abs() <= tolerance:
 		if noticed != nil {
-			s.noticed.Store(nil) // It has come back.
+			s.noticed.Store(nil) // The clock has returned.
 		}
 		if passed >= renewal {
 			s.anchor.CompareAndSwap(anchor, &now)

@@ -6,25 +6,24 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Ref names one model. An id alone names whichever model has it at the moment: after a
-// removal another model may be created under the same id.
+// Ref names one model. An id alone does not: after a purge another model may be created under
+// the same id.
 type Ref struct {
 	ID string
-	// Created is when the model was created, in nanoseconds since 1970. It is 0 in an
-	// alias of version 1, until Bind, and then if the model no longer exists.
+	// Created is the time of creation, in nanoseconds since 1970. It is 0 in an alias of
+	// version 1 before Bind, and after Bind if the model no longer exists.
 	Created int64
 }
 
 // Alias is the stored form of an alias.
 type Alias struct {
-	// Model is the alias's model, Previous the one before it. A new alias has an empty
-	// Previous.
+	// Model is the model of the alias, Previous the model before that, empty in a new alias.
 	Model, Previous Ref
-	// Updated is when the alias was set, in nanoseconds since 1970.
+	// Updated is the time at which the alias was set, in nanoseconds since 1970.
 	Updated int64
 }
 
-// Encode gives the bytes of the alias.
+// Encode returns the bytes of the alias.
 func (a *Alias) Encode() []byte {
 	dst := codec.AppendUint64([]byte{versionAlias}, uint64(a.Updated))
 	for _, r := range []Ref{a.Model, a.Previous} {
@@ -33,7 +32,7 @@ func (a *Alias) Encode() []byte {
 	return dst
 }
 
-// DecodeAlias reads what Encode wrote. An alias of version 1 has ids alone: see Bind.
+// DecodeAlias reads the bytes that Encode wrote. An alias of version 1 has ids alone: see Bind.
 func DecodeAlias(data []byte) (Alias, error) {
 	d := newDecoder(data, versionAlias)
 	a := Alias{Updated: int64(d.Uint64())}
@@ -52,13 +51,13 @@ func DecodeAlias(data []byte) (Alias, error) {
 	return a, nil
 }
 
-// Bind completes the references of an alias of version 1. Created gives the time of
-// creation of the model that has an id now, or 0.
+// Bind completes the references of an alias of version 1. created returns the time of
+// creation of the present model of an id, or 0.
 //
 // Both models existed when the alias was set: DeleteModel refuses a model that an alias
-// names, and until that moment the alias named Previous. An id has one model at a time.
-// So the present model is the one that was meant if it is not younger than the alias. A
-// younger model is another one, and the reference stays without a model.
+// names, and the alias named Previous until then. An id has one model at a time.
+// So a present model that is older than the alias is the referenced model. A younger model
+// is another one, and Created stays 0.
 func (a *Alias) Bind(created func(id string) int64) {
 	for _, r := range []*Ref{&a.Model, &a.Previous} {
 		if r.Created == 0 && r.ID != "" {

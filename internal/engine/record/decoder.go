@@ -20,8 +20,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// appendInput appends the bytes of a record of named inputs or, if there is none,
-// features.
+// appendInput appends the bytes of a record of named inputs or, without one, features.
 func appendInput(dst []byte, features []float64, inputs []byte) []byte {
 	if inputs == nil {
 		return appendNumbers(dst, features)
@@ -29,18 +28,18 @@ func appendInput(dst []byte, features []float64, inputs []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(inputs))), inputs...)
 }
 
-// SameNumbers tells whether two lists are equal bit for bit.
+// SameNumbers reports whether two lists are equal bit for bit.
 func SameNumbers(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(v, w float64) bool { return math.Float64bits(v) == math.Float64bits(w) })
 }
 
-// SameInput tells whether two inputs, features or the bytes of records, are equal
+// SameInput reports whether two inputs, features or the bytes of records, are equal
 // bit for bit.
 func SameInput(a []float64, inputs []byte, b []float64, others []byte) bool {
 	return SameNumbers(a, b) && bytes.Equal(inputs, others)
 }
 
-// decoder is a codec.Reader for counts that the data itself claims.
+// decoder is a codec.Reader of values with a version and varint counts.
 type decoder struct {
 	*codec.Reader
 	version byte
@@ -79,7 +78,7 @@ func (d *decoder) octet() byte {
 }
 
 // count reads a varint that counts items of at least size bytes each, and
-// refuses one that the rest of the data cannot hold.
+// refuses a count that the rest of the data cannot hold.
 func (d *decoder) count(size int) int {
 	v := d.uvarint()
 	if d.Err() == nil && v > d.Len()/size {
@@ -91,7 +90,7 @@ func (d *decoder) count(size int) int {
 	return v
 }
 
-// uvarint reads a varint; one above 32 bits is the largest of them.
+// uvarint reads a varint, and returns math.MaxUint32 for a larger one.
 func (d *decoder) uvarint() int {
 	var v uint64
 	for shift := 0; ; shift += 7 {
@@ -110,15 +109,14 @@ func (d *decoder) uvarint() int {
 
 func (d *decoder) text() string { return string(d.Bytes(d.count(1))) }
 
-// refuse fails unless the decoder has failed before.
+// refuse makes the decoder fail, unless it has failed before.
 func (d *decoder) refuse(what string) {
 	if d.Err() == nil {
 		d.err = fmt.Errorf("%s: %w", what, ErrUnreadable)
 	}
 }
 
-// blob reads a length and so many bytes, of which there is one at least. It copies
-// them.
+// blob reads a length and copies so many bytes, at least one.
 func (d *decoder) blob() []byte {
 	b := bytes.Clone(d.Bytes(d.count(1)))
 	if len(b) == 0 {
@@ -142,7 +140,7 @@ func (d *decoder) numbers() []float64 {
 	return x
 }
 
-// optional reads numbers, nil if there are none.
+// optional reads numbers, nil instead of an empty list.
 func (d *decoder) optional() []float64 {
 	if x := d.numbers(); len(x) > 0 {
 		return x

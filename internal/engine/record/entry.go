@@ -10,43 +10,43 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Metadata is what may change of a model. It does not touch what the model learns.
+// Metadata is the part of a model that clients may update. It has no effect on learning.
 type Metadata struct {
-	// DisplayName is a name for people, Labels are for selecting models, Annotations
-	// for notes of the caller.
+	// DisplayName is a name for people. Labels select models. Annotations are notes of the
+	// caller.
 	DisplayName         string
 	Labels, Annotations map[string]string
-	// LabelTTL is how long a prediction waits for its label, in nanoseconds, and
-	// MaxPending how many may; 0 leaves either to the server.
+	// LabelTTL is the time that a prediction is pending, in nanoseconds, MaxPending the limit
+	// of pending predictions. 0 is the default of the server.
 	LabelTTL, MaxPending int64
-	// Move is where the model is moved to, nil if it is not. It is never written to, and
-	// an export does not carry it.
+	// Move is nil unless the model is being moved or was moved. Move is immutable, and not
+	// exported.
 	Move *Move
 }
 
-// Move says that another server has the model, or is to have it.
+// Move is a move of the model to another server.
 type Move struct {
-	// Address is that server's.
+	// Address is that of the other server.
 	Address string
-	// Complete says that the other server has the model.
+	// Complete is true once the other server has the model.
 	Complete bool
 }
 
 // Imported is the state that a model was imported with.
 type Imported struct {
 	Sequence uint64
-	// Digest is that of the learner's state.
+	// Digest is the digest of the learner's state.
 	Digest [32]byte
 }
 
-// Clone shares nothing with m.
+// Clone returns a deep copy.
 func (m *Metadata) Clone() Metadata {
 	out := *m
 	out.Labels, out.Annotations = maps.Clone(m.Labels), maps.Clone(m.Annotations)
 	return out
 }
 
-// Equal tells whether two are the same. A map that is nil is one that is empty.
+// Equal reports whether two metadata are equal. A nil map equals an empty one.
 func (m *Metadata) Equal(o *Metadata) bool {
 	return m.DisplayName == o.DisplayName && m.LabelTTL == o.LabelTTL && m.MaxPending == o.MaxPending &&
 		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations) && m.Move.equal(o.Move)
@@ -59,15 +59,14 @@ func (m *Move) equal(o *Move) bool {
 	return *m == *o
 }
 
-// append appends the bytes of the metadata to dst, but not where the model is moved to.
+// append appends the bytes of the metadata without Move to dst.
 func (m *Metadata) append(dst []byte) []byte {
 	dst = appendString(dst, m.DisplayName)
 	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(m.LabelTTL)), uint64(m.MaxPending))
 	return appendTexts(appendTexts(dst, m.Labels), m.Annotations)
 }
 
-// appendTexts appends a count, and so many keys with their texts in the order of the
-// keys.
+// appendTexts appends a count, and the keys in their order with their texts.
 func appendTexts(dst []byte, texts map[string]string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(texts)))
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
@@ -76,7 +75,6 @@ func appendTexts(dst []byte, texts map[string]string) []byte {
 	return dst
 }
 
-// metadata reads what append wrote.
 func (d *decoder) metadata() Metadata {
 	m := Metadata{DisplayName: d.text(), LabelTTL: int64(d.Uint64()), MaxPending: int64(d.Uint64())}
 	m.Labels, m.Annotations = d.texts(), d.texts()
@@ -86,8 +84,7 @@ func (d *decoder) metadata() Metadata {
 	return m
 }
 
-// texts reads keys and their texts, nil if there are none. It refuses keys that are not
-// in their order.
+// texts reads keys and their texts, nil instead of an empty map. It refuses unordered keys.
 func (d *decoder) texts() map[string]string {
 	n := d.count(2) // Two lengths.
 	if n == 0 {
@@ -109,33 +106,30 @@ func (d *decoder) texts() map[string]string {
 
 // Restored is the newest restore of a model to an earlier sequence.
 type Restored struct {
-	// Epoch counts the restores: the states of two epochs may have the same sequence and
-	// different histories. It is 0 before the first restore.
+	// Epoch counts the restores, so that a sequence and an epoch name one state.
 	Epoch uint64
-	// Sequence is what the model was restored to. Up to it the histories of this epoch and
-	// of the one before are the same.
+	// Sequence is the restored sequence. Up to it this epoch and the previous epoch have
+	// the same history.
 	Sequence uint64
 }
 
-// Follow is what a model follows.
+// Follow is the link of a follower to its leader.
 type Follow struct {
-	// Leader is the model that it follows, Epoch the restore epoch of the leader whose
-	// history the follower has learned. Epoch is unknownEpoch in the entry of a deleted
-	// follower before version 5.
+	// Leader is the followed model, Epoch the restore epoch of the leader whose history the
+	// follower has learned. Epoch is unknownEpoch in the entry of a deleted follower before
+	// version 5.
 	Leader Ref
 	Epoch  uint64
-	// From is the sequence that the leader had when it was followed first: the follower's
-	// sequence 1 is From + 1 of the leader, and so on. Sums are the leader's losses of
-	// then.
+	// From is the sequence of the leader when the follower was created: the follower's
+	// sequence n is the leader's From + n. Sums are the leader's losses at From.
 	From uint64
 	Sums []byte
 }
 
-// unknownEpoch is no leader's epoch: the follower stops. Before version 5 RestoreModel did
-// not stop deleted followers, so that one of them may have learned what was undone since.
+// unknownEpoch is no leader's epoch, so that the follower stops. Before version 5 RestoreModel
+// did not stop deleted followers, which may have learned observations that were undone.
 const unknownEpoch = math.MaxUint64
 
-// append appends the bytes of what is followed, which may be nothing.
 func (f *Follow) append(dst []byte) []byte {
 	if f == nil {
 		return appendString(dst, "")
@@ -144,7 +138,6 @@ func (f *Follow) append(dst []byte) []byte {
 	return appendString(dst, string(f.Sums))
 }
 
-// follow reads what append wrote.
 func (d *decoder) follow() *Follow {
 	leader := d.text()
 	if leader == "" {
@@ -155,36 +148,36 @@ func (d *decoder) follow() *Follow {
 
 // Entry is a model's registry entry. Times are in nanoseconds since 1970.
 type Entry struct {
-	// Created is when the model was made, Updated when its metadata changed last, or
-	// when it was deleted or brought back.
+	// Created is the time of creation, Updated that of the newest change of the metadata,
+	// deletion or undeletion.
 	Created, Updated int64
-	// Deleted is when it was deleted, and Purge when it is to be removed; both are 0
-	// while it is not deleted.
+	// Deleted is the time of deletion, Purge the time at which the model will be purged. Both
+	// are 0 unless the model is deleted.
 	Deleted, Purge int64
 	// Revision counts the changes.
 	Revision uint64
 	Metadata
-	// Follow is nil unless the model follows another. It is never written to.
+	// Follow is nil unless the model follows another model. It is immutable.
 	Follow *Follow
 	// Restored is the newest restore.
 	Restored Restored
-	// Imported is nil unless the model was imported. It is never written to.
+	// Imported is nil unless the model was imported. It is immutable.
 	Imported *Imported
-	// Spec is the spec as JSON.
+	// Spec is the spec in JSON.
 	Spec []byte
 }
 
-// What the flags of an entry say that it has.
+// Flags of the parts of an entry.
 const (
 	entryMoved    = 1
 	entryComplete = 2
 	entryImported = 4
-	// The next two are of version 5.
+	// From version 5 on.
 	entryRestored = 8
 	entryEpoch    = 16
 )
 
-// Encode gives the bytes of the entry, in the oldest version that has room for it.
+// Encode returns the bytes of the entry, in the oldest version that has its parts.
 func (e *Entry) Encode() []byte {
 	version := byte(versionFollow)
 	switch {
@@ -204,8 +197,7 @@ func (e *Entry) Encode() []byte {
 	return append(out, e.Spec...)
 }
 
-// appendPlace appends where the model is moved to, what it was imported with, and the
-// restore epochs.
+// appendPlace appends flags, the move, the import and the restore epochs.
 func (e *Entry) appendPlace(out []byte, version byte) []byte {
 	at := len(out)
 	out = append(out, 0)
@@ -231,7 +223,6 @@ func (e *Entry) appendPlace(out []byte, version byte) []byte {
 	return out
 }
 
-// place reads what appendPlace wrote.
 func (d *decoder) place(e *Entry) {
 	flags := d.octet()
 	if flags&entryMoved != 0 {
@@ -261,9 +252,8 @@ func (d *decoder) place(e *Entry) {
 	}
 }
 
-// DecodeEntry reads what Encode wrote, in this version or one before: version 1 had the
-// time and the spec alone, version 2 nothing that is followed, version 3 neither a move nor
-// an import, version 4 no restore epochs.
+// DecodeEntry reads the bytes that Encode wrote, in this or an earlier version. Version 1 has
+// only the time of creation and the spec.
 func DecodeEntry(data []byte) (Entry, error) {
 	d := newDecoder(data, versionEntry)
 	e := Entry{Created: int64(d.Uint64())}

@@ -1,7 +1,7 @@
 // Package record encodes the values that the engine keeps in a store: commit
-// records, remembered observations, waiting predictions, registry entries,
-// accounts, and what an export carries. Each begins with a version byte. The
-// file docs/format/records.md describes every byte.
+// records, remembered observations, pending predictions, registry entries, aliases,
+// and the additions of an export. Each begins with a version byte.
+// docs/format/records.md describes every byte.
 package record
 
 import (
@@ -13,14 +13,15 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the values. A commit record of version 2 or later says that the ids
-// of all records before it are remembered. Version 3 of it, and version 2 of a
-// waiting prediction and of a remembered observation, know what the account and
-// the learner want back with a label. The next of each knows named inputs and
-// classes. Version 2 of a registry entry, and of what an export carries, has metadata;
-// version 3 of the entry says what the model follows, version 4 where it was moved or
-// imported from, version 5 the restore epochs. Version 2 of an alias names models by when
-// they were created too.
+// Versions of the values.
+//
+//	                        2                 3                  4               5
+//	commit record           ids before kept   notes, advice      inputs, classes
+//	remembered observation  recent figures    inputs, classes
+//	pending prediction      notes, advice     inputs, classes
+//	registry entry          metadata          leader             move, import    restore epochs
+//	export                  metadata
+//	alias                   creation times
 const (
 	version         = 1
 	versionAdvised  = 2
@@ -36,37 +37,37 @@ const (
 	versionCarried  = 2
 )
 
-// ErrUnreadable is a value that this version cannot read.
+// ErrUnreadable: this version cannot read the value.
 var ErrUnreadable = errors.New("not a value this version can read")
 
-// Served is what a client had been told before the label came.
+// Served is the prediction that a client received before the label came.
 type Served struct {
-	// Predictions are the values, one per output, Sequence the state they
-	// were served from. Of a classifier they are the raw values.
+	// Predictions are the values, one per output, raw values for a classifier. Sequence is
+	// the state that they were served from.
 	Predictions []float64
 	Sequence    uint64
-	// Class and Probabilities are what a classifier predicted, by the numbers of the
-	// classes. Class is model.NoClass if it predicted none.
+	// Class and Probabilities are the prediction of a classifier, by class numbers.
+	// Class is model.NoClass if none.
 	Class         int
 	Probabilities []float64
-	// Notes are the account's of that moment, Advice is the learner's. Either may
-	// be empty.
+	// Notes are those of the account at the time of the prediction, Advice is the
+	// learner's. Either may be empty.
 	Notes, Advice []float64
 }
 
-// Observation is one learned observation. It is self-contained: replaying it
-// needs neither the waiting predictions nor a clock.
+// Observation is one learned observation. Replaying it needs neither the pending
+// predictions nor a clock.
 type Observation struct {
 	ID       string
 	Features []float64
-	// Inputs are the bytes of a record of named inputs, nil for features. The
-	// features that the model made of it are not kept.
+	// Inputs are the bytes of a record of named inputs, nil for features. The features that
+	// the model made of the record are not stored.
 	Inputs []byte
-	// Labels are one per output, none of a classifier, whose label is Class.
+	// Labels are one per output, nil for a classifier, whose label is Class.
 	Labels []float64
 	Class  string
 	Weight float64
-	// Served is nil when there had been no prediction.
+	// Served is nil without a prediction.
 	Served *Served
 }
 
@@ -75,8 +76,8 @@ type Record struct {
 	// Time is max(the model's last time, now) in nanoseconds since 1970.
 	Time         int64
 	Observations []Observation
-	// Complete says that the ids of all records before this one are
-	// remembered. Decode sets it; what Append writes is complete.
+	// Complete is true if the ids of all records before this one are remembered. Decode
+	// sets it; Append writes complete records.
 	Complete bool
 }
 
@@ -86,12 +87,12 @@ const (
 	flagNoted
 	flagNamed
 	flagClass
-	flagParametric // Of a waiting prediction alone.
+	flagParametric // Of pending predictions only.
 	flagsKnown     = flagServed | flagWeight | flagNoted | flagNamed | flagClass
 	flagsOfVector  = flagServed | flagWeight | flagNoted
 )
 
-// flags say what parts of an observation are there.
+// flags returns the flags of the parts that an observation has.
 func (o *Observation) flags() (flags byte) {
 	if o.Served != nil {
 		flags |= flagServed
@@ -151,7 +152,7 @@ func (s *Served) append(dst []byte, flags byte) []byte {
 	return dst
 }
 
-// Decode reads what Append wrote, in this version or one before. It
+// Decode reads the bytes that Append wrote, in this or an earlier version. It
 // allocates no more than a small multiple of the data.
 func Decode(data []byte) (Record, error) {
 	d := newDecoder(data, versionRecord)
@@ -179,7 +180,7 @@ func Decode(data []byte) (Record, error) {
 	return r, nil
 }
 
-// Time reads the time of a record alone.
+// Time reads only the time of a record.
 func Time(data []byte) (int64, error) {
 	d := newDecoder(data, versionRecord)
 	at := int64(d.Uint64())

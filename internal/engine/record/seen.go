@@ -8,39 +8,39 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Answer is what came of one observation.
+// Answer is the outcome of one observation.
 type Answer struct {
-	// Sequence is the place of the observation in the model's history.
+	// Sequence is that of the observation.
 	Sequence uint64
 	// Predictions are the prequential predictions, one per output.
 	Predictions []float64
-	// Loss is their loss, Regret the model's regret after the observation, NaN
-	// when it is not known a round.
+	// Loss is the loss of Predictions. Regret is the model's regret after the observation, NaN
+	// if the learner does not know it every round.
 	Loss, Regret float64
-	// Served says that there had been a prediction, ServedPredictions what
-	// the client was told and ServedLoss its loss.
+	// Served is true if the client had received a prediction: ServedPredictions, with the
+	// loss ServedLoss.
 	Served            bool
 	ServedPredictions []float64
 	ServedLoss        float64
-	// Class and ServedClass are the classes that were predicted, prequentially and
-	// to the client, empty for none.
+	// Class and ServedClass are the prequential and the served predicted class, empty for
+	// none.
 	Class, ServedClass string
-	// RecentLoss is the mean loss of the last observations, this one included, and
-	// RecentSkill its skill: of what the client was told, or of the prequential
-	// predictions where it was told nothing. They are NaN when they are not known.
+	// RecentLoss and RecentSkill are the mean loss and the skill of the newest observations,
+	// this one included, by the served predictions, or the prequential ones where nothing was
+	// served. NaN is unknown.
 	RecentLoss, RecentSkill float64
-	// SetAside says that the label gate set the observation aside: it was predicted, and
-	// not learned.
+	// SetAside is true if the label gate set the observation aside, so that the learner did not
+	// learn it.
 	SetAside bool
-	// Duplicate says that the observation had been learned before; the rest
-	// is its first answer.
+	// Duplicate is true if the observation had been learned before; the other fields are
+	// its first answer.
 	Duplicate bool
 }
 
-// Seen is what is remembered of a learned observation under its id.
+// Seen is the value of a remembered id.
 type Seen struct {
-	// Labels and Features are digests of the content, apart: a retry by
-	// prediction id brings no features.
+	// Labels and Features are separate digests, because a retry by prediction id has no
+	// features.
 	Labels, Features Digest
 	Answer           Answer
 }
@@ -48,8 +48,7 @@ type Seen struct {
 // Digest is the first half of a SHA-256.
 type Digest [16]byte
 
-// Digester digests lists of numbers. It reuses its memory, so that it serves
-// one goroutine at a time.
+// Digester digests lists of numbers. It reuses its memory, for one goroutine at a time.
 type Digester struct{ content []byte }
 
 // Labels digests the labels of an observation, or its class, and its weight.
@@ -79,7 +78,7 @@ const (
 	seenSetAside
 )
 
-// Append appends the bytes of what is remembered to dst.
+// Append appends the bytes of s to dst.
 func (s *Seen) Append(dst []byte) []byte {
 	a := &s.Answer
 	var flags byte
@@ -114,7 +113,7 @@ func (s *Seen) Append(dst []byte) []byte {
 	return codec.AppendFloats(dst, a.ServedLoss)
 }
 
-// DecodeSeen reads what a model of so many outputs remembers.
+// DecodeSeen reads the bytes that Append wrote for a model with these outputs.
 func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	d := newDecoder(data, versionSeen)
 	var flags byte
@@ -128,7 +127,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	copy(s.Features[:], d.Bytes(len(s.Features)))
 	a := &s.Answer
 	a.Sequence = d.Uint64()
-	a.Class, a.Predictions = d.said(flags&seenClass != 0, outputs)
+	a.Class, a.Predictions = d.prediction(flags&seenClass != 0, outputs)
 	a.Loss, a.Regret = d.Float(), d.Float()
 	a.RecentLoss, a.RecentSkill = math.NaN(), math.NaN()
 	if d.version >= versionAdvised {
@@ -139,7 +138,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 		a.Served = d.Len() > 0
 	}
 	if a.Served {
-		a.ServedClass, a.ServedPredictions = d.said(flags&seenClass != 0, outputs)
+		a.ServedClass, a.ServedPredictions = d.prediction(flags&seenClass != 0, outputs)
 		a.ServedLoss = d.Float()
 	}
 	if err := d.End(); err != nil {
@@ -148,8 +147,8 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	return s, nil
 }
 
-// said reads a class, or the values of so many outputs.
-func (d *decoder) said(class bool, outputs int) (name string, values []float64) {
+// prediction reads a class, or the values of so many outputs.
+func (d *decoder) prediction(class bool, outputs int) (name string, values []float64) {
 	if class {
 		return d.text(), nil
 	}

@@ -11,22 +11,22 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Waiting is a remembered prediction whose label has not come.
+// Waiting is a pending prediction.
 type Waiting struct {
-	// ClassPrediction is the prediction. One of a learner of real labels has no
-	// classes, and Class is model.NoClass.
+	// ClassPrediction is the prediction. That of a learner of real labels has no classes, and
+	// its Class is model.NoClass.
 	model.ClassPrediction
-	// Sequence is how many observations the prediction had learned from.
+	// Sequence is the state that the prediction was made from.
 	Sequence uint64
-	// Notes are what the account wants back with the label.
+	// Notes are those of the account at the time of the prediction.
 	Notes    []float64
 	Features []float64
 	// Inputs are the bytes of a record of named inputs, nil for features.
 	Inputs []byte
 }
 
-// Encode gives the bytes of a waiting prediction of a learner of real labels, or
-// of a classifier.
+// Encode returns the bytes of a pending prediction, of a learner of real labels or of a
+// classifier.
 func (w *Waiting) Encode(classifier bool) []byte {
 	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
 	out := make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs))
@@ -62,8 +62,8 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	return out
 }
 
-// DecodeWaiting reads what a model of so many outputs predicted. It refuses
-// numbers that may not be served.
+// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It refuses
+// numbers that must not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	d := newDecoder(data, versionWaiting)
 	var flags byte
@@ -116,10 +116,10 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	return w, nil
 }
 
-// classes reads what a classifier predicted, with the names of the classes.
+// classes reads the prediction of a classifier, with the names of the classes.
 func (d *decoder) classes(w *Waiting) {
 	w.Class, w.Probabilities = d.class()
-	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil: it is a classifier's.
+	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil even if empty.
 	for _, v := range w.Probabilities {
 		if !(v >= 0 && v <= 1) {
 			d.refuse(fmt.Sprintf("a probability of %g", v))
@@ -137,7 +137,7 @@ func (d *decoder) within(numbers []float64) {
 	}
 }
 
-// servable says that all but the values may be served.
+// servable reports whether all but the values may be served.
 func (w *Waiting) servable(outputs int) bool {
 	for _, v := range w.StandardErrors {
 		if !(v >= 0 && v <= math.MaxFloat64) {
@@ -149,14 +149,14 @@ func (w *Waiting) servable(outputs int) bool {
 		w.Probability >= 0 && w.Probability <= 1
 }
 
-// Carried is what an exported model takes along beside its state.
+// Carried is the part of an export beside the model's state.
 type Carried struct {
 	Metadata
 	IDs     []storage.ID
 	Waiting []storage.Prediction
 }
 
-// Encode gives the bytes of what is carried.
+// Encode returns the bytes of c.
 func (c *Carried) Encode() []byte {
 	out := c.append([]byte{versionCarried})
 	out = codec.AppendUint64(out, uint64(len(c.IDs)))
@@ -176,11 +176,11 @@ func appendRow(dst []byte, id string, at time.Time, value []byte) []byte {
 	return appendString(dst, string(value))
 }
 
-// rowBytes is the least that a row takes.
+// rowBytes is the least size of a row.
 const rowBytes = 10
 
-// DecodeCarried reads what Encode wrote, for a model of so many outputs: every
-// value in it can be read.
+// DecodeCarried reads the bytes that Encode wrote for a model with these outputs. It decodes
+// every value, and fails if one cannot be read.
 func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	d := newDecoder(data, versionCarried)
 	var c Carried
@@ -213,7 +213,7 @@ func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	return c, nil
 }
 
-// rows reads a count of rows that the rest of the data can hold.
+// rows reads a count of rows, and refuses a count that the rest of the data cannot hold.
 func (d *decoder) rows() int {
 	n := d.Uint64()
 	if d.Err() == nil && n > uint64(d.Len()/rowBytes) {

@@ -1,11 +1,11 @@
-// Package storage is the contract between the engine and what keeps its
-// models: a registry of names and, for each model, a log, the ids that it
-// remembers, the predictions that wait for labels, and snapshots.
+// Package storage is the contract between the engine and a backend that stores its
+// models: a registry of names and, for each model, a log, remembered ids, pending
+// predictions and snapshots.
 //
 // Values are opaque bytes. A backend knows no learner and no format of the
 // engine. Every backend passes the suite of package storetest.
 //
-// Durable means: what returned without an error is there after any crash.
+// Durable means that the effect of a call that returned without an error survives any crash.
 package storage
 
 import (
@@ -16,27 +16,26 @@ import (
 
 // Sentinels, which backends wrap.
 var (
-	// ErrExists is a model whose name is taken.
+	// ErrExists: the name is taken.
 	ErrExists = errors.New("storage: the model exists")
-	// ErrRefused is a record that does not begin behind the log's end: another
-	// writer came before. Nothing was appended.
+	// ErrRefused: the record does not continue the log, because another writer came first.
+	// Nothing was appended.
 	ErrRefused = errors.New("storage: the record does not continue the log")
-	// ErrFailed is a medium that takes no more writes. It has to be opened
-	// again once it is well.
+	// ErrFailed: the backend accepts no more writes, and must be opened again once its medium
+	// is repaired.
 	ErrFailed = errors.New("storage: the storage failed")
-	// ErrCorrupt is something that is not what was written.
+	// ErrCorrupt: the bytes are not those that were written.
 	ErrCorrupt = errors.New("storage: what is stored is corrupt")
-	// ErrNotFound is a snapshot that is not there, or a model that was deleted.
+	// ErrNotFound: the snapshot does not exist, or the model was deleted.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrInvalidID is an id that is too long.
+	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
 
 // MaxID is the longest id, in bytes.
 const MaxID = 128
 
-// Store is a backend. Its methods may be called by any number of goroutines at
-// once.
+// Store is a backend. Its methods may be called concurrently.
 type Store interface {
 	Registry
 	Aliases
@@ -45,27 +44,26 @@ type Store interface {
 
 // Registry holds the models.
 type Registry interface {
-	// Models calls f for every model, in the order of their names. An entry's
-	// value is valid during the call only.
+	// Models calls f for every model, in the order of their names. The value of an entry is
+	// valid until f returns.
 	Models(ctx context.Context, f func(Entry) error) error
-	// Create registers a name with a value. It is durable on return. A name
-	// that is taken is ErrExists. A model created again under the name of a
-	// deleted one shares nothing with it.
+	// Create registers a name with a value. It is durable on return. It fails with ErrExists
+	// if the name is taken. A model under the name of a deleted model shares nothing with it.
 	Create(ctx context.Context, name string, value []byte) (Model, error)
-	// Import is Create for a model that begins with a snapshot, and with ids
-	// and predictions. The model is there whole or not at all.
+	// Import is Create for a model that begins with a snapshot, ids and predictions. The
+	// import is atomic.
 	Import(ctx context.Context, name string, value []byte, from Import) (Model, error)
 }
 
-// Aliases holds values under names of their own, apart from those of models. Every
+// Aliases holds values under names in a namespace apart from that of models. Every
 // change is durable on return.
 type Aliases interface {
 	// EachAlias calls f for every alias, in the order of their names. The value is valid
-	// during the call only.
+	// until f returns.
 	EachAlias(ctx context.Context, f func(name string, value []byte) error) error
-	// PutAlias keeps a value, in place of that of the same name.
+	// PutAlias stores the value of a new or an existing alias.
 	PutAlias(ctx context.Context, name string, value []byte) error
-	// RemoveAlias drops an alias, where it is there.
+	// RemoveAlias removes an alias if it exists.
 	RemoveAlias(ctx context.Context, name string) error
 }
 
@@ -79,186 +77,176 @@ type Alias struct {
 type Entry struct {
 	Name  string
 	Value []byte
-	// Model is nil when Err is not.
+	// (Model == nil) == (Err != nil)
 	Model Model
-	// Rewinding is the sequence of a Rewind that began and did not end, nil
-	// when there is none. The model must not be used before the same Rewind
-	// was called again.
+	// Rewinding is the sequence of an interrupted Rewind, or nil. The model must not be used
+	// before the same Rewind has returned.
 	Rewinding *uint64
-	// Err says why the entry cannot be read.
+	// Err is the error of an entry that cannot be read.
 	Err error
 }
 
-// Import is what an imported model begins with.
+// Import is the beginning of an imported model.
 type Import struct {
-	// Sequence is that of the snapshot. The log of the model goes on behind it.
+	// Sequence is that of the snapshot. The log of the model continues after it.
 	Sequence uint64
 	Snapshot []byte
 	IDs      []ID
 	Waiting  []Prediction
 }
 
-// Upkeep is what concerns all models.
+// Upkeep has the calls that concern all models.
 type Upkeep interface {
-	// Expire drops the predictions whose expiry is not after now, and calls f
-	// for each. It does not wait until that is durable.
+	// Expire removes the predictions whose expiry is not after now, and calls f
+	// for each. It does not wait for durability.
 	Expire(ctx context.Context, now time.Time, f func(Model)) error
-	// Forget drops ids remembered before a time, the oldest first, as long as
-	// more than keep are left over all models. It does not wait until that is
-	// durable.
+	// Forget removes ids remembered before a time, the oldest first, while more than keep
+	// remain over all models. It does not wait for durability.
 	Forget(ctx context.Context, before time.Time, keep int) error
 	// CountWaiting counts the predictions of all models, at a cost of O(1).
 	CountWaiting() int64
-	// Sync makes all that was written so far durable.
+	// Sync makes all earlier writes durable.
 	Sync(ctx context.Context) error
-	// Failed is ErrFailed with its cause once nothing can be written any more,
-	// else nil.
+	// Failed returns ErrFailed with its cause once the backend accepts no more writes, else
+	// nil.
 	Failed() error
 }
 
-// Model is what is kept of one model. Methods of a deleted model fail or have
+// Model is the stored part of one model. Methods of a deleted model fail or have
 // no effect.
 type Model interface {
 	Log
 	IDs
 	Waiting
 	Snapshots
-	// SetValue puts another value in place of the one that the model was registered
-	// with, and keeps aliases as PutAlias does: all of it or nothing, also after a crash.
-	// It is durable on return. The context counts until then.
+	// SetValue replaces the registered value of the model, and stores aliases as PutAlias
+	// does, atomically. It is durable on return.
 	SetValue(ctx context.Context, value []byte, also ...Alias) error
-	// Delete forgets the model and all that is kept of it. The context counts
-	// until the name is given up. The name is free, durably, on return; what a crash leaves of the rest is removed when the
-	// backend is opened again. It takes time in proportion to the ids.
+	// Delete removes the model. The context applies until the name is released. The release
+	// is durable on return; what a crash leaves of the rest is removed when the backend is
+	// opened again. Delete takes time in proportion to the ids.
 	Delete(ctx context.Context) error
 }
 
-// Record is an entry of a log: the observations of the sequences First to
-// Last, which became durable together. Sequences begin at 1.
+// Record is an entry of a log: the observations First to Last, which became durable
+// together.
+//
+//	1 <= First <= Last
 type Record struct {
 	First, Last uint64
 	Data        []byte
 }
 
-// Commit is a record and what becomes durable with it.
+// Commit is a record and the ids that become durable with it.
 type Commit struct {
 	Record
-	// IDs are those of records before this one that are not remembered yet.
-	// Each comes once and is new to the model.
+	// IDs are those of earlier records that are not remembered yet. Each comes once and is
+	// new to the model.
 	IDs []ID
 }
 
-// Rewind is the way back to a sequence.
+// Rewind describes a rewind to a sequence.
 type Rewind struct {
 	Sequence uint64
-	// Last replaces the record that holds Sequence by one that ends with it;
-	// nil when a record ends there anyway.
+	// Last replaces the record around Sequence by one that ends with it; nil if a record ends
+	// there.
 	Last *Record
-	// Undone tells of the value of a remembered id whether it belongs to what
-	// is undone. It is pure.
+	// Undone reports whether the value of a remembered id is after Sequence. It is pure.
 	Undone func(value []byte) bool
-	// Value takes the place of the value that the model was registered with, unless it is
-	// nil. It is durable if and only if the intention to rewind is.
+	// Value replaces the registered value of the model, unless nil. Value is durable if and
+	// only if the intention to rewind is.
 	Value []byte
 }
 
 // Log is a model's log. It has one appender at a time.
 type Log interface {
-	// Last is the end of the log, First its beginning; 0 when it is empty.
-	// Last is O(1) after the first call.
+	// Last returns the end of the log, First its beginning; 0 if the log is empty.
+	// Last costs O(1) after the first call.
 	Last() (uint64, error)
 	First() (uint64, error)
-	// Append adds a record behind the last one, with all of the commit or
-	// nothing. It answers one of three things. Nil: the commit is durable.
-	// ErrRefused: the record does not begin right behind the log's end, and
-	// nothing was written. Any other error: it is not known whether the commit
-	// is there, now or after a crash.
+	// Append atomically writes a commit after the last record. It has one of three
+	// answers. Nil: the commit is durable. ErrRefused: First != Last() + 1, and nothing was
+	// written. Any other error: the commit may or may not be in the log, now and after a
+	// crash.
 	Append(ctx context.Context, c Commit) error
-	// Replay calls f for every record that holds a sequence after the given
-	// one, in order. A record's data is valid during the call only. It fails
-	// with ErrCorrupt on a bad record or a gap, and when the log does not reach
-	// back to the sequence; errors of f are passed on as they are.
+	// Replay calls f for every record with Last > after, in order. The data of a record is
+	// valid until f returns. Replay fails with ErrCorrupt on a damaged record, a gap, or a log
+	// that begins after after + 1; it returns errors of f unchanged.
 	Replay(ctx context.Context, after uint64, f func(Record) error) error
-	// Truncate drops the records that end before a sequence. The one that holds
-	// it stays, and so does the last one. It does not wait until that is
-	// durable.
+	// Truncate removes the records with Last < through, except the last record. It does not
+	// wait for durability.
 	Truncate(through uint64) error
-	// Rewind forgets what came after a sequence: snapshots, ids and log. The
-	// context counts until the intention is durable. The rewind is durable on
-	// return. After a crash in between the model is as it was or
-	// Entry.Rewinding says that the same call completes it.
+	// Rewind removes the snapshots, ids and records after a sequence. The context applies
+	// until the intention is durable. The rewind is durable on return. After a crash the model
+	// is unchanged, or Entry.Rewinding is set and the same call completes the rewind.
 	Rewind(ctx context.Context, r Rewind) error
 }
 
-// ID is what is remembered of a learned observation under its id.
+// ID is a remembered id of a learned observation.
 type ID struct {
 	ID    string
 	At    time.Time
 	Value []byte
 }
 
-// IDs are what a model remembers.
+// IDs are the remembered ids of a model.
 type IDs interface {
-	// ID gives the value that is remembered under an id.
+	// ID returns the value of an id.
 	ID(id string) (value []byte, ok bool, err error)
-	// PutIDs remembers ids, anew where they are remembered already. It does not
-	// wait until that is durable: any later Append or Sync makes it so.
+	// PutIDs stores new and existing ids. It does not wait for durability: any later Append
+	// or Sync makes them durable.
 	PutIDs(ids []ID) error
-	// EachID calls f for every remembered id. The value is valid during the
-	// call only.
+	// EachID calls f for every remembered id. The value is valid until f returns.
 	EachID(ctx context.Context, f func(ID) error) error
 }
 
-// Prediction is a prediction that waits for its label.
+// Prediction is a pending prediction.
 type Prediction struct {
 	ID     string
 	Value  []byte
 	Expiry time.Time
-	// Minted says that the id is new: it was not used before.
+	// Minted is true if the id was never used before.
 	Minted bool
 }
 
-// Waiting are the predictions of a model that wait. A row is counted from
-// PutWaiting to RemoveWaiting or Expire, once.
+// Waiting are the pending predictions of a model. A prediction counts once from
+// PutWaiting to RemoveWaiting or Expire.
 type Waiting interface {
-	// PutWaiting keeps predictions, in place of those of the same ids. On
-	// return they survive the end of the process.
+	// PutWaiting stores new and existing predictions. On return they survive the end of the
+	// process.
 	PutWaiting(rows []Prediction) error
-	// GetWaiting gives the prediction kept under an id, expired or not.
+	// GetWaiting returns the prediction of an id, even if expired.
 	GetWaiting(id string) (Prediction, bool, error)
-	// RemoveWaiting drops predictions, where they are there. It does not wait
-	// until that is durable.
+	// RemoveWaiting removes predictions if they exist. It does not wait for durability.
 	RemoveWaiting(ids []string) error
-	// CountWaiting is O(1).
+	// CountWaiting costs O(1).
 	CountWaiting() int64
-	// EachWaiting calls f for every prediction. The value is valid during the
-	// call only.
+	// EachWaiting calls f for every prediction. The value is valid until f returns.
 	EachWaiting(ctx context.Context, f func(Prediction) error) error
 }
 
-// SnapshotFile describes a kept snapshot.
+// SnapshotFile describes a snapshot.
 type SnapshotFile struct {
 	Bytes   int64
 	Created time.Time
-	// Head is its first bytes.
+	// Head has its first bytes.
 	Head []byte
-	// Place is where an operator finds it.
+	// Place is its location for an operator.
 	Place string
 }
 
-// Snapshots are the kept states of a model. A snapshot is there whole or not
-// at all.
+// Snapshots are the stored states of a model.
 type Snapshots interface {
-	// Snapshots are the sequences of the snapshots, the newest first.
+	// Snapshots returns the sequences of the snapshots, the newest first.
 	Snapshots() ([]uint64, error)
-	// WriteSnapshot keeps a snapshot. It is durable on return.
+	// WriteSnapshot writes a snapshot atomically. It is durable on return.
 	WriteSnapshot(sequence uint64, data []byte) error
 	ReadSnapshot(sequence uint64) ([]byte, error)
-	// StatSnapshot describes a snapshot, with at most head of its first bytes.
+	// StatSnapshot describes a snapshot, with at most head bytes of it.
 	StatSnapshot(sequence uint64, head int) (SnapshotFile, error)
-	// RemoveSnapshot drops a snapshot, durably.
+	// RemoveSnapshot removes a snapshot. It is durable on return.
 	RemoveSnapshot(sequence uint64) error
-	// SetSnapshotAside takes a snapshot out of the list without dropping it,
-	// and tells where it is then.
+	// SetSnapshotAside takes a snapshot out of the list without removing its bytes, and
+	// returns their new place.
 	SetSnapshotAside(sequence uint64) (place string, err error)
 }
