@@ -18,25 +18,23 @@ import (
 )
 
 // controlSocket is a Unix socket in the data directory, by which the commands of this
-// program ask a running server. Its permissions are those of the directory: who may
-// connect may read and remove every file of it anyway. It is not reached from the
-// network.
+// program ask a running server. It has the permissions of the directory: everybody who may
+// connect may also read and remove the files of the directory. The network does not reach it.
 const controlSocket = "control.sock"
 
 const (
 	checkpointRoute = "/checkpoint"
-	// The name of the host in a request over the socket says nothing.
-	controlURL  = "http://hindsight"
-	socketMode  = 0o600
-	dialTimeout = 5 * time.Second
+	controlURL      = "http://hindsight" // The host name is not used.
+	socketMode      = 0o600
+	dialTimeout     = 5 * time.Second
 	// A backup waits at most slotTimeout for the backup before.
 	slotTimeout = 10 * time.Second
 )
 
-// held is the first line of the answer to POST /checkpoint. The checkpoint stays until
-// the caller leaves.
+// held is the first line of the answer to POST /checkpoint. The checkpoint exists until
+// the caller disconnects.
 type held struct {
-	// Directory is within the data directory.
+	// Directory is relative to the data directory.
 	Directory string `json:"directory"`
 	Error     string `json:"error,omitempty"`
 }
@@ -97,7 +95,7 @@ func (c *control) serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// checkpoint makes a checkpoint, and removes it when the caller leaves.
+// checkpoint makes a checkpoint, and removes it when the caller disconnects.
 func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
 	var answer held
 	at, err := c.hold(r.Context())
@@ -106,13 +104,13 @@ func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
 	} else {
 		answer.Error = err.Error()
 	}
-	_ = json.NewEncoder(w).Encode(answer) // An error means that the caller has left.
+	_ = json.NewEncoder(w).Encode(answer) // An error means that the caller has disconnected.
 	_ = http.NewResponseController(w).Flush()
 	if err != nil {
 		return
 	}
 	<-r.Context().Done()
-	_ = at.release() // It logs its error, and the caller has left.
+	_ = at.release() // It logs its error.
 }
 
 // hold makes a checkpoint. It waits at most slotTimeout for the checkpoint before to be
@@ -146,15 +144,23 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 	}}, nil
 }
 
-// errNoServer says that no server answers on the socket.
+// errNoServer: no server answers on the socket.
 var errNoServer = errors.New("no server answers")
 
 // checkpoint is a directory that does not change until it is released.
 type checkpoint struct {
 	directory string
-	// gone ends when the directory is not to be read any more before it was released.
+	// gone ends when the directory must not be read any more.
 	gone    context.Context //nolint:containedctx // It stands for the server that holds the directory.
 	release func() error
+}
+
+// because adds to err why the checkpoint is gone, if it is.
+func (c *checkpoint) because(err error) error {
+	if c.gone.Err() != nil {
+		return errors.Join(context.Cause(c.gone), err)
+	}
+	return err
 }
 
 // holdRunning asks the server of a data directory for a checkpoint.
@@ -198,14 +204,14 @@ func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Nothing comes any more. The end comes with the server, or with the release.
+		// The answer ends with the server, or with the release.
 		_, _ = io.Copy(io.Discard, response.Body)
 		end(errors.New("the server ended, and its checkpoint with it"))
 	}()
 	return &checkpoint{directory: filepath.Join(dir, answer.Directory), gone: gone, release: func() error {
 		end(context.Canceled)
 		<-ended
-		_ = response.Body.Close() // It was ended before.
+		_ = response.Body.Close() // The request has ended.
 		transport.CloseIdleConnections()
 		return nil
 	}}, nil
@@ -218,7 +224,7 @@ func hold(ctx context.Context, dir string) (*checkpoint, error) {
 	if !errors.Is(err, errNoServer) {
 		return c, err
 	}
-	// A directory that is not there must not be made.
+	// store.Open would create the directory.
 	if _, statErr := os.Stat(filepath.Join(dir, "log")); errors.Is(statErr, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", store.ErrNotThere, dir)
 	} else if statErr != nil {

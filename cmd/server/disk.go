@@ -14,35 +14,33 @@ import (
 )
 
 const (
-	// A disk that was full has room with diskRoom bytes free: two tables in memory and
-	// their logs.
-	diskRoom = 64 << 20
-	// A full disk is looked at every diskInterval.
+	// diskRoom is the free space that a restart after a full disk needs: two tables in memory
+	// and their logs.
+	diskRoom     = 64 << 20
 	diskInterval = time.Second
 )
 
-// errRoom ends a server whose disk was full and has room again. What starts it again lets
-// it go on.
+// errRoom ends a server whose disk was full and has room again. Its supervisor starts it
+// again.
 var errRoom = errors.New("the disk was full and has room again: start the server again")
 
-// watchDisk waits for a write that the disk refuses. From then on nothing is acknowledged,
-// and health and readiness say so. If the disk is full, it is looked at until it has room:
-// that ends the server. After any other failure the server stays as it is, because an
-// operator has to look at the disk.
-func watchDisk(ctx context.Context, disk *store.Store, server *rpc.Server, open *front, log *zap.Logger) error {
+// watchDisk waits until the disk refuses a write. After that the store acknowledges nothing,
+// and health and readiness are false. A full disk is polled until it has room, which ends the
+// server. After another failure the server stays as it is for an operator.
+func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.Server) error {
 	select {
 	case <-disk.Refused():
 	case <-ctx.Done():
 		return nil
 	}
-	open.ready.Store(false)
+	s.ready.Store(false)
 	server.StopServing()
 	if free, err := disk.Available(); err != nil || free >= diskRoom || !errors.Is(disk.Failed(), syscall.ENOSPC) {
-		log.Error("the disk refuses writes and is not full: look at it, and start the server again",
+		s.log.Error("the disk refuses writes and is not full: look at it, and start the server again",
 			zap.Uint64("free_bytes", free), zap.NamedError("space", err), zap.Error(disk.Failed()))
 		return nil
 	}
-	log.Error("the disk is full: the server ends, to be started again, when there is room", zap.Uint64("wanted_bytes", diskRoom))
+	s.log.Error("the disk is full: the server ends, to be started again, when there is room", zap.Uint64("wanted_bytes", diskRoom))
 	again := time.NewTicker(diskInterval)
 	defer again.Stop()
 	for {

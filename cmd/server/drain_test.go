@@ -14,6 +14,7 @@ import (
 // before the connections end. The server exits with 0. Nothing that was acknowledged is
 // lost, nothing is learned twice, and labels find the predictions that the first one made.
 func TestDrainUnderLoad(t *testing.T) {
+	endToEnd(t)
 	const clients, each = 4, 100
 	dir := t.TempDir()
 	p := launch(t, dir)

@@ -40,6 +40,7 @@ const (
 // One bit of a data directory is wrong, in any kind of file. The server answers what was
 // acknowledged or says that it cannot, and fsck finds what keeps anything from being served.
 func TestFlippedBits(t *testing.T) {
+	endToEnd(t)
 	if *flipsSeed == 0 {
 		*flipsSeed = rand.Uint64()
 	}

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/spf13/pflag"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine/storage"
@@ -15,54 +12,35 @@ import (
 	"hindsight/internal/store"
 )
 
-// report is what fsck prints with --json.
+// report is the outcome of fsck.
 type report struct {
 	DataDir  string          `json:"data_dir"`
 	Findings []check.Finding `json:"findings"`
 	check.Checked
-	// ofWaiting is the number, from 1 on, of the finding about the predictions that wait.
-	ofWaiting int
+	// ofPending is the number, from 1 on, of the finding about the pending predictions, 0
+	// without one.
+	ofPending int
 }
 
-// fsck checks a data directory that no server has open. With --truncate it then
-// removes what keeps models from being recovered. The exit code is 0 when nothing
-// was found, 1 when something was, 2 when the check could not be done.
-func fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
-	own := pflag.NewFlagSet("fsck", pflag.ContinueOnError)
-	asJSON := own.Bool("json", false, "")
-	truncate := own.Bool("truncate", false, "")
-	asked := own.Bool("progress", false, "")
-	c, err := config.Load(args, env, own)
-	if errors.Is(err, config.ErrHelp) {
-		fmt.Fprint(stdout, config.Usage())
-		return exitOK
-	}
-	var r report
-	if err == nil {
-		r, err = examine(ctx, c.DataDir, *truncate, newProgress(stderr, *asked))
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
-		return exitBadCall
-	}
-	if *asJSON {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(r); err != nil {
-			fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
-			return exitBadCall
+// fsck checks a data directory that no server has open. With --truncate it then removes what
+// prevents recovery. It exits with exitFailed if it found a problem, and with exitBadCall if
+// the check failed.
+func fsck(ctx context.Context, call call) int {
+	s := newSubcommand("fsck")
+	truncate := s.own.Bool("truncate", false, "")
+	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
+		r, err := examine(ctx, c.DataDir, *truncate, p)
+		switch {
+		case err != nil:
+			return nil, badCall{err}
+		case len(r.Findings) > 0:
+			return &r, errFound
 		}
-	} else {
-		r.write(stdout)
-	}
-	if len(r.Findings) > 0 {
-		return exitFailed
-	}
-	return exitOK
+		return &r, nil
+	})
 }
 
-// examine checks first and repairs afterwards, so that a directory without problems
-// is not changed.
+// examine checks a directory, and repairs it only if it has problems.
 func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
 	disk, err := r.inspect(dir, truncate)
@@ -70,11 +48,11 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 		return r, err
 	}
 	ofTables, ofModels := p.watched()
-	damaged := false                  // The predictions that wait can be opened, and are damaged all the same.
+	damaged := false                  // The pending predictions can be opened, but have a damaged table.
 	disk.Verify(func(problem error) { //nolint:contextcheck // A table is checked whole.
 		if errors.Is(problem, store.ErrPending) {
 			damaged = true
-			r.foundWaiting(problem)
+			r.foundPending(problem)
 			return
 		}
 		r.Findings = append(r.Findings, check.Finding{
@@ -95,19 +73,19 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
 		})
 	}
-	// An error of closing adds nothing to findings.
+	// With findings an error of Close adds nothing.
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
 		return r, err
 	}
-	if !truncate || unreadable || (len(findings) == 0 && r.ofWaiting == 0) {
-		return r, nil //nolint:nilerr // It is a finding.
+	if !truncate || unreadable || (len(findings) == 0 && r.ofPending == 0) {
+		return r, nil //nolint:nilerr // The error is a finding.
 	}
 	r.Findings = r.Findings[:len(r.Findings)-len(findings)]
 	return r, r.repair(ctx, dir, damaged)
 }
 
-// inspect opens a directory to be looked at. It is nil if that fails, for which there is a
-// finding. With truncate a write-ahead log is cut that keeps the directory from opening.
+// inspect opens a directory for reading. If that fails it adds a finding and returns nil. With
+// truncate it cuts a write-ahead log that prevents opening.
 func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	if tail := new(store.TailError); errors.As(err, &tail) {
@@ -124,7 +102,7 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 		}
 		r.Findings = append(r.Findings, f)
 		if !truncate {
-			return nil, nil //nolint:nilnil // It is a finding.
+			return nil, nil //nolint:nilnil // The error is a finding.
 		}
 		disk, waiting, err = store.Inspect(dir, store.Options{})
 	}
@@ -136,35 +114,35 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 			Place: dir, Problem: err.Error(), Refused: true,
 			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
 		})
-		return nil, nil //nolint:nilerr,nilnil // It is a finding.
+		return nil, nil //nolint:nilerr,nilnil // The error is a finding.
 	}
 	if waiting != nil {
-		r.foundWaiting(waiting)
+		r.foundPending(waiting)
 	}
 	return disk, nil
 }
 
-// foundWaiting adds the one finding about the predictions that wait.
-func (r *report) foundWaiting(problem error) {
-	if r.ofWaiting > 0 {
+// foundPending adds a finding about the pending predictions, at most once.
+func (r *report) foundPending(problem error) {
+	if r.ofPending > 0 {
 		return
 	}
 	r.Findings = append(r.Findings, check.Finding{
-		Place: "the predictions that wait", Problem: problem.Error(),
+		Place: "the pending predictions", Problem: problem.Error(),
 		Meaning: "the server cuts off what a power cut left, or sets them aside, when it starts or finds the damage: labels that come for them are not found",
 	})
-	r.ofWaiting = len(r.Findings)
+	r.ofPending = len(r.Findings)
 }
 
-// repair repairs what can be, and adds what check.Store finds. The predictions that wait
-// are set aside if they are damaged.
+// repair repairs the directory, and adds the findings of check.Store. It sets damaged pending
+// predictions aside.
 func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
 	disk, err := store.Open(dir, store.Options{PendingAside: damaged}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return fmt.Errorf("open for repair: %w", err)
 	}
-	if r.ofWaiting > 0 {
-		f := &r.Findings[r.ofWaiting-1]
+	if r.ofPending > 0 {
+		f := &r.Findings[r.ofPending-1]
 		f.Repaired = "the damaged end is cut off"
 		if aside := disk.Aside(); aside != "" {
 			f.Repaired = "set aside as " + aside
@@ -178,8 +156,8 @@ func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
 	return nil
 }
 
-// watched are the functions that a check tells its progress; nil where nobody looks,
-// since an estimate of what is left costs time.
+// watched returns the functions that report the progress of a check; nil if nobody looks,
+// because estimating the rest costs time.
 func (p *progress) watched() (tables func(store.Verified), models func(check.Progress)) {
 	if p == nil {
 		return nil, nil
@@ -187,22 +165,22 @@ func (p *progress) watched() (tables func(store.Verified), models func(check.Pro
 	return p.verified, p.checked
 }
 
-// verified tells how far the reading of the tables is.
+// verified reports the progress of reading the tables.
 func (p *progress) verified(at store.Verified) {
-	p.tell(func() string {
+	p.report(func() string {
 		return fmt.Sprintf("1/2 tables: %d records, %s, %.0f %%", at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
 	})
 }
 
-// checked tells how far the recovery of the models is.
+// checked reports the progress of recovering the models.
 func (p *progress) checked(at check.Progress) {
-	p.tell(func() string {
+	p.report(func() string {
 		return fmt.Sprintf("2/2 models: %d of %d, %d records, %s, %.0f %%",
 			at.Models, at.TotalModels, at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
 	})
 }
 
-// diskBytes is what is kept of a model.
+// diskBytes returns the size of a model on disk.
 func diskBytes(m storage.Model) int64 {
 	if kept, ok := m.(*store.Model); ok {
 		return kept.DiskBytes()
@@ -221,6 +199,6 @@ func (r *report) write(w io.Writer) {
 			fmt.Fprintf(w, "  repaired: %s\n", f.Repaired)
 		}
 	}
-	fmt.Fprintf(w, "%s: %d models, %d snapshots, %d observations, %d remembered ids, %d predictions that wait, %d aliases: %d problems\n",
+	fmt.Fprintf(w, "%s: %d models, %d snapshots, %d observations, %d remembered ids, %d pending predictions, %d aliases: %d problems\n",
 		r.DataDir, r.Models, r.Snapshots, r.Observations, r.IDs, r.Pending, r.Aliases, len(r.Findings))
 }

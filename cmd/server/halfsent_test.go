@@ -43,6 +43,7 @@ func half(method, path string, chunked bool, headers ...string) string {
 // The server closes the connections of clients without a token that send a part of a body,
 // wherever they send it. Others are answered meanwhile.
 func TestHalfSentBodiesEnd(t *testing.T) {
+	endToEnd(t)
 	const each, limit = 3, 30 * time.Second
 	directory := t.TempDir()
 	file := filepath.Join(directory, "tokens.yaml")
@@ -95,6 +96,7 @@ func TestHalfSentBodiesEnd(t *testing.T) {
 
 // Clients that send a part of a body, or read no answer, hold up no shutdown.
 func TestShutdownIsNotHeldByHalfRequests(t *testing.T) {
+	endToEnd(t)
 	directory := t.TempDir()
 	file := filepath.Join(directory, "tokens.yaml")
 	admin := newToken(t, file, "admin", "admin")

@@ -19,8 +19,7 @@ import (
 
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the server at the configured gRPC address whether it serves. A
-// container engine runs it.
+// healthcheck asks the server at the configured gRPC address whether it serves.
 func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthcheckTimeout)
 	defer cancel()
@@ -43,7 +42,7 @@ func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", target, err)
 	}
-	defer func() { _ = connection.Close() }() // The answer has come.
+	defer func() { _ = connection.Close() }() // The answer is complete.
 	answer, err := healthv1.NewHealthClient(connection).Check(ctx, &healthv1.HealthCheckRequest{})
 	if err != nil {
 		return fmt.Errorf("health of %s: %w", target, err)
@@ -54,18 +53,18 @@ func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 	return nil
 }
 
-// unverified takes any certificate: that of the server names another address than the one
-// that is asked, and may have been replaced a moment ago. Nothing secret is said.
+// unverified accepts any TLS certificate: the server's names another address, and may just have
+// been replaced. The request has no secret.
 func unverified() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, InsecureSkipVerify: true} //nolint:gosec // G402: see above
 }
 
-// errNotAsked says that something else has the port.
+// errNotAsked: another program listens on the port.
 var errNotAsked = errors.New("it asks for no certificate of the client")
 
-// handshake asks a server that requires a certificate of its clients, which the
-// healthcheck has not. The server accepts connections from when it serves until it drains,
-// so that it asks for the certificate says that it serves.
+// handshake checks a server that requires TLS certificates of clients; healthcheck has none.
+// The server accepts connections while it serves, so its request for a certificate proves that
+// it serves.
 func handshake(ctx context.Context, target string) error {
 	asked := false
 	settings := unverified()

@@ -12,17 +12,17 @@ import (
 	"hindsight/internal/metrics"
 )
 
-// Of the log lines of one second with the same level and message the first loggedFirst
-// are written, then one in loggedThereafter.
 const (
+	// Of the log lines of one second with the same level and message the first loggedFirst
+	// are written, then one in loggedThereafter.
 	loggedFirst      = 100
 	loggedThereafter = 100
-	// A request that sets the level is short.
+	// maxLevelBytes bounds a request that sets the level.
 	maxLevelBytes = 1 << 10
 )
 
-// newLogger logs to stderr. Its level can be changed while it is used. Errors are written
-// at any level, also at those above error that zap knows.
+// newLogger returns a logger to stderr, and its level, which may change at any time. It writes
+// errors at every level.
 func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, zap.AtomicLevel, error) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -57,7 +57,7 @@ func levels(at zap.AtomicLevel, log *zap.Logger) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxLevelBytes)
 		at.ServeHTTP(w, r)
 		if now := at.Level(); now != before {
-			// At a level that is always written: who looks at the log is to know.
+			// Every level writes errors.
 			log.Error("log level changed", zap.Stringer("before", before), zap.Stringer("level", now))
 		}
 	}))

@@ -3,15 +3,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-
-	"hindsight/cmd/server/internal/config"
 )
 
 // version is set by the linker.
@@ -27,46 +23,34 @@ const (
 func main() {
 	ignoreSignals()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	code := run(ctx, call{os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr})
 	stop()
 	os.Exit(code)
 }
 
-// run is the program: it runs the subcommand, or serves until the context ends. It
-// returns the exit code.
-func run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
-	command := serve
-	if len(args) > 0 {
-		switch args[0] {
-		case "fsck":
-			return fsck(ctx, args[1:], env, stdout, stderr)
-		case "backup":
-			return backUp(ctx, args[1:], env, stdout, stderr)
-		case "restore":
-			return restore(ctx, args[1:], env, stdout, stderr)
-		case "verify":
-			return verify(ctx, args[1:], env, stdout, stderr)
-		case "token":
-			return token(args[1:], env, time.Now, stdout, stderr)
-		case "healthcheck":
-			command, args = healthcheck, args[1:]
-		case "version", "--version":
-			fmt.Fprintln(stdout, version)
-			return exitOK
-		}
+// run runs a command, or serves until the context ends, and returns the exit code.
+func run(ctx context.Context, c call) int {
+	if len(c.args) == 0 {
+		return plain(ctx, c, serve)
 	}
-	c, err := config.Load(args, env)
-	if errors.Is(err, config.ErrHelp) {
-		fmt.Fprint(stdout, config.Usage())
+	rest := c
+	rest.args = c.args[1:]
+	switch c.args[0] {
+	case "backup":
+		return backUp(ctx, rest)
+	case "fsck":
+		return fsck(ctx, rest)
+	case "healthcheck":
+		return plain(ctx, rest, healthcheck)
+	case "restore":
+		return restore(ctx, rest)
+	case "token":
+		return token(rest, time.Now)
+	case "verify":
+		return verify(ctx, rest)
+	case "version", "--version":
+		fmt.Fprintln(c.stdout, version)
 		return exitOK
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "hindsight-server: %v\n", err)
-		return exitBadCall
-	}
-	if err := command(ctx, c, stderr); err != nil {
-		fmt.Fprintf(stderr, "hindsight-server: %v\n", err)
-		return exitFailed
-	}
-	return exitOK
+	return plain(ctx, c, serve)
 }

@@ -42,6 +42,7 @@ type soak struct {
 // observe, report, copy, export, compare, restore, delete and bring back models whose
 // states take several times the limit.
 func TestMemoryLimitHolds(t *testing.T) {
+	endToEnd(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
 	}

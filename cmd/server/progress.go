@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// A terminal's line is written again so often, and a line of its own elsewhere.
+	// The intervals of rewriting a terminal's line, and of new lines elsewhere.
 	terminalEvery = 200 * time.Millisecond
 	lineEvery     = 2 * time.Second
 )
 
-// progress writes how far a command is to standard error. Its methods may be called by
-// any number of goroutines, also on nil, which writes nothing.
+// progress writes the progress of a command to standard error. Its methods may be called
+// concurrently. A nil progress writes nothing.
 type progress struct {
 	to       io.Writer
 	terminal bool
@@ -29,7 +29,7 @@ type progress struct {
 	}
 }
 
-// newProgress is nil unless standard error is a terminal or the user asked for it.
+// newProgress returns nil unless standard error is a terminal or the user asked for progress.
 func newProgress(stderr io.Writer, asked bool) *progress {
 	file, ok := stderr.(*os.File)
 	terminal := ok && term.IsTerminal(int(file.Fd()))
@@ -39,8 +39,8 @@ func newProgress(stderr io.Writer, asked bool) *progress {
 	return &progress{to: stderr, terminal: terminal}
 }
 
-// tell writes what line answers, unless something was written just before.
-func (p *progress) tell(line func() string) {
+// report writes the line, unless the interval has not passed.
+func (p *progress) report(line func() string) {
 	if p == nil {
 		return
 	}
@@ -81,10 +81,10 @@ func (p *progress) write(line string) {
 	p.mu.width = len(line)
 }
 
-// megabytes writes a size as people read it.
+// megabytes formats a size for people.
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
-// percent is a share, at most 100.
+// percent formats a share of at most 100 %.
 func percent(part, whole int64) string {
 	if whole <= 0 {
 		return "100 %"

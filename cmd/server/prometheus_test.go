@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/deploy/grafana"
@@ -121,19 +120,10 @@ func (m watcher) firing(t *testing.T) (names []string) {
 	return names
 }
 
-// await waits until something is so.
-func await(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after a minute: not %s", what)
-		}
-	}
-}
-
 // A real Prometheus scrapes a real server. Its numbers are those of the server, it
 // understands every query of every dashboard, and when the disk is full the alert fires.
 func TestPrometheus(t *testing.T) {
+	endToEnd(t)
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("prometheus is not installed: the server is not scraped; it is in Debian's package prometheus")
@@ -157,11 +147,11 @@ func TestPrometheus(t *testing.T) {
 	if err := observe(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "100 observations of m", func() bool {
+	eventually(t, "100 observations of m", func() bool {
 		got, _ := m.value(t, `hindsight_observations_total{model="m"}`) // It may not listen yet.
 		return got == "100"
 	})
-	await(t, "one call of ObserveBatch", func() bool {
+	eventually(t, "one call of ObserveBatch", func() bool {
 		got, _ := m.value(t, `sum(grpc_server_handled_total{grpc_method="ObserveBatch", grpc_code="OK"})`)
 		return got == "1"
 	})
@@ -183,6 +173,6 @@ func TestPrometheus(t *testing.T) {
 			t.Fatal("the disk does not become full")
 		}
 	}
-	await(t, "HindsightStoreFailed", func() bool { return slices.Contains(m.firing(t), "HindsightStoreFailed") })
+	eventually(t, "HindsightStoreFailed", func() bool { return slices.Contains(m.firing(t), "HindsightStoreFailed") })
 	p.kill(t)
 }

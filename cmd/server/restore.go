@@ -21,7 +21,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// restored is what restore answers.
+// restored is the outcome of restore.
 type restored struct {
 	DataDir string       `json:"data_dir,omitempty"`
 	Backup  string       `json:"backup,omitempty"`
@@ -30,12 +30,10 @@ type restored struct {
 	Bytes   int64        `json:"bytes"`
 	Models  int          `json:"models"`
 	Moment  *pitr.Report `json:"moment,omitempty"`
-	// Export is the file that one model was written to.
+	// Export is the file of the exported model.
 	Export  string  `json:"export,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
-
-func (r *restored) well() bool { return true }
 
 func (r *restored) write(w io.Writer) {
 	if r.Moment != nil {
@@ -58,12 +56,10 @@ func (r *restored) write(w io.Writer) {
 	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", to, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
 }
 
-// listed is what restore --list answers.
+// listed is the outcome of restore --list.
 type listed struct {
 	Backups []string `json:"backups"`
 }
-
-func (l *listed) well() bool { return true }
 
 func (l *listed) write(w io.Writer) {
 	for _, name := range l.Backups {
@@ -71,7 +67,7 @@ func (l *listed) write(w io.Writer) {
 	}
 }
 
-// selection says which backup.
+// selection has the flags that select a backup.
 type selection struct {
 	from, backup, at *string
 	list             *bool
@@ -81,7 +77,7 @@ func (s *subcommand) selection() selection {
 	return selection{s.own.String("from", "", ""), s.own.String("backup", "", ""), s.own.String("at", "", ""), s.own.Bool("list", false, "")}
 }
 
-// time is that of --at, the zero time without it.
+// time returns the time of --at, the zero time without it.
 func (s selection) time() (time.Time, error) {
 	if *s.at == "" {
 		return time.Time{}, nil
@@ -93,8 +89,8 @@ func (s selection) time() (time.Time, error) {
 	return t, nil
 }
 
-// find opens the place and reads the manifest. Unless a backup is named it is the oldest
-// one that was begun at the time of --at or later: its logs reach back the farthest.
+// find opens the place and reads the manifest. Without --backup it selects the oldest backup
+// begun at or after the time: its logs reach back the farthest.
 func (s selection) find(ctx context.Context, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
 	if place, err = backup.Open(ctx, *s.from, false); err != nil {
 		return nil, nil, err
@@ -111,13 +107,13 @@ func (s selection) find(ctx context.Context, at time.Time) (place *backup.Place,
 }
 
 // restore makes a data directory of a backup, or writes one model of a backup to a file.
-func restore(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+func restore(ctx context.Context, call call) int {
 	s := newSubcommand("restore")
 	which := s.selection()
 	snapshots := s.own.String("from-snapshots", "", "")
 	model := s.own.String("model", "", "")
 	export := s.own.String("export", "", "")
-	return s.run(args, env, stdout, stderr, func(c config.Config, p *progress) (outcome, error) {
+	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		at, err := which.time()
 		switch {
 		case err != nil:
@@ -164,7 +160,7 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 			return err
 		}
 		r.At = &at
-		r.Moment, err = momentOf(ctx, dir, at)
+		r.Moment, err = rewindTo(ctx, dir, at)
 		return err
 	})
 	if err != nil {
@@ -174,25 +170,25 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 	return r, nil
 }
 
-// filled fills an empty directory, which is no data directory until that has ended well.
-// After an error it is empty again.
+// filled fills an empty directory. A mark keeps servers from the directory until fill has
+// succeeded. After an error the directory is empty again.
 func filled(dir string, fill func() error) (err error) {
 	if err := os.MkdirAll(dir, restoredMode); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	there, err := os.ReadDir(dir)
+	present, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	there = slices.DeleteFunc(there, func(e os.DirEntry) bool { return e.Name() == "lost+found" })
+	present = slices.DeleteFunc(present, func(e os.DirEntry) bool { return e.Name() == "lost+found" })
 	mark := filepath.Join(dir, store.RestoringMark)
 	if _, err := os.Stat(mark); err == nil {
 		return fmt.Errorf("a restore into %s did not end, or goes on: if none does, empty the directory and restore again", dir)
 	}
-	if len(there) > 0 {
-		return fmt.Errorf("%s is not empty: it has %s; a restore wants an empty directory", dir, there[0].Name())
+	if len(present) > 0 {
+		return fmt.Errorf("%s is not empty: it has %s; a restore wants an empty directory", dir, present[0].Name())
 	}
-	// Of two restores at once one makes the mark. The other leaves the directory alone.
+	// One of two concurrent restores creates the mark; the other fails.
 	made, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, restoredFileMode) //nolint:gosec // The operator names the directory.
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -225,10 +221,10 @@ const (
 	restoredFileMode = 0o600
 )
 
-// empty removes what is in a directory. The mark goes last.
+// empty removes the files of a directory, the mark last.
 func empty(dir string) error {
-	there, err := os.ReadDir(dir)
-	for _, e := range there {
+	present, err := os.ReadDir(dir)
+	for _, e := range present {
 		if e.Name() != "lost+found" && e.Name() != store.RestoringMark {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
@@ -237,18 +233,17 @@ func empty(dir string) error {
 		err = os.RemoveAll(filepath.Join(dir, store.RestoringMark))
 	}
 	if err != nil {
-		return fmt.Errorf("the directory is not to be used: %w", err)
+		return fmt.Errorf("the directory must not be used: %w", err)
 	}
 	return nil
 }
 
-// errDamaged is a backup of which files are damaged.
 var errDamaged = errors.New("the backup is damaged and nothing was restored")
 
-// toldDamages bounds what an error names.
-const toldDamages = 10
+// namedDamages bounds the files that an error names.
+const namedDamages = 10
 
-// fetch writes the files of a backup and checks that its models are as far as it says.
+// fetch writes the files of a backup, and checks the sequences of its models.
 func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir string, p *progress) error {
 	damaged, err := place.Fetch(ctx, m, dir, p.copied)
 	if err != nil {
@@ -257,7 +252,7 @@ func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir str
 	p.end(fmt.Sprintf("%d files fetched", len(m.Files)))
 	if len(damaged) > 0 {
 		err := fmt.Errorf("%w: %d of %d files", errDamaged, len(damaged), len(m.Files))
-		for _, d := range damaged[:min(len(damaged), toldDamages)] {
+		for _, d := range damaged[:min(len(damaged), namedDamages)] {
 			err = fmt.Errorf("%w; %s: %s", err, d.Path, d.Problem)
 		}
 		return err
@@ -272,8 +267,8 @@ func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir str
 	return nil
 }
 
-// momentOf takes all models of a restored directory back to a time.
-func momentOf(ctx context.Context, dir string, at time.Time) (*pitr.Report, error) {
+// rewindTo restores all models of a restored directory to a time.
+func rewindTo(ctx context.Context, dir string, at time.Time) (*pitr.Report, error) {
 	disk, err := store.Open(dir, store.Options{Restoring: true}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return nil, err
@@ -285,7 +280,7 @@ func momentOf(ctx context.Context, dir string, at time.Time) (*pitr.Report, erro
 	return &report, nil
 }
 
-// exportOne writes one model of a backup to a file, as ExportModel gives it.
+// exportOne writes the export of one model of a backup to a file.
 func exportOne(ctx context.Context, c config.Config, which selection, at time.Time, model, file string, p *progress) (_ outcome, err error) {
 	if _, err := os.Stat(file); err == nil {
 		return nil, usagef("--export: %s exists", file)
@@ -321,8 +316,8 @@ func exportOne(ctx context.Context, c config.Config, which selection, at time.Ti
 	return r, nil
 }
 
-// exported opens a directory as a server would, takes a model back to a time if one is
-// given, and exports it.
+// exported opens a directory like a server, restores a model to a time unless at is zero, and
+// exports the model.
 func exported(ctx context.Context, c config.Config, dir, model string, at time.Time) (_ []byte, err error) {
 	instruments, err := metrics.New(prometheus.NewRegistry(), metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
 	if err != nil {
@@ -350,7 +345,7 @@ func exported(ctx context.Context, c config.Config, dir, model string, at time.T
 	return models.ExportModel(ctx, model, engine.ExportOptions{})
 }
 
-// writeNew writes a file that is there whole or not at all.
+// writeNew writes a file atomically.
 func writeNew(name string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// A backup that failed is tried again after retryBackup, or at its next turn if that is
-	// sooner.
+	// retryBackup is the time from a failed backup to the next attempt, unless --backup-every is
+	// shorter.
 	retryBackup = time.Minute
-	// The backup at the end of the server takes at most lastBackup.
+	// lastBackup bounds the backup at the end of the server.
 	lastBackup = 30 * time.Second
 )
 
@@ -41,7 +41,7 @@ type backups struct {
 	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds" help:"When the newest backup of the schedule was begun; absent before the first."`
 }
 
-// openSchedule opens the place of --backup-to; nil without one.
+// openSchedule opens the place of --backup-to. It returns nil without the flag.
 func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.Logger, instruments *metrics.Metrics) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
@@ -65,7 +65,7 @@ func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.
 	return s, nil
 }
 
-// start takes a backup whenever one is due. The function that it returns ends that, takes a
+// start takes a backup whenever one is due, in a goroutine of its own. end stops that, takes a
 // last backup and closes the place. Both do nothing for a nil schedule.
 func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	if s == nil {
@@ -100,13 +100,12 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	}
 }
 
-// first returns how long to wait for the first backup: it is due when the newest backup of
-// the place is as old as a turn is long. So a server that restarts often does not replace
-// all older backups.
+// first returns the time until the first backup, which is due when the newest backup of the
+// place is older than the interval. Frequent restarts therefore do not displace older backups.
 func (s *schedule) first(ctx context.Context) time.Duration {
 	newest, err := s.place.Newest(ctx)
 	if err != nil || newest.IsZero() {
-		return 0 // A place that cannot be read fails the backup, which tells why.
+		return 0 // If the place cannot be read, the backup fails and logs why.
 	}
 	s.mu.Lock()
 	s.stats.LastSuccess = newest
@@ -114,12 +113,12 @@ func (s *schedule) first(ctx context.Context) time.Duration {
 	return min(max(s.every-time.Since(newest), 0), s.every)
 }
 
-// take takes one backup and reports whether the place now has it.
+// take takes one backup and reports its success.
 func (s *schedule) take(ctx context.Context) bool {
 	started := time.Now()
 	taken, err := takeInto(ctx, s.place, s.keep, s.control.hold, nil)
 	if taken == nil && errors.Is(ctx.Err(), context.Canceled) {
-		return false // The server ends, and takes its last backup.
+		return false // The server ends and takes the last backup next.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

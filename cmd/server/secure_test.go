@@ -14,7 +14,7 @@ import (
 
 // What others can do who reach the server is said for each address that they reach.
 func TestWarnings(t *testing.T) {
-	const tls, clients = "listens without TLS", "does not know its clients"
+	const tls, clients = "listens without TLS", "does not authenticate its clients"
 	open, own := &net.TCPAddr{Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 	six, far := &net.TCPAddr{IP: net.IPv6loopback, Port: 1}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}
 	certificate := config.Config{TLSCert: "c", TLSKey: "k"}

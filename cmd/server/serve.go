@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"hindsight/cmd/server/internal/access"
+	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/clock"
@@ -30,114 +30,106 @@ import (
 	"hindsight/internal/store"
 )
 
-// Limits that no user has asked to set.
-const (
-	sweepInterval     = time.Second
-	readHeaderTimeout = 5 * time.Second
-	idleTimeout       = 2 * time.Minute
-	// The gateway gives a call more, and what streams more with each write.
-	writeTimeout   = time.Minute
-	maxHeaderBytes = 16 << 10
-	lastSpans      = 5 * time.Second
-	maxConnections = 16_384
-)
+// sweepInterval is the interval of the engine's sweeps.
+const sweepInterval = time.Second
 
-// serve runs the server until the context ends, then in this order: health
-// says NOT_SERVING, calls in flight end, models that changed are written as
-// snapshots, the last backup is taken, the store closes, the HTTP server
-// last.
+// server is the part of the program that opens before the models and closes after them.
+type server struct {
+	config      config.Config
+	log         *zap.Logger
+	registry    *prometheus.Registry
+	instruments *metrics.Metrics
+	spans       *tracing.Tracing
+	// keeper is nil without TLS.
+	keeper     *certificates.Keeper
+	access     *access.Access
+	guard      *gateway.Guard
+	grpc, http net.Listener
+	web        *http.Server
+	// ready is true while the server serves and is not draining.
+	ready atomic.Bool
+	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
+	calls atomic.Pointer[gateway.Gateway]
+}
+
+// serve runs the server until the context ends. Then, in this order, health reports
+// NOT_SERVING, calls in flight end, changed models are written as snapshots, the last backup
+// is taken, the store closes, and the HTTP server closes.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
-	registry := prometheus.NewRegistry()
-	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
-	if err != nil {
+	s := &server{config: c, registry: prometheus.NewRegistry()}
+	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
-	log, logLevel, err := newLogger(c, stderr, instruments)
+	log, level, err := newLogger(c, stderr, s.instruments)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
+	s.log = log
 	if c.Durability == config.DurabilityAsync {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
 	}
 	if c.MemoryLimit > 0 {
-		// The program itself, which the runtime does not count, takes the rest.
+		// The program's code and C memory, which the runtime does not count, take the rest.
 		debug.SetMemoryLimit(c.MemoryLimit / 8 * 7)
 	}
-	listener := net.ListenConfig{}
-	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
-	if err != nil {
-		return fmt.Errorf("listen for gRPC on %s: %w", c.GRPCAddress, err)
-	}
-	defer func() { _ = grpcListener.Close() }() // Closed by the gRPC server as a rule.
-	httpListener, err := listener.Listen(ctx, "tcp", c.HTTPAddress)
-	if err != nil {
-		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
-	}
-	defer func() { _ = httpListener.Close() }() // Closed by the HTTP server as a rule.
-	warnExposed(log, c, grpcListener.Addr(), httpListener.Addr())
-	spans, err := openTracing(ctx, c, log, instruments)
-	if err != nil {
+	if s.grpc, err = listen(ctx, "gRPC", c.GRPCAddress); err != nil {
 		return err
 	}
-	defer closeTracing(ctx, spans, log)
-	keeper, err := openTLS(c, log, instruments)
-	if err != nil {
+	defer func() { _ = s.grpc.Close() }() // Usually closed by the gRPC server.
+	if s.http, err = listen(ctx, "HTTP", c.HTTPAddress); err != nil {
 		return err
 	}
-	who, guard, err := openAccess(c, log, instruments)
-	if err != nil {
+	defer func() { _ = s.http.Close() }() // Usually closed by the HTTP server.
+	warnExposed(log, c, s.grpc.Addr(), s.http.Addr())
+	if err := s.openTracing(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, who.Close()) }() // After the last call.
-	open := new(front)
-	handler, err := routes(c, registry, instruments, open, levels(logLevel, log), spans != nil, guard)
-	if err != nil {
+	defer s.closeTracing(ctx)
+	if err := s.openTLS(); err != nil {
 		return err
 	}
-	if takesEveryCall(c, httpListener.Addr()) {
-		handler = gateway.OwnHosts(c.Origins(), handler)
+	if s.access, s.guard, err = openAccess(c, log, s.instruments); err != nil {
+		return err
 	}
-	web := &http.Server{
-		Handler: gateway.BoundBodies(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
+	defer closing(&err, "access", s.access.Close) // After the last call.
+	if err := s.openWeb(levels(level, log)); err != nil {
+		return err
 	}
-	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serveHTTP(web, limited(httpListener, keeper), keeper) })
-	if keeper != nil {
+	group.Go(s.serveHTTP)
+	group.Go(func() error { return s.access.Run(groupCtx) })
+	if s.keeper != nil {
 		group.Go(func() error {
-			keeper.Run(groupCtx)
+			s.keeper.Run(groupCtx)
 			return nil
 		})
 	}
 	group.Go(func() error {
-		defer open.cut()
-		return host(groupCtx, c, log, surroundings{
-			registry, instruments, spans, open, limited(grpcListener, keeper), grpcCredentials(keeper), httpListener.Addr(),
-			who, guard,
-		})
+		defer s.cut()
+		return s.host(groupCtx)
 	})
-	group.Go(func() error { return who.Run(groupCtx) })
 	return group.Wait()
 }
 
-// surroundings is what opens before the models and closes after them.
-type surroundings struct {
-	registry    *prometheus.Registry
-	instruments *metrics.Metrics
-	spans       *tracing.Tracing
-	open        *front
-	listener    net.Listener
-	transport   credentials.TransportCredentials
-	httpAddress net.Addr
-	who         *access.Access
-	guard       *gateway.Guard
+func listen(ctx context.Context, what, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s on %s: %w", what, address, err)
+	}
+	return l, nil
 }
 
-// host opens the store and the engine, and serves gRPC and the gateway to it until the
-// context ends.
-func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings) (err error) {
+// closing closes a part of the server, and adds an error to err.
+func closing(err *error, what string, closePart func() error) {
+	if bad := closePart(); bad != nil {
+		*err = errors.Join(*err, fmt.Errorf("%s: %w", what, bad))
+	}
+}
+
+// host opens the store and the engine, and serves calls to them until the context ends.
+func (s *server) host(ctx context.Context) (err error) {
+	c, log := s.config, s.log
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
@@ -146,57 +138,44 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
-	defer func() {
-		if closeErr := disk.Close(); closeErr != nil {
-			err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
-		}
-	}()
+	defer closing(&err, "close the store", disk.Close)
 	checkpoints := newControl(disk, log.Named("control"))
-	scheduled, err := openSchedule(ctx, c, checkpoints, log.Named("backup"), s.instruments)
+	backups, err := openSchedule(ctx, c, checkpoints, log.Named("backup"), s.instruments)
 	if err != nil {
 		return err
 	}
-	endBackups := scheduled.start(ctx)
-	defer func() { endBackups(ctx) }() // After the engine's last snapshots.
+	endBackups := backups.start(ctx)
+	defer endBackups(ctx) // After the engine's last snapshots.
 	models, err := engine.Open(ctx, engineOptions(c, log, disk, s.instruments))
 	if err != nil {
 		return fmt.Errorf("open the models: %w", err)
 	}
-	defer func() {
-		if closeErr := models.Close(); closeErr != nil {
-			err = errors.Join(err, fmt.Errorf("shut down: %w", closeErr))
-		}
-	}()
-	calls := newCalls()
-	if err := watch(s.registry, s.instruments, calls, models, disk); err != nil {
-		return err
-	}
-	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
+	defer closing(&err, "shut down", models.Close)
+	calls, refused, err := s.watch(models, disk)
 	if err != nil {
-		return fmt.Errorf("instruments of refusals: %w", err)
+		return err
 	}
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: refusals.Count, Credentials: s.transport,
-		Auth: s.who.Auth, Audit: s.who.Audit(), Now: time.Now,
+		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: refused, Credentials: s.credentials(),
+		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
-	if err := watchCalls(s.instruments, c, server); err != nil {
-		server.Drain(ctx)
-		return err
+	api, err := s.newGateway(server, refused)
+	if err == nil {
+		err = s.watchCalls(server)
 	}
-	api, err := newGateway(c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
 	if err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	s.open.calls.Store(api)
+	s.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
-	s.open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.
+	s.ready.Store(true) // The listener holds calls until Serve accepts them.
 	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
 		// A signal may have ended the server before it served.
-		if err := server.Serve(s.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(limited(s.grpc, s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil
@@ -204,29 +183,35 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	group.Go(func() error { return checkpoints.serve(groupCtx, c.DataDir) })
 	group.Go(func() error {
 		<-groupCtx.Done()
-		log.Info("draining")
-		s.open.ready.Store(false)
-		limit, cancel := context.WithTimeout(context.WithoutCancel(groupCtx), c.ShutdownTimeout)
-		defer cancel()
-		var ended sync.WaitGroup
-		ended.Go(func() {
-			stop := context.AfterFunc(limit, s.open.cut)
-			api.Drain()
-			stop()
-		})
-		server.Drain(limit)
-		ended.Wait()
+		s.drain(groupCtx, server, api)
 		return nil
 	})
-	group.Go(func() error { return watchDisk(groupCtx, disk, server, s.open, log) })
+	group.Go(func() error { return s.watchDisk(groupCtx, disk, server) })
 	log.Info("serving",
-		zap.String("grpc_address", s.listener.Addr().String()), zap.String("http_address", s.httpAddress.String()),
-		zap.Bool("tls", s.transport != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
+		zap.Stringer("grpc_address", s.grpc.Addr()), zap.Stringer("http_address", s.http.Addr()),
+		zap.Bool("tls", s.keeper != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
 	err = group.Wait()
 	log.Info("stopped serving")
 	return err
 }
 
+// drain ends the calls in flight, within the shutdown timeout.
+func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway) {
+	s.log.Info("draining")
+	s.ready.Store(false)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.ShutdownTimeout)
+	defer cancel()
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		stop := context.AfterFunc(limit, s.cut)
+		api.Drain()
+		stop()
+	})
+	server.Drain(limit)
+	ended.Wait()
+}
+
+// engineOptions returns the options of the engine, also for restore --export.
 func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{
@@ -257,13 +242,13 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 	}
 }
 
-// steadyClock is the clock of the models. It tells the log of jumps.
+// steadyClock returns the clock of the models. It logs jumps.
 func steadyClock(log *zap.Logger) *clock.Steady {
 	return clock.New(time.Now, func(by time.Duration, followed bool) {
 		if followed {
-			log.Warn("the clock of the machine has jumped and stayed: it is followed now", zap.Duration("by", by))
+			log.Warn("the machine's clock has jumped and stayed: the models follow it now", zap.Duration("by", by))
 			return
 		}
-		log.Warn("the clock of the machine has jumped: nothing expires by it for an hour, unless it comes back", zap.Duration("by", by))
+		log.Warn("the machine's clock has jumped: the models do not follow it for an hour, in case it returns", zap.Duration("by", by))
 	})
 }

@@ -50,6 +50,29 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// endToEnd skips a test that takes long, unless HINDSIGHT_E2E is set: make test-e2e sets it.
+func endToEnd(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("takes long: make test-e2e runs it")
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
 // process is a running server.
 type process struct {
 	command    *exec.Cmd

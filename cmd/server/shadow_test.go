@@ -55,6 +55,7 @@ func (p *process) digests(t *testing.T, rounds uint64) map[string]string {
 // Killed at any moment, again and again, followers learn each observation of the model
 // that they follow once, in its order.
 func TestKilledFollowersLearnEachObservationOnce(t *testing.T) {
+	endToEnd(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 3))

@@ -18,9 +18,7 @@ import (
 // a factor: the rounds come in batches, which share the head of a record, and texts have
 // lengths of their own. So it is for fewer rounds of other models.
 func TestSizeOfDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it learns 20,000 observations, and 6,000 of each of several specs")
-	}
+	endToEnd(t)
 	const factor = 1.3
 	for name, spec := range map[string]string{
 		"vectors": `{"dimension": 10, "linear_awv": {}, "coverage": [0.9]}`,

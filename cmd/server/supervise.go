@@ -12,17 +12,17 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// supervised returns what tells systemd of the server until the context ends: that it
-// lives when the gRPC server answers the health check from within the process, whatever the
-// answer is, and the engine gives its table of models. The check takes none of the places of
-// clients, so a server whose places are all taken still passes.
+// supervised returns the function that notifies systemd until the context ends. The server is
+// alive if the gRPC server answers a health check from within the process with any status, and
+// the engine can lock its table of models. The check needs no connection, so a server with
+// maxConnections clients is alive.
 func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *engine.Engine) func() error {
 	local := server.Local()
 	check := func(ctx context.Context) error {
 		if err := local.Answers(ctx); err != nil {
 			return err
 		}
-		// No model has this name. The answer takes the lock of the table.
+		// Resolve takes the lock of the table. No model has an empty name.
 		if _, err := models.Resolve(""); errors.Is(err, engine.ErrClosed) {
 			return fmt.Errorf("the engine: %w", err)
 		}

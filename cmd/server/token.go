@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/auth"
 )
 
-// tokenFlags are those of the token commands.
+// tokenFlags are the flags of the token commands.
 type tokenFlags struct {
 	file, name, role, certificate, claim string
 	models                               []string
@@ -23,33 +23,33 @@ type tokenFlags struct {
 	concurrency                          int
 }
 
-// token edits the tokens file. A server that has the file takes the change within two
+// token edits the tokens file. A server with the file applies the change within two
 // seconds.
-func token(args []string, env func(string) (string, bool), now func() time.Time, stdout, stderr io.Writer) int {
+func token(c call, now func() time.Time) int {
 	commands := map[string]func(*tokenFlags, func() time.Time, io.Writer) error{
 		"create": createToken, "list": listTokens, "revoke": revokeToken,
 	}
-	if len(args) == 0 || commands[args[0]] == nil {
-		fmt.Fprintln(stderr, "hindsight-server: token: want create, list or revoke; --help lists their flags")
-		return exitBadCall
+	if len(c.args) == 0 || commands[c.args[0]] == nil {
+		return c.fail("token", badCall{errors.New("want create, list or revoke; --help lists their flags")})
 	}
+	name := "token " + c.args[0]
 	var f tokenFlags
-	flags := pflag.NewFlagSet("token "+args[0], pflag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	flags.SetOutput(c.stderr)
 	flags.StringVar(&f.file, "tokens", "", "the tokens file")
-	if args[0] != "list" {
+	if c.args[0] != "list" {
 		flags.StringVar(&f.name, "name", "", "the name of the entry")
 	}
-	if args[0] == "create" {
+	if c.args[0] == "create" {
 		flags.StringVar(&f.role, "role", "", "admin, write or read")
-		flags.StringSliceVar(&f.models, "models", nil, "beginnings of the ids of the models that it may see; none is all models")
+		flags.StringSliceVar(&f.models, "models", nil, "prefixes of the ids of the models that it may see; none is all models")
 		flags.DurationVar(&f.expires, "expires", 0, "how long it is valid; 0 is without end")
 		flags.Float64Var(&f.rate, "rate", 0, "most calls a second; 0 is no limit")
 		flags.IntVar(&f.concurrency, "concurrency", 0, "most calls at once; 0 is no limit")
 		flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
 		flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
 	}
-	err := flags.Parse(args[1:])
+	err := flags.Parse(c.args[1:])
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		return exitOK
@@ -59,25 +59,23 @@ func token(args []string, env func(string) (string, bool), now func() time.Time,
 		err = notEmpty(flags)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "hindsight-server: token %s: %v\n", args[0], err)
-		return exitBadCall
+		return c.fail(name, badCall{err})
 	}
-	if text, ok := env("HINDSIGHT_TOKENS"); ok && f.file == "" {
+	if text, ok := c.env("HINDSIGHT_TOKENS"); ok && f.file == "" {
 		f.file = text
 	}
 	err = errors.New("--tokens: want the tokens file")
 	if f.file != "" {
-		err = commands[args[0]](&f, now, stdout)
+		err = commands[c.args[0]](&f, now, c.stdout)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "hindsight-server: token %s: %v\n", args[0], err)
-		return exitFailed
+		return c.fail(name, err)
 	}
 	return exitOK
 }
 
-// notEmpty refuses a flag that is given with nothing, as by a variable of the shell that is
-// not set: --models "" would be all models.
+// notEmpty refuses an empty flag, for example from an unset variable of the shell: --models ""
+// would be all models.
 func notEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(flag *pflag.Flag) {
 		if text := flag.Value.String(); text == "" || text == "[]" {
@@ -87,7 +85,7 @@ func notEmpty(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// createToken adds an entry. The token is alone on the last line; the file has its hash.
+// createToken adds an entry. It prints the token alone on the last line; the file has its hash.
 func createToken(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
 	role, ok := auth.ParseRole(f.role)
 	switch {

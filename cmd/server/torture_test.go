@@ -278,7 +278,7 @@ func (tt *torture) insist(call func(ctx context.Context, p *process) error) (mis
 	for {
 		p := tt.current.Load()
 		if p == nil {
-			time.Sleep(2 * time.Millisecond)
+			<-time.After(2 * time.Millisecond)
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -291,7 +291,7 @@ func (tt *torture) insist(call func(ctx context.Context, p *process) error) (mis
 			return true
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
 			tt.retries.Add(1)
-			time.Sleep(2 * time.Millisecond)
+			<-time.After(2 * time.Millisecond) // The client backs off.
 		default:
 			tt.t.Errorf("%v", err)
 			return false

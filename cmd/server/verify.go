@@ -12,19 +12,15 @@ import (
 	"hindsight/cmd/server/internal/config"
 )
 
-// verified is what verify answers.
+// verified is the outcome of verify.
 type verified struct {
 	Backup string `json:"backup"`
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
-	// Damaged are files that are not what was written. Fsck is nil if there are any.
+	// Damaged are the damaged files. Fsck is nil if there is one.
 	Damaged []backup.Damage `json:"damaged"`
 	Fsck    *report         `json:"fsck,omitempty"`
 	Seconds float64         `json:"seconds"`
-}
-
-func (v *verified) well() bool {
-	return len(v.Damaged) == 0 && v.Fsck != nil && len(v.Fsck.Findings) == 0
 }
 
 func (v *verified) write(w io.Writer) {
@@ -37,12 +33,11 @@ func (v *verified) write(w io.Writer) {
 	fmt.Fprintf(w, "backup %s: %d files of %s, %d damaged; checked in %.2f s\n", v.Backup, v.Files, megabytes(v.Bytes), len(v.Damaged), v.Seconds)
 }
 
-// verify checks the digests of a backup, and then what is in it as fsck does, in a
-// temporary directory.
-func verify(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+// verify checks the digests of a backup, and runs fsck on its files in a temporary directory.
+func verify(ctx context.Context, call call) int {
 	s := newSubcommand("verify")
 	which := s.selection()
-	return s.run(args, env, stdout, stderr, func(_ config.Config, p *progress) (outcome, error) {
+	return s.run(call, func(_ config.Config, p *progress) (outcome, error) {
 		switch {
 		case *which.from == "":
 			return nil, usagef("--from is missing: a directory, or the URL of a bucket")
@@ -75,7 +70,7 @@ func verifyBackup(ctx context.Context, which selection, p *progress) (_ outcome,
 	p.end(fmt.Sprintf("%d files fetched", len(m.Files)))
 	if v.Damaged = append(v.Damaged, damaged...); len(damaged) > 0 {
 		v.Seconds = time.Since(started).Seconds()
-		return v, nil
+		return v, errFound
 	}
 	if err := os.WriteFile(dir+"/LOCK", nil, restoredFileMode); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -86,5 +81,8 @@ func verifyBackup(ctx context.Context, which selection, p *progress) (_ outcome,
 	}
 	r.DataDir = m.Name
 	v.Fsck, v.Seconds = &r, time.Since(started).Seconds()
+	if len(r.Findings) > 0 {
+		return v, errFound
+	}
 	return v, nil
 }

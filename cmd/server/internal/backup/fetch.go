@@ -18,15 +18,14 @@ import (
 	"hindsight/cmd/server/internal/bucket"
 )
 
-// Damage is a file of a backup that is not what was written.
+// Damage is a damaged file of a backup.
 type Damage struct {
 	Path, Problem string
 }
 
-// Fetch writes the files of a backup into a directory, durably, and tells which are
-// damaged: those are not there then. It goes on behind a damaged file, so that all are
-// told.
-func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) ([]Damage, error) {
+// Fetch writes the files of a backup durably into a directory. It returns all damaged files,
+// which it does not write.
+func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, report Report) ([]Damage, error) {
 	directories, err := makeDirectories(m, dir)
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
@@ -35,7 +34,7 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) (
 		sync.Mutex
 		damaged []Damage
 	}
-	progress := newCounter(tell, m.Files)
+	progress := newCounter(report, m.Files)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(transfers)
 	for n := range m.Files {
@@ -59,7 +58,7 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) (
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	if len(found.damaged) > 0 {
-		// Somebody may remove the backup meanwhile, and its files with it.
+		// Retain may have removed the backup and its files meanwhile.
 		if there, err := p.bucket.Exists(ctx, manifests+m.Name+extension); err == nil && !there {
 			return nil, fmt.Errorf("backup: %w: %s was removed while it was read", ErrNoBackup, m.Name)
 		}
@@ -73,8 +72,8 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) (
 	return found.damaged, nil
 }
 
-// makeDirectories makes what the files of a backup are in, and tells all of it, the
-// deepest first.
+// makeDirectories makes the directories of the files of a backup. It returns them, the deepest
+// first.
 func makeDirectories(m *Manifest, dir string) ([]string, error) {
 	made := map[string]bool{dir: true}
 	for _, f := range m.Files {
@@ -93,8 +92,7 @@ func makeDirectories(m *Manifest, dir string) ([]string, error) {
 	return out, nil
 }
 
-// download writes one file. It is ErrDamaged, and the file is removed, if its bytes are
-// not those that were digested.
+// download writes one file. If the digest differs it removes the file and returns ErrDamaged.
 func (p *Place) download(ctx context.Context, f *File, name string, progress io.Writer) (err error) {
 	defer bucket.Contain(&err)
 	from, err := p.bucket.NewReader(ctx, key(f.SHA256), nil)

@@ -4,9 +4,8 @@
 //	objects/<2 hex>/<sha256, hex>   a file, under the digest of its bytes
 //	backups/<name>.json             a backup: its files, by their digests
 //
-// Tables and snapshots never change, so that a backup writes those alone that no
-// backup before it has. A backup is there from the moment that its manifest is, which
-// is written last.
+// Tables and snapshots never change, so a backup writes only files that no earlier
+// backup has. A backup exists once its manifest exists, which is written last.
 package backup
 
 import (
@@ -24,11 +23,11 @@ import (
 
 // Sentinels of reading a place.
 var (
-	// ErrDamaged is a backup that is not what was written.
+	// ErrDamaged: the bytes of the backup are not those that were written.
 	ErrDamaged = errors.New("the backup is damaged")
-	// ErrNewer is a backup of a later format.
+	// ErrNewer: the backup has a later format.
 	ErrNewer = errors.New("a newer version of the server made the backup")
-	// ErrNoBackup is a place without the backup that was asked for.
+	// ErrNoBackup: the place does not have the backup.
 	ErrNoBackup = errors.New("no such backup")
 )
 
@@ -37,10 +36,10 @@ const format = 1
 // Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Name is the time at which the backup was begun, in UTC; see Take.
+	// Name is the time at which the backup began, in UTC; see Take.
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	// Version is that of the server's program.
+	// Version is the version of the server.
 	Version string  `json:"version"`
 	Models  []Model `json:"models"`
 	Files   []File  `json:"files"`
@@ -49,21 +48,21 @@ type Manifest struct {
 // Model is a model of a backup.
 type Model struct {
 	ID string `json:"id"`
-	// Sequence is how many observations it has learned.
+	// Sequence is the end of its log.
 	Sequence uint64 `json:"sequence"`
-	// Deleted says that the model is deleted and can be brought back.
+	// Deleted is true for a deleted model that can be undeleted.
 	Deleted bool `json:"deleted,omitempty"`
 }
 
 // File is a file of a data directory.
 type File struct {
-	// Path is within the data directory, with slashes.
+	// Path is relative to the data directory, with slashes.
 	Path   string `json:"path"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Bytes is the size of all files.
+// Bytes returns the size of all files.
 func (m *Manifest) Bytes() (sum int64) {
 	for _, f := range m.Files {
 		sum += f.Bytes
@@ -71,7 +70,7 @@ func (m *Manifest) Bytes() (sum int64) {
 	return sum
 }
 
-// sealed is a manifest as it is written, with its digest.
+// sealed is a written manifest with its digest.
 type sealed struct {
 	SHA256   string          `json:"sha256"`
 	Manifest json.RawMessage `json:"manifest"`
@@ -90,8 +89,7 @@ func (m *Manifest) encode() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// decode reads what encode wrote, and refuses a manifest that names files outside of a
-// data directory.
+// decode reads the bytes that encode wrote. It refuses files outside a data directory.
 func decode(name string, data []byte) (*Manifest, error) {
 	damaged := func(err error) error { return fmt.Errorf("manifest of %s: %w: %w", name, ErrDamaged, err) }
 	var s sealed
@@ -132,7 +130,7 @@ func decode(name string, data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// check refuses a file that no backup has.
+// check refuses a file that cannot be in a backup.
 func (f *File) check() error {
 	digest, err := hex.DecodeString(f.SHA256)
 	local := filepath.IsLocal(filepath.FromSlash(f.Path)) && path.Clean(f.Path) == f.Path
@@ -142,10 +140,10 @@ func (f *File) check() error {
 	return nil
 }
 
-// lockFile is made anew by who opens a database.
+// lockFile is created by whoever opens a database.
 const lockFile = "LOCK"
 
-// belongs tells whether a file of a data directory is backed up.
+// belongs reports whether a file of a data directory is backed up.
 func belongs(name string) bool {
 	first, rest, _ := strings.Cut(name, "/")
 	switch first {
@@ -157,5 +155,5 @@ func belongs(name string) bool {
 	return false
 }
 
-// key is where a file of a digest is.
+// key returns the key of the file with a digest.
 func key(digest string) string { return objects + digest[:2] + "/" + digest }

@@ -26,22 +26,22 @@ const (
 	extension = ".json"
 	// A name sorts by its time.
 	nameLayout = "20060102T150405.000Z"
-	// At most transfers files are on their way at once.
+	// At most transfers files are copied at once.
 	transfers = 4
-	// At most maxManifestBytes are read before it is known that they are a manifest.
+	// maxManifestBytes bounds a manifest.
 	maxManifestBytes = 1 << 30
 	directoryMode    = 0o700
 )
 
-// Place is where backups are.
+// Place is a directory or a bucket with backups.
 type Place struct {
 	bucket *blob.Bucket
-	// root is the directory of a place on this machine, whose objects are synced.
+	// root is the directory, whose objects are synced, or empty for a bucket.
 	root string
 }
 
-// Open opens a place: a directory, or the URL of a bucket. With create a directory is
-// made that is not there.
+// Open opens a place: a directory, or the URL of a bucket. create creates a missing
+// directory.
 func Open(ctx context.Context, place string, create bool) (*Place, error) {
 	address, root, err := locate(place)
 	if err != nil {
@@ -59,7 +59,7 @@ func Open(ctx context.Context, place string, create bool) (*Place, error) {
 	return p, nil
 }
 
-// locate is the URL of a place, and its directory if it is on this machine.
+// locate returns the URL of a place, and the directory if the place is one.
 func locate(place string) (address, root string, err error) {
 	if address, err = bucket.URL(place); err != nil {
 		return "", "", fmt.Errorf("backup: %w", err)
@@ -74,8 +74,7 @@ func locate(place string) (address, root string, err error) {
 	return address, root, nil
 }
 
-// Within tells whether a place is a directory of this machine or in it. The place need not
-// be there.
+// Within reports whether a place is dir or a directory inside dir. The place need not exist.
 func Within(place, dir string) (bool, error) {
 	_, root, err := locate(place)
 	if err != nil || root == "" {
@@ -127,10 +126,10 @@ func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject
 	}
 }
 
-// Names are the backups, the oldest first.
+// Names returns the names of the backups, the oldest first.
 func (p *Place) Names(ctx context.Context) (names []string, err error) {
 	if p.root != "" {
-		// A list leaves out what may not be read.
+		// A list leaves out unreadable directories.
 		if _, err := os.ReadDir(filepath.Join(p.root, filepath.FromSlash(manifests))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("backup: %w", err)
 		}
@@ -147,7 +146,7 @@ func (p *Place) Names(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// Newest is when the newest backup was begun; the zero time without one.
+// Newest returns the time at which the newest backup began, the zero time without a backup.
 func (p *Place) Newest(ctx context.Context) (time.Time, error) {
 	names, err := p.Names(ctx)
 	if err != nil || len(names) == 0 {
@@ -157,13 +156,13 @@ func (p *Place) Newest(ctx context.Context) (time.Time, error) {
 	return newest, nil
 }
 
-// isName tells whether a name is that of a backup: an unfinished object is none.
+// isName reports whether a name is that of a backup. An unfinished object has another name.
 func isName(name string) bool {
 	_, err := time.Parse(nameLayout, name)
 	return err == nil
 }
 
-// Find reads the backup of a name, or the newest one if the name is empty.
+// Find returns the backup of a name, or the newest backup if the name is empty.
 func (p *Place) Find(ctx context.Context, name string) (*Manifest, error) {
 	if name == "" {
 		names, err := p.Names(ctx)
@@ -181,8 +180,7 @@ func (p *Place) Find(ctx context.Context, name string) (*Manifest, error) {
 	return p.read(ctx, name)
 }
 
-// Since is the oldest backup that was begun at a time or after it, or the newest one if
-// there is none.
+// Since returns the oldest backup begun at or after a time, or the newest backup if none was.
 func (p *Place) Since(ctx context.Context, at time.Time) (*Manifest, error) {
 	names, err := p.Names(ctx)
 	if err != nil {
@@ -215,7 +213,7 @@ func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) 
 	return m, nil
 }
 
-// settle makes objects of a place on this machine durable, and their directories.
+// settle makes objects and their directories durable, if the place is a directory.
 func (p *Place) settle(ctx context.Context, keys ...string) error {
 	if p.root == "" {
 		return nil
@@ -255,7 +253,8 @@ func syncFile(name string) error {
 	return nil
 }
 
-// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which has no sync of directories.
+// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which cannot
+// sync directories.
 func SyncDirectory(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

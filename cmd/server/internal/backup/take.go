@@ -21,26 +21,25 @@ import (
 	"hindsight/cmd/server/internal/bucket"
 )
 
-// Progress is how far a backup, a restore or a verification is. Bytes of Total are
-// done.
+// Progress is the progress of a backup, a restore or a verification.
 type Progress struct {
 	Files, TotalFiles int
 	Bytes, TotalBytes int64
 }
 
-// Tell is told of progress, from several goroutines. It does not block.
-type Tell func(Progress)
+// Report is called with the progress, from several goroutines. It must not block.
+type Report func(Progress)
 
-// counter tells of progress by what is added to it.
+// counter counts and reports the progress.
 type counter struct {
-	tell       Tell
+	report     Report
 	total      Progress
 	files      atomic.Int64
 	bytesSoFar atomic.Int64
 }
 
-func newCounter(tell Tell, files []File) *counter {
-	c := &counter{tell: tell, total: Progress{TotalFiles: len(files)}}
+func newCounter(report Report, files []File) *counter {
+	c := &counter{report: report, total: Progress{TotalFiles: len(files)}}
 	for _, f := range files {
 		c.total.TotalBytes += f.Bytes
 	}
@@ -49,10 +48,10 @@ func newCounter(tell Tell, files []File) *counter {
 
 func (c *counter) add(files int, bytes int64) {
 	n, b := c.files.Add(int64(files)), c.bytesSoFar.Add(bytes)
-	if c.tell != nil {
+	if c.report != nil {
 		p := c.total
 		p.Files, p.Bytes = int(n), b
-		c.tell(p)
+		c.report(p)
 	}
 }
 
@@ -62,18 +61,18 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Taken is a backup that was made.
+// Taken is the outcome of Take.
 type Taken struct {
 	Manifest *Manifest
-	// NewFiles and NewBytes are those of files that the place did not have.
+	// NewFiles and NewBytes count the files that the place did not have.
 	NewFiles int
 	NewBytes int64
 }
 
-// Take backs up a directory that does not change. About is what the manifest says of
-// it beside its files; its name is that of its time, or one after that of the newest
-// backup where the clock was set back: the last one taken is the newest.
-func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell) (Taken, error) {
+// Take backs up a directory that does not change. About has the fields of the manifest but
+// its files and its name. The name is the time, or follows that of the newest backup if the
+// clock was set back, so that the last backup taken is the newest.
+func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Report) (Taken, error) {
 	m := &about
 	names, err := p.Names(ctx)
 	if err != nil {
@@ -87,11 +86,11 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell)
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	taken, err := p.put(ctx, dir, m, there, tell)
+	taken, err := p.put(ctx, dir, m, there, report)
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	// What somebody removed meanwhile is noticed before the backup is said to be there.
+	// A file may have been removed meanwhile.
 	if there, err = p.objects(ctx); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
@@ -102,7 +101,7 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell)
 			return Taken{}, fmt.Errorf("backup: %s is not in the place after it was written", keys[n])
 		}
 	}
-	// A backup that was killed may have written some of them, and synced none.
+	// A killed backup may have written some of the files without a sync.
 	if err := p.settle(ctx, keys...); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
@@ -112,7 +111,7 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell)
 	return taken, nil
 }
 
-// nameAfter is the name of a time, behind names in their order.
+// nameAfter returns the name of a time, which sorts after names.
 func nameAfter(names []string, at time.Time) string {
 	if len(names) > 0 {
 		if newest, err := time.Parse(nameLayout, names[len(names)-1]); err == nil && !at.After(newest) {
@@ -150,18 +149,18 @@ func (m *Manifest) walk(dir string) error {
 	return nil
 }
 
-// objects are the sizes of all objects, by their keys.
+// objects returns the sizes of all objects by their keys.
 func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 	out := map[string]int64{}
 	err := p.each(ctx, objects, func(o *blob.ListObject) { out[o.Key] = o.Size })
 	return out, err
 }
 
-// put digests every file and writes those that are not there.
-func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, tell Tell) (Taken, error) {
+// put digests every file and writes those that the place does not have.
+func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, report Report) (Taken, error) {
 	taken := Taken{Manifest: m}
 	var mu sync.Mutex
-	// claim answers whether a file is to be written: of equal ones the first is.
+	// claim reports whether to write a file. It is true for the first of equal files.
 	claim := func(f *File) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -173,7 +172,7 @@ func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[stri
 		taken.NewBytes += f.Bytes
 		return true
 	}
-	progress := newCounter(tell, m.Files)
+	progress := newCounter(report, m.Files)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(transfers)
 	for n := range m.Files {
@@ -200,7 +199,7 @@ func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[stri
 	return taken, err
 }
 
-// digest is that of a file, whose size has to be as it was.
+// digest returns the digest of a file, which must have the size.
 func digest(name string, size int64) (string, error) {
 	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
 	if err != nil {
@@ -219,7 +218,7 @@ func digest(name string, size int64) (string, error) {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// upload writes a file under its digest. What is read now has to be what was digested.
+// upload writes a file under its digest. It fails if the file has changed since.
 func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 	defer bucket.Contain(&err)
 	from, err := os.Open(name) //nolint:gosec // As above.
@@ -227,7 +226,7 @@ func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 		return fmt.Errorf("upload: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	// A write whose context has ended is given up.
+	// Cancelling its context aborts a write.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	to, err := p.bucket.NewWriter(ctx, key(f.SHA256), &blob.WriterOptions{ContentType: contentType})
@@ -241,7 +240,7 @@ func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 	}
 	if err != nil {
 		cancel()
-		_ = to.Close() // It fails, since the context has ended.
+		_ = to.Close() // It fails, because the context has ended.
 		return fmt.Errorf("upload %s: %w", f.Path, err)
 	}
 	if err := to.Close(); err != nil {
@@ -263,16 +262,16 @@ func (p *Place) publish(ctx context.Context, m *Manifest) (err error) {
 	if err := p.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
-	return p.settle(context.WithoutCancel(ctx), name) // It is there.
+	return p.settle(context.WithoutCancel(ctx), name) // The backup exists.
 }
 
-// Retired is what was removed.
+// Retired counts what Retain removed.
 type Retired struct {
 	Backups, Files int
 	Bytes          int64
 }
 
-// Retain removes all backups but the newest, and then the objects that no backup names.
+// Retain removes all backups but the newest keep, and then the objects that no backup names.
 // Nothing else may write to the place meanwhile.
 func (p *Place) Retain(ctx context.Context, keep int) (r Retired, err error) {
 	names, err := p.Names(ctx)
@@ -321,5 +320,5 @@ func (p *Place) remove(ctx context.Context, name string) (err error) {
 	return nil
 }
 
-// Now is a time as names of backups have it.
+// Now returns a time with the precision of the names of backups.
 func Now(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

@@ -1,4 +1,4 @@
-// Package book serves the documentation, as make docs has written it.
+// Package book serves the documentation that make docs writes.
 package book
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// Path is where the pages are.
+// Path is the path of the pages.
 const Path = "/docs/"
 
-// policy lets a page ask this host alone. Pages have no script or style of their own.
+// policy limits pages to requests to this host. Pages have no inline script or style.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

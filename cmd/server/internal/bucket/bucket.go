@@ -1,4 +1,4 @@
-// Package bucket opens the object stores that the server copies to.
+// Package bucket opens object stores.
 package bucket
 
 import (
@@ -16,10 +16,9 @@ import (
 // Open opens a bucket by its URL, for instance s3://bucket?prefix=hindsight/ or
 // file:///var/backups.
 //
-// A file:// URL is completed: a temporary file is made beside the object, because
-// renaming it from os.TempDir fails across file systems. Only the server's user may
-// read the objects, like the data directory. No file of attributes is written beside
-// an object.
+// Open completes a file:// URL: temporary files are made beside the objects, because
+// renaming from os.TempDir fails across file systems; only the server's user may
+// read the objects; no files of attributes are written.
 func Open(ctx context.Context, bucketURL string) (*blob.Bucket, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
@@ -41,7 +40,7 @@ func Open(ctx context.Context, bucketURL string) (*blob.Bucket, error) {
 	return b, nil
 }
 
-// URL is a directory as a URL; what is a URL already stays.
+// URL returns a directory as a URL, and a URL unchanged.
 func URL(place string) (string, error) {
 	if strings.Contains(place, "://") {
 		return place, nil
@@ -54,9 +53,8 @@ func URL(place string) (string, error) {
 	return u.String(), nil
 }
 
-// Contain turns a panic into an error. A driver may panic over a server's answer
-// (that of S3 does for a listed object without a size), and that must not end the
-// program.
+// Contain turns a panic of a driver into an error. The driver of S3 panics over a listed object
+// without a size.
 func Contain(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the bucket's driver panicked: %v", p)

@@ -1,11 +1,11 @@
-// Package certificates keeps the server's certificate and key and the authorities of its
-// clients. It takes changed files without a restart: a handshake has what the files held
-// last, and a connection ends when its client's certificate is no longer good.
+// Package certificates keeps the server's TLS certificate and key and the authorities of its
+// clients. It applies changed files without a restart: a handshake uses the newest files, and a
+// connection closes when the TLS certificate of its client becomes invalid.
 //
-// The files are read once a second and compared, which costs some microseconds. It sees
-// every way of replacing a file, such as the links that Kubernetes exchanges. It needs no
-// library: the pemfile provider of gRPC writes private keys into its log, does not tell
-// what failed, and leaves connections open whose certificates were revoked.
+// A keeper reads and compares the files once a second, which costs some microseconds and
+// notices every way of replacing a file, such as the links of Kubernetes. The pemfile
+// provider of gRPC would log private keys, hide errors, and leave connections with revoked
+// certificates open.
 package certificates
 
 import (
@@ -20,16 +20,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// interval is how often the files are read.
+// interval is the time between two readings of the files.
 const interval = time.Second
 
 // Files names the files. All are in PEM.
 type Files struct {
-	// Certificate is the server's certificate, with those between it and its authority.
+	// Certificate is the server's certificate, with the intermediate certificates.
 	Certificate, Key string
-	// ClientCA has the authorities of clients; "" asks clients for no certificate.
+	// ClientCA has the authorities of clients; "" requests no certificate of clients.
 	ClientCA string
-	// Optional says that a client may come without a certificate.
+	// Optional lets clients connect without a certificate.
 	Optional bool
 }
 
@@ -53,15 +53,15 @@ type Stats struct {
 type Keeper struct {
 	o       Options
 	current atomic.Pointer[material]
-	// seen is what was read last, taken what was tried last. Run has them.
+	// seen is the content read last, taken the content parsed last. Only Run uses them.
 	seen, taken content
 
 	reloads, reloadFailures, handshakeFailures, closed atomic.Uint64
 
 	mu struct {
 		sync.Mutex
-		// clients are the connections with a certificate of the client, and soonest is
-		// when the first of their certificates expires, if there is one.
+		// clients are the connections with a certificate of the client. soonest is the
+		// earliest expiry of these certificates.
 		clients map[*connection]struct{}
 		soonest time.Time
 	}
@@ -78,14 +78,14 @@ func Open(o Options) (*Keeper, error) {
 		return nil, err
 	}
 	if err := m.invalidAt(o.Now()); err != nil {
-		// The clock may be wrong: the server of another time is better than none.
+		// The clock may be wrong, so the server starts.
 		o.Log.Error("clients will refuse the server's certificate", zap.Error(err))
 	}
 	k.take(m)
 	return k, nil
 }
 
-// Run takes changed files until the context ends.
+// Run applies changed files until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -99,8 +99,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// look reads the files. It takes what they hold when they were the same one interval
-// before: until then somebody may be writing them, one after the other.
+// look reads the files. It applies a content that was the same one interval before, because
+// somebody may be writing the files one after the other.
 func (k *Keeper) look() {
 	changed := false
 	switch now := k.o.read(); now {
@@ -115,7 +115,8 @@ func (k *Keeper) look() {
 	k.sweep(changed)
 }
 
-// reload tells whether the files were taken. What cannot be used leaves what there is.
+// reload applies the content of the files, and reports whether it could. Unusable files change
+// nothing.
 func (k *Keeper) reload() bool {
 	m, err := k.o.parse(k.taken)
 	if err == nil {
@@ -141,8 +142,8 @@ func (k *Keeper) take(m *material) {
 		zap.Stringer("serial", leaf.SerialNumber), zap.Time("not_after", leaf.NotAfter), zap.Bool("client_ca", m.clients != nil))
 }
 
-// Config is for a listener of the keeper. The protocols are those of ALPN, the preferred
-// one first.
+// Config returns the configuration for a listener of the keeper. The protocols are those of
+// ALPN, the preferred one first.
 func (k *Keeper) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
@@ -156,7 +157,7 @@ func (k *Keeper) Config(protocols ...string) *tls.Config {
 				MinVersion: tls.VersionTLS12, NextProtos: protocols, Time: k.o.Now,
 				Certificates: []tls.Certificate{m.certificate},
 				ClientCAs:    m.clients, ClientAuth: k.clientAuth(m),
-				// A ticket would let a client in without its certificate being verified.
+				// A ticket would admit a client without a verification of its certificate.
 				SessionTicketsDisabled: m.clients != nil,
 				VerifyConnection:       func(s tls.ConnectionState) error { return k.enter(c, m, s) },
 			}, nil
@@ -174,7 +175,7 @@ func (k *Keeper) clientAuth(m *material) tls.ClientAuthType {
 	return tls.RequireAndVerifyClientCert
 }
 
-// Stats costs O(1).
+// Stats returns the figures, at a cost of O(1).
 func (k *Keeper) Stats() Stats {
 	return Stats{
 		Reloads: k.reloads.Load(), ReloadFailures: k.reloadFailures.Load(), HandshakeFailures: k.handshakeFailures.Load(),
@@ -182,8 +183,7 @@ func (k *Keeper) Stats() Stats {
 	}
 }
 
-// verify verifies a client's certificate, which comes with those between it and its
-// authority.
+// verify verifies a client's certificate, chain[0], with the intermediate certificates.
 func (m *material) verify(chain []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {

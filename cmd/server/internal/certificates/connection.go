@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Listener is for a server with a Config of the keeper. It is the outermost listener below
-// the handshake.
+// Listener wraps the listener of a server with a Config of the keeper, directly below the
+// handshake.
 func (k *Keeper) Listener(l net.Listener) net.Listener { return listener{l, k} }
 
 type listener struct {
@@ -33,11 +33,11 @@ func (l listener) Accept() (net.Conn, error) {
 type connection struct {
 	net.Conn
 	keeper *Keeper
-	// done: the handshake is.
+	// done is true after the handshake.
 	done  atomic.Bool
 	close sync.Once
-	// chain is the client's certificate and what came with it, good until expires. gone:
-	// Close was called. The lock of the keeper is theirs.
+	// chain is the client's certificate and the intermediate ones, valid until expires. gone is
+	// true after Close. The keeper's lock guards them.
 	chain   []*x509.Certificate
 	expires time.Time
 	gone    bool
@@ -57,8 +57,8 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// enter ends a handshake that began with m. A certificate whose authority is gone since
-// then is refused here: sweep did not see the connection.
+// enter ends a handshake that began with m. It refuses a certificate whose authority was removed
+// since then, because sweep did not see the connection.
 func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		c.done.Store(true)
@@ -73,7 +73,7 @@ func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error 
 			return err
 		}
 	}
-	if c.gone { // The time for its handshake was over.
+	if c.gone { // The handshake timed out.
 		return net.ErrClosed
 	}
 	c.chain, c.expires = s.PeerCertificates, expiry(chains)
@@ -85,7 +85,7 @@ func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error 
 	return nil
 }
 
-// expiry is when the last of the chains ends. A chain ends with the first of its
+// expiry returns the latest expiry of the chains. A chain expires with the first of its
 // certificates.
 func expiry(chains [][]*x509.Certificate) time.Time {
 	var last time.Time
@@ -103,9 +103,8 @@ func expiry(chains [][]*x509.Certificate) time.Time {
 	return last
 }
 
-// sweep closes the connections whose clients' certificates have expired, and after a
-// change those that are no longer verified. It costs O(1) when nothing has changed and
-// none has expired.
+// sweep closes connections whose clients' certificates have expired or, after a change of the
+// files, no longer verify. It costs O(1) if nothing has changed or expired.
 func (k *Keeper) sweep(changed bool) {
 	now, m := k.o.Now(), k.current.Load()
 	var bad []*connection
@@ -114,7 +113,7 @@ func (k *Keeper) sweep(changed bool) {
 		k.mu.soonest = time.Time{}
 		for c := range k.mu.clients {
 			if changed {
-				chains, _ := m.verify(c.chain, now) // Without a chain it has expired.
+				chains, _ := m.verify(c.chain, now) // No chain is an expired one.
 				c.expires = expiry(chains)
 			}
 			if now.After(c.expires) {
@@ -128,7 +127,7 @@ func (k *Keeper) sweep(changed bool) {
 	}
 	k.mu.Unlock()
 	for _, c := range bad {
-		_ = c.Close() // Its server closes it too.
+		_ = c.Close() // The server closes it too.
 	}
 	if len(bad) > 0 {
 		k.closed.Add(uint64(len(bad)))

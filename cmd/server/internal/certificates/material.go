@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// content is what the files held when they were read, or the error of the reading. Two
-// contents are compared with ==.
+// content is the content of the files, or the error of reading them. It is comparable.
 type content struct {
 	certificate, key, clientCA string
 	err                        string
 }
 
-// read reads the files.
 func (f Files) read() content {
 	var c content
 	for _, file := range []struct {
@@ -37,15 +35,14 @@ func (f Files) read() content {
 	return c
 }
 
-// material is what a handshake needs. It does not change.
+// material has the certificates of a handshake. It is immutable.
 type material struct {
 	certificate tls.Certificate
 	// clients are the authorities of clients; nil if clients need no certificates.
 	clients *x509.CertPool
 }
 
-// parse makes material of the files' content. Its errors name files and say nothing of
-// what is in a key.
+// parse parses a content. Its errors name files and contain nothing of a key.
 func (f Files) parse(c content) (*material, error) {
 	if c.err != "" {
 		return nil, errors.New(c.err)
@@ -64,8 +61,8 @@ func (f Files) parse(c content) (*material, error) {
 	return m, nil
 }
 
-// authorities reads certificates. A file of which a part cannot be read is refused whole:
-// to pass the part over would refuse clients without a word.
+// authorities parses certificates. It refuses a file with an unreadable block, because skipping
+// the block would silently refuse clients.
 func authorities(text string) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for rest := []byte(text); ; n++ {
@@ -88,7 +85,7 @@ func authorities(text string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// invalidAt says why clients would refuse the certificate at a time; nil if they would not.
+// invalidAt returns why clients refuse the certificate at a time, or nil.
 func (m *material) invalidAt(now time.Time) error {
 	switch leaf := m.certificate.Leaf; {
 	case now.After(leaf.NotAfter):

@@ -126,17 +126,16 @@ const (
 type value struct{ text, origin string }
 
 // Load reads the settings from args (the command line without the program's
-// name), from the environment (lookupEnv is os.LookupEnv or its like) and from
-// the file that one of the two names. The flags in own belong to the caller and
-// are parsed with the others.
+// name), from the environment (lookupEnv is os.LookupEnv in production) and from
+// the file that one of the two names. The flags in own belong to the caller.
 //
-// The error is one line. It says which setting is wrong, where the value came
-// from, the value, and what was expected. For --help it is ErrHelp.
+// The error is one line. It names the wrong setting, the origin of its value, the
+// value and the expected values. For --help it is ErrHelp.
 func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.FlagSet) (Config, error) {
 	var c Config
 	table := settings(&c)
 	flags := pflag.NewFlagSet("hindsight-server", pflag.ContinueOnError)
-	flags.Usage = func() {} // The caller prints Usage.
+	flags.Usage = func() {}
 	for _, set := range append(flagSets(table), own...) {
 		flags.AddFlagSet(set)
 	}
@@ -181,7 +180,7 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	return c, nil
 }
 
-// check refuses settings that do not go together.
+// check refuses contradicting settings.
 func (c Config) check(chosen func(name, standard string) value) error {
 	refuse := func(name, want string) error { return chosen(name, "").refuse(name, want) }
 	switch {
@@ -197,7 +196,7 @@ func (c Config) check(chosen func(name, standard string) value) error {
 	return nil
 }
 
-// Origins are those of CORSOrigins.
+// Origins returns the origins of CORSOrigins.
 func (c Config) Origins() []string {
 	if c.CORSOrigins == "" {
 		return nil
@@ -205,13 +204,13 @@ func (c Config) Origins() []string {
 	return strings.Split(c.CORSOrigins, ",")
 }
 
-// refuse is the error of every value that cannot be taken.
+// refuse returns the error of a wrong value.
 func (v value) refuse(name, want string) error {
 	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, withoutUser(v.text), want)
 }
 
-// withoutUser is a text that may be a URL, without its user and password: errors are kept in
-// logs.
+// withoutUser removes user and password from a text that may be a URL, because errors are
+// logged.
 func withoutUser(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	at := strings.LastIndex(rest, "@")
@@ -221,7 +220,7 @@ func withoutUser(text string) string {
 	return scheme + "://***" + rest[at:]
 }
 
-// samePort tells whether the server could not listen on both addresses. Port 0
+// samePort reports whether the server cannot listen on both addresses. Port 0
 // is any free port.
 func samePort(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a) // Both were checked.
@@ -230,14 +229,14 @@ func samePort(a, b string) bool {
 	return portA == portB && portA != "0" && (hostA == hostB || everywhere(hostA) || everywhere(hostB))
 }
 
-// argument keeps the text of a flag. Load reads and checks it later, if it wins.
+// argument has the text of a flag. Load reads and checks it only if it wins.
 type argument struct{ text, placeholder string }
 
 func (a *argument) String() string     { return a.text }
 func (a *argument) Set(s string) error { a.text = s; return nil }
 func (a *argument) Type() string       { return a.placeholder }
 
-// flagSets makes the flags of the table: a set for each group of the help text.
+// flagSets returns the flags of the table: a set for each group of the help text.
 func flagSets(table []setting) []*pflag.FlagSet {
 	further := pflag.NewFlagSet("Further", pflag.ContinueOnError)
 	further.Var(&argument{"", "FILE.yaml"}, fileFlag, "read settings from this file")
@@ -255,7 +254,7 @@ func flagSets(table []setting) []*pflag.FlagSet {
 	return append(sets, further)
 }
 
-// Usage is the help text: every setting in its group, with its default.
+// Usage returns the help text: every setting in its group, with its default.
 func Usage() string {
 	var b strings.Builder
 	b.WriteString(`Usage:
@@ -268,9 +267,10 @@ func Usage() string {
                                         back up the data directory, also while a
                                         server has it open
   hindsight-server restore --from PLACE [--backup NAME] [--at TIME] [flags]
-                                        restore an empty data directory, as it was
-                                        at a time; --list lists the backups;
-                                        --model ID --export FILE takes one model out
+                                        restore a backup into an empty data
+                                        directory, optionally at a time; --list lists
+                                        the backups; --model ID --export FILE exports
+                                        one model
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
   hindsight-server token create --tokens FILE --name N --role admin|write|read
@@ -286,7 +286,7 @@ func Usage() string {
 		if set.Name() == removed {
 			continue
 		}
-		// The library leaves four columns for one-letter flags, of which there are none.
+		// The library leaves four columns for one-letter flags, which do not exist.
 		lines := strings.ReplaceAll("\n"+set.FlagUsagesWrapped(110), "\n    ", "\n")
 		fmt.Fprintf(&b, "\n%s:%s", set.Name(), lines)
 	}

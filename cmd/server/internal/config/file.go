@@ -16,7 +16,7 @@ import (
 const fileFlag = "config"
 
 // readFile reads the settings of a YAML file: one mapping from names to single
-// values. It reads the nodes of the document, because only they know their lines.
+// values. It reads the nodes of the document, because they have line numbers.
 func readFile(path value, table []setting) (map[string]value, error) {
 	data, err := os.ReadFile(path.text)
 	if err != nil {
@@ -25,7 +25,7 @@ func readFile(path value, table []setting) (map[string]value, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, nil // The file is empty, but for comments.
+		return nil, nil // The file has only comments.
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", path.text, err)
 	}
@@ -59,8 +59,7 @@ func readFile(path value, table []setting) (map[string]value, error) {
 	return file, nil
 }
 
-// hint names the setting that is meant by a key in the spelling of other
-// programs, for instance dataDir or data_dir.
+// hint suggests the setting of a key in another spelling, for instance dataDir or data_dir.
 func hint(name string, table []setting) string {
 	fold := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))

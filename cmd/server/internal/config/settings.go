@@ -23,25 +23,25 @@ const (
 	serving, data, monitoring = "Serving", "Data", "Logs and metrics"
 )
 
-// setting is one row of the table. The group and the usage are for the help text.
-// The default is standard, as a user would write it.
+// setting is one row of the table. Group and usage are for the help text, standard is the
+// default as a user writes it.
 type setting struct {
 	group, name, standard string
 	kind
 	usage string
 }
 
-// kind is how the text of a setting is read.
+// kind reads the text of a setting.
 type kind struct {
 	// placeholder stands for the value in the help text. That of a switch is "bool".
 	placeholder string
-	// want says what is expected, after "want ".
+	// want describes the expected values, after "want ".
 	want string
-	// set reads a text into its field and tells whether the text is good.
+	// set reads a text into its field and reports whether the text is valid.
 	set func(text string) bool
 }
 
-// settings is the one table of settings. They are read into c.
+// settings returns the table of settings, which are read into c.
 func settings(c *Config) []setting {
 	return slices.Concat([]setting{
 		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "where the gRPC services listen; :50051 is all interfaces"},
@@ -49,7 +49,7 @@ func settings(c *Config) []setting {
 		{serving, "tls-cert", "", file(&c.TLSCert), "certificate for both ports, in PEM; none is no TLS"},
 		{serving, "tls-key", "", file(&c.TLSKey), "its key"},
 		{serving, "tls-client-ca", "", file(&c.TLSClientCA), "authorities of the clients' certificates, in PEM; none asks for no certificate"},
-		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "refuse clients without a certificate, or let them come"},
+		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "refuse clients without a certificate, or admit them"},
 		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
 		{serving, "docs-dir", "", file(&c.DocsDir), "directory that make docs has written, served at /docs"},
 		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
@@ -57,13 +57,13 @@ func settings(c *Config) []setting {
 		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
 		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
 		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
-		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most predictions of one model that wait for their labels"},
-		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most predictions of all models that wait for their labels"},
+		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most pending predictions of one model"},
+		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most pending predictions of all models"},
 		{serving, "reflection", "true", truth(&c.Reflection), "serve gRPC reflection"},
 		{serving, "pprof", "false", truth(&c.Pprof), "serve profiles of the program under /debug/pprof/"},
-		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight have to end"},
+		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight may take to end"},
 
-		{data, "data-dir", "./data", path(&c.DataDir), "directory of all that is kept"},
+		{data, "data-dir", "./data", path(&c.DataDir), "directory of all data"},
 		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
 		{data, "pending-durability", "written", oneOf(&c.PendingDurability, PendingWritten, PendingSync), "answer Predict once its features are written, or synced"},
 		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once its log would take so long to replay"},
@@ -73,11 +73,11 @@ func settings(c *Config) []setting {
 		{data, "backup-every", "1h", duration(time.Second, year, &c.BackupEvery), "how often"},
 		{data, "backup-keep", "24", count(0, 1_000_000, &c.BackupKeep), "backups kept in backup-to; 0 is all"},
 		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
-		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered however old"},
-		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction waits for its label"},
-		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be brought back; 0 is not at all"},
+		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered at any age"},
+		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction is pending"},
+		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be undeleted; 0 is not at all"},
 
-		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "least level that is logged"},
+		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "lowest level that is logged"},
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
@@ -87,15 +87,15 @@ func settings(c *Config) []setting {
 	})
 }
 
-// removed is the group of settings that this version refuses. No help text has them.
+// removed is the group of settings that this version refuses. The help text omits it.
 const removed = "Removed"
 
-// nothing is a setting that may not be set, and why.
+// nothing is a setting that must not be set, for a reason.
 func nothing(why string) kind {
 	return kind{"TEXT", "nothing: " + why, func(s string) bool { return s == "" }}
 }
 
-// word is a setting that is kept as it is written, if good says so.
+// word is a setting that keeps its text, if valid.
 func word[T ~string](placeholder, want string, field *T, good func(string) bool) kind {
 	return kind{placeholder, want, func(s string) bool {
 		*field = T(s)
@@ -107,7 +107,6 @@ func path(field *string) kind {
 	return word("PATH", "a path", field, func(s string) bool { return s != "" && !strings.ContainsRune(s, 0) })
 }
 
-// file is the path of a file, or nothing.
 func file(field *string) kind {
 	return word("FILE", "nothing or a path", field, func(s string) bool { return !strings.ContainsRune(s, 0) })
 }

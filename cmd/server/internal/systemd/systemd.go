@@ -1,5 +1,5 @@
-// Package systemd tells the service manager how the server is, by the protocol of
-// sd_notify(3). Without NOTIFY_SOCKET in the environment nobody is told.
+// Package systemd notifies the service manager of the state of the server, by the protocol of
+// sd_notify(3). Without NOTIFY_SOCKET in the environment it does nothing.
 package systemd
 
 import (
@@ -12,14 +12,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// share is how many checks fit into the interval of the watchdog. One of them may be late.
+// share is the number of checks in an interval of the watchdog. One of them may be late.
 const share = 3
 
 // Supervise sends READY after the first check, and STOPPING when the context ends. If the
-// service manager has a watchdog (WATCHDOG_USEC), it also checks three times in each of its
-// intervals, and sends WATCHDOG after each check that finds no error. A check has a third
-// of the interval. One that never returns sends nothing either, and the service manager
-// ends the process.
+// service manager has a watchdog (WATCHDOG_USEC), Supervise also checks three times in each
+// interval, and sends WATCHDOG after each check without an error. A check may take a third
+// of the interval. If a check never returns, the service manager ends the process.
 //
 // Supervise returns when the context has ended, or with the error of the first check.
 // Without a service manager it checks nothing.
@@ -32,9 +31,9 @@ func Supervise(ctx context.Context, log *zap.Logger, check func(context.Context)
 	if err != nil {
 		return fmt.Errorf("watchdog of systemd: %w", err)
 	}
-	tell := func(state string) {
+	notify := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {
-			log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+			log.Warn("systemd was not notified", zap.String("state", state), zap.Error(err))
 		}
 	}
 	if err := check(ctx); ctx.Err() != nil {
@@ -42,8 +41,8 @@ func Supervise(ctx context.Context, log *zap.Logger, check func(context.Context)
 	} else if err != nil {
 		return fmt.Errorf("the first check of the server: %w", err)
 	}
-	tell(daemon.SdNotifyReady)
-	defer tell(daemon.SdNotifyStopping)
+	notify(daemon.SdNotifyReady)
+	defer notify(daemon.SdNotifyStopping)
 	if interval == 0 {
 		<-ctx.Done()
 		return nil
@@ -58,9 +57,9 @@ func Supervise(ctx context.Context, log *zap.Logger, check func(context.Context)
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			log.Error("the server does not serve: the watchdog of systemd is not told", zap.Error(err))
+			log.Error("the check of the server failed: the watchdog of systemd is not notified", zap.Error(err))
 		default:
-			tell(daemon.SdNotifyWatchdog)
+			notify(daemon.SdNotifyWatchdog)
 		}
 		select {
 		case <-ctx.Done():

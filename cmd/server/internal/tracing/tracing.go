@@ -1,7 +1,7 @@
-// Package tracing sends the spans of the server to a collector of OpenTelemetry, over
-// OTLP and gRPC. It is off unless an endpoint is given, by the caller or in the
-// environment of OpenTelemetry; further variables of that, for instance
-// OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME, count then.
+// Package tracing exports the spans of the server to a collector of OpenTelemetry, over
+// OTLP and gRPC. It is off unless the caller or the environment names an endpoint. The other
+// variables of OpenTelemetry apply too, for instance OTEL_TRACES_SAMPLER,
+// OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME.
 package tracing
 
 import (
@@ -21,17 +21,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// serviceName is what the spans are of, unless OTEL_SERVICE_NAME says otherwise.
+// serviceName is the service of the spans, unless OTEL_SERVICE_NAME names another.
 const serviceName = "hindsight-server"
 
 // Options of tracing.
 type Options struct {
-	// Endpoint is the URL of the collector, for instance http://localhost:4317; empty is
+	// Endpoint is the URL of the collector, for instance http://localhost:4317; empty means
 	// that of the environment.
 	Endpoint string
-	// Env is os.LookupEnv or its like. The libraries read the process's own.
+	// Env is os.LookupEnv in production. The libraries read the environment of the process.
 	Env func(string) (string, bool)
-	// Version is that of the server.
+	// Version is the version of the server.
 	Version string
 	Log     *zap.Logger
 }
@@ -50,8 +50,7 @@ type Tracing struct {
 	log                     *zap.Logger
 }
 
-// Open starts tracing. It is nil where no endpoint is given. It does not wait for the
-// collector, which may come later.
+// Open starts tracing. It returns nil without an endpoint. It does not wait for the collector.
 func Open(ctx context.Context, o Options) (*Tracing, error) {
 	endpoint, ok, err := o.endpoint()
 	if err != nil || !ok {
@@ -68,14 +67,14 @@ func Open(ctx context.Context, o Options) (*Tracing, error) {
 		return nil, fmt.Errorf("tracing: %s: %w", endpoint, err)
 	}
 	t := &Tracing{log: o.Log}
-	// The sampler, the queue and the limits are those of the environment.
+	// The environment sets the sampler, the queue and the limits.
 	t.provider = sdk.NewTracerProvider(
-		sdk.WithResource(about), sdk.WithSpanProcessor(counted{sdk.NewBatchSpanProcessor(told{exporter, t}), t}))
+		sdk.WithResource(about), sdk.WithSpanProcessor(counted{sdk.NewBatchSpanProcessor(logged{exporter, t}), t}))
 	o.Log.Info("traces are exported", zap.String("endpoint", endpoint))
 	return t, nil
 }
 
-// endpoint is where spans go, if tracing is on.
+// endpoint returns the endpoint of the collector, if tracing is on.
 func (o *Options) endpoint() (endpoint string, on bool, err error) {
 	env := func(name string) string {
 		text, _ := o.Env(name)
@@ -95,15 +94,15 @@ func (o *Options) endpoint() (endpoint string, on bool, err error) {
 	return endpoint, true, nil
 }
 
-// Provider makes the spans; nil when tracing is off.
+// Provider returns the provider of spans, nil when tracing is off.
 func (t *Tracing) Provider() trace.TracerProvider {
 	if t == nil {
-		return nil // A nil of another type would not be nil.
+		return nil // A nil *sdk.TracerProvider would be a non-nil interface.
 	}
 	return t.provider
 }
 
-// Stats are the figures of this moment.
+// Stats returns the present figures.
 func (t *Tracing) Stats() Stats {
 	if t == nil {
 		return Stats{}
@@ -111,7 +110,7 @@ func (t *Tracing) Stats() Stats {
 	return Stats{Ended: t.ended.Load(), Exported: t.exported.Load(), Failed: t.failed.Load()}
 }
 
-// Close exports the spans that wait, until the context ends.
+// Close exports the queued spans, until the context ends.
 func (t *Tracing) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -136,15 +135,15 @@ func (c counted) OnEnd(s sdk.ReadOnlySpan) {
 	c.SpanProcessor.OnEnd(s)
 }
 
-// told counts and logs what an exporter does. The library would print its errors to
+// logged counts and logs the outcomes of an exporter. The library would print errors to
 // standard error.
-type told struct {
+type logged struct {
 	sdk.SpanExporter
 	of *Tracing
 }
 
 // ExportSpans implements sdk.SpanExporter.
-func (e told) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (e logged) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.of.failed.Add(uint64(len(spans)))
 		e.of.log.Warn("spans were not exported", zap.Int("spans", len(spans)), zap.Error(err))
