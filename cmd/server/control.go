@@ -59,13 +59,13 @@ func (c *control) serve(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, controlSocket)
 	log := c.log
 	// The directory is locked, so the socket is that of a server that has ended.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // The operator names the directory.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err == nil {
-		err = os.Chmod(path, socketMode) //nolint:gosec // As above.
+		err = os.Chmod(path, socketMode)
 	}
 	if err != nil {
 		log.Warn("no backups while serving: no control socket", zap.Error(err))

@@ -17,7 +17,7 @@ const (
 	// are written, then one in loggedThereafter.
 	loggedFirst      = 100
 	loggedThereafter = 100
-	// maxLevelBytes bounds a request that sets the level.
+	// A request that sets the level has at most maxLevelBytes.
 	maxLevelBytes = 1 << 10
 )
 

@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	// retryBackup is the time from a failed backup to the next attempt, unless --backup-every is
-	// shorter.
+	// The time from a failed backup to the next attempt, unless --backup-every is shorter.
 	retryBackup = time.Minute
-	// lastBackup bounds the backup at the end of the server.
+	// The bound of the backup at the end of the server.
 	lastBackup = 30 * time.Second
 )
 
@@ -65,8 +64,8 @@ func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.
 	return s, nil
 }
 
-// start takes a backup whenever one is due, in a goroutine of its own. end stops that, takes a
-// last backup and closes the place. Both do nothing for a nil schedule.
+// start takes a backup whenever one is due, in a goroutine of its own. The returned end stops
+// that, takes a last backup and closes the place. Both do nothing for a nil schedule.
 func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	if s == nil {
 		return func(context.Context) {}

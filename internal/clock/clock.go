@@ -39,7 +39,7 @@ type Steady struct {
 }
 
 // New returns a clock over that of the machine: now is time.Now, whose times have a monotonic
-// part. jumped is called when a jump is noticed, and again when it is followed.
+// part. It calls jumped when it notices a jump, and again when it follows the jump.
 func New(now func() time.Time, jumped func(by time.Duration, followed bool)) *Steady {
 	started := now()
 	return Over(func() Reading {

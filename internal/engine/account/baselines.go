@@ -74,7 +74,7 @@ func (a *Account) intervalNotes(notes []float64, output int) []float64 {
 }
 
 // Interval returns the prediction interval of an output at a level, around the predicted
-// value, from the notes of the prediction. ok is false if there was no interval.
+// value, from the notes of the prediction. If there was no interval, ok is false.
 func Interval(value float64, notes []float64, outputs, levels, output, level int) (lower, upper float64, ok bool) {
 	if levels == 0 || len(notes) != NotesLength(outputs, levels) {
 		return 0, 0, false

@@ -51,7 +51,7 @@ func DecodeAlias(data []byte) (Alias, error) {
 	return a, nil
 }
 
-// Bind completes the references of an alias of version 1. created returns the time of
+// Bind completes the references of an alias of version 1. The function created returns the time of
 // creation of the present model of an id, or 0.
 //
 // Both models existed when the alias was set: DeleteModel refuses a model that an alias

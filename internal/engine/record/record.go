@@ -1,7 +1,7 @@
 // Package record encodes the values that the engine keeps in a store: commit
 // records, remembered observations, pending predictions, registry entries, aliases,
 // and the additions of an export. Each begins with a version byte.
-// docs/format/records.md describes every byte.
+// The page docs/format/records.md describes every byte.
 package record
 
 import (
@@ -37,7 +37,7 @@ const (
 	versionCarried  = 2
 )
 
-// ErrUnreadable: this version cannot read the value.
+// ErrUnreadable says that this version cannot read the value.
 var ErrUnreadable = errors.New("not a value this version can read")
 
 // Served is the prediction that a client received before the label came.

@@ -136,7 +136,7 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 	return Recovered{m, 0, unread}, err
 }
 
-// ErrUnread: the disk could not read a snapshot, which may be good.
+// ErrUnread says that the disk could not read a snapshot, which may be good.
 var ErrUnread = errors.New("the disk cannot read it now")
 
 // Restore restores one snapshot. It fails with ErrUnread if the disk could not read it.
@@ -166,7 +166,7 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	return m, nil
 }
 
-// ErrStorage: the store cannot be read or written.
+// ErrStorage says that the store cannot be read or written.
 var ErrStorage = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
 
 // ErrReached ends a replay at its sequence.

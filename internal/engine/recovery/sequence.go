@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// ErrBefore: the time is before the log of the model.
+// ErrBefore says that the time is before the log of the model.
 var ErrBefore = errors.New("nothing is kept of that time")
 
 // SequenceAt returns the sequence of a model at a time: the end of the last record that was

@@ -129,8 +129,8 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	return nil
 }
 
-// snapshots reads every snapshot as recovery does. unread is true if the disk could not read
-// a snapshot.
+// snapshots reads every snapshot as recovery does. It returns true if the disk could not
+// read a snapshot.
 func (c *checker) snapshots(i examined) (unread bool, err error) {
 	kept, err := i.Kept.Snapshots()
 	if err != nil {

@@ -40,7 +40,7 @@ type Place struct {
 	root string
 }
 
-// Open opens a place: a directory, or the URL of a bucket. create creates a missing
+// Open opens a place: a directory, or the URL of a bucket. With create it creates a missing
 // directory.
 func Open(ctx context.Context, place string, create bool) (*Place, error) {
 	address, root, err := locate(place)

@@ -24,7 +24,7 @@
 //
 //	g(p) = n/j if p ≤ j/n, else 0,  Q ← (Q + 1) g
 //
-// Here j is 1 plus the number of consecutive bets g that were won. j is known
+// Here j is 1 plus the number of consecutive bets g that were won. The j is known
 // before p, so g is as fair as f, and the mixture E = (15 R + Q)/16 is an
 // e-detector too. A change is detected when E reaches 25,000 in one of the two
 // directions. The mean number of losses between two false alarms is therefore at

@@ -61,7 +61,7 @@ const (
 	decay = 0.95
 	// The discount of the discounted coverage.
 	fading = 0.999
-	// σ is at least floor times the plain mean.
+	// The least σ, as a share of the plain mean.
 	floor = 0.2
 	// A larger score counts as maxScore in B and in σ, because one outlier would decide both
 	// for ever. Trackers compare the score itself.
