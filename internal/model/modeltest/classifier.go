@@ -16,15 +16,15 @@ import (
 
 // ClassSubject is a classifier under test.
 type ClassSubject struct {
-	// New makes the classifier, every time the same.
+	// New makes the classifier. All of them are the same.
 	New func() model.Classifier
 	// Dimension is the number of inputs.
 	Dimension int
-	// MaxClasses is how many classes there may be.
+	// MaxClasses is the largest number of classes.
 	MaxClasses int
 	// Grows says that every observation adds to the state.
 	Grows bool
-	// Warm is how many rounds come before what holds in the steady state.
+	// Warm is how many rounds come before the steady state.
 	Warm int
 }
 
@@ -35,9 +35,8 @@ type ClassSample struct {
 	Weight float64
 }
 
-// ClassSamples are n observations of at most so many classes, which appear one after
-// the other, the next after every twelfth round, each with a mean of its own. Every
-// fourth has a weight.
+// ClassSamples are n observations of at most so many classes. Every twelfth round a class
+// appears, with a mean of its own. Every fourth observation has a weight.
 func ClassSamples(seed uint64, dimension, classes, n int) []ClassSample {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	out := make([]ClassSample, n)
@@ -49,8 +48,8 @@ func ClassSamples(seed uint64, dimension, classes, n int) []ClassSample {
 	return out
 }
 
-// ConformClassifier runs the suite that every classifier passes: that of every
-// learner, with classes for labels, and that of classes.
+// ConformClassifier runs the suite that every classifier passes: the suite of learners, with
+// classes for labels, and the suite of classes.
 func ConformClassifier(t *testing.T, s ClassSubject) {
 	t.Helper()
 	t.Run("as a learner", func(t *testing.T) {
@@ -123,8 +122,8 @@ func (s ClassSubject) pure(t *testing.T) {
 	}
 }
 
-// probabilities: they sum to 1, are 1 for a single class and otherwise neither 0 nor 1;
-// an outcome is of the prediction before, whose loss is that of its raw values.
+// probabilities: the sum is 1; the probability of a single class is 1, any other is above 0
+// and below 1. The outcome has the prediction before, and the loss of its raw values.
 func (s ClassSubject) probabilities(t *testing.T) {
 	l := s.New()
 	numbers := map[string]int{}
@@ -150,7 +149,7 @@ func (s ClassSubject) probabilities(t *testing.T) {
 		if o.Class != numbers[c.Class] || l.Classes()[o.Class] != c.Class || len(l.Classes()) != len(numbers) {
 			t.Fatalf("round %d: class %d of %v is %q", n, o.Class, l.Classes(), c.Class)
 		}
-		// A round in which the dictionary grows predicts from the larger one.
+		// A round in which the dictionary grows predicts from the larger dictionary.
 		if l.Stats().Dictionary != dictionary {
 			continue
 		}
@@ -202,7 +201,7 @@ func (s ClassSubject) growth(t *testing.T) {
 	for at := 0; at < len(all); at += 1 + at/14 {
 		first, second := s.New(), s.New()
 		LearnClasses(t, first, all[:at])
-		LearnClasses(t, second, s.samples(4, 30)) // It forgets what it was.
+		LearnClasses(t, second, s.samples(4, 30)) // Restore replaces this state.
 		if err := second.Restore(state(t, first)); err != nil {
 			t.Fatalf("after %d: %v", at, err)
 		}
@@ -219,8 +218,8 @@ func (s ClassSubject) growth(t *testing.T) {
 	}
 }
 
-// names: other names give the same state but for the names, and the same predictions
-// by number. What a prediction holds stays as it is when classes appear.
+// names: with other names the state differs in the names alone, and predictions by number
+// are equal. A prediction does not change when classes appear.
 func (s ClassSubject) names(t *testing.T) {
 	l, renamed := s.New(), s.New()
 	var seen []string
@@ -247,8 +246,8 @@ func (s ClassSubject) names(t *testing.T) {
 	}
 }
 
-// refused: what is no class, a class too many and a real label are refused, at no
-// change of the state; a class that is known is not.
+// refused: an invalid class, a class too many and a real label are refused and leave the
+// state as it is. A known class is accepted.
 func (s ClassSubject) refused(t *testing.T) {
 	l := s.New()
 	x := make([]float64, s.Dimension)
@@ -285,7 +284,7 @@ func (s ClassSubject) refused(t *testing.T) {
 	}
 }
 
-// advice that was given just now, or that no state gives, changes nothing.
+// advice: present advice, and numbers that are no advice, change nothing.
 func (s ClassSubject) advice(t *testing.T) {
 	plain, advised, nonsense := s.New(), s.New(), s.New()
 	var o model.ClassOutcome
@@ -304,8 +303,8 @@ func (s ClassSubject) advice(t *testing.T) {
 	}
 }
 
-// anyBytes: a state of which some bytes are others is refused, at no change, or it is
-// taken and the classifier works with it.
+// anyBytes: a classifier refuses a state with a changed byte and stays as it is, or restores
+// the state and works.
 func (s ClassSubject) anyBytes(t *testing.T) {
 	l := s.New()
 	LearnClasses(t, l, s.samples(7, 70))
@@ -349,9 +348,8 @@ func (s ClassSubject) anyBytes(t *testing.T) {
 	}
 }
 
-// numeric lets the suite of learners, which speaks of real labels, teach classes. A
-// label's class follows from its size. The prediction is the probability of the first
-// class.
+// numeric is a classifier as a learner of real labels for the suite of learners. The class
+// follows from the size of the label. The prediction is the probability of the first class.
 type numeric struct {
 	model.Classifier
 	o     model.ClassOutcome

@@ -15,23 +15,23 @@ import (
 
 // Subject is a learner under test.
 type Subject struct {
-	// New makes the learner, every time the same.
+	// New makes the learner. All of them are the same.
 	New func() model.Learner
 	// Dimension is the number of inputs.
 	Dimension int
-	// Refuses tells that inputs of a magnitude are refused.
+	// Refuses tells whether the learner refuses inputs of a magnitude.
 	Refuses func(magnitude float64) bool
 	// Grows says that every observation adds to the state.
 	Grows bool
 	// Outputs is the number of labels; 0 is 1.
 	Outputs int
-	// Label makes a learner's label of any number; nil leaves it as it is.
+	// Label turns any number into a label of the learner. nil is the identity.
 	Label func(y float64) float64
-	// Warm is how many rounds come before what holds in the steady state.
+	// Warm is how many rounds come before the steady state.
 	Warm int
 }
 
-// labels are an observation's, one per output.
+// labels are the labels of an observation, one per output.
 func (s Subject) labels(o Sample) []float64 {
 	y := make([]float64, max(s.Outputs, 1))
 	for j := range y {
@@ -67,8 +67,7 @@ func Conform(t *testing.T, s Subject) {
 	}
 }
 
-// Samples are n observations drawn from a seed: normal inputs and labels,
-// every fourth with a weight.
+// Samples are n observations of a seed: normal inputs and labels, every fourth with a weight.
 func Samples(seed uint64, dimension, n int) []Sample {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	out := make([]Sample, n)
@@ -250,8 +249,8 @@ func (s Subject) refusals(t *testing.T) {
 	}
 }
 
-// streams: on every kind of input the certificate holds, or the input is
-// refused; nothing that is answered is NaN or infinite.
+// streams: on every kind of input the certificate holds, or the learner refuses the input; no
+// answer is NaN or infinite.
 func (s Subject) streams(t *testing.T) {
 	for name, next := range s.kinds() {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +270,7 @@ func (s Subject) streams(t *testing.T) {
 	}
 }
 
-// round takes one observation through the learner and checks what it says.
+// round teaches one observation and checks every answer.
 func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 	t.Helper()
 	centres := l.Stats().Dictionary
@@ -284,7 +283,7 @@ func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 	finite(t, n, p.Values...)
 	finite(t, n, p.StandardErrors...)
 	finite(t, n, out.Predictions...)
-	if !math.IsNaN(out.Regret) { // Not known a round.
+	if !math.IsNaN(out.Regret) { // Unknown until a report.
 		finite(t, n, out.Regret)
 	}
 	finite(t, n, p.Leverage)
@@ -296,9 +295,9 @@ func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 		t.Fatalf("round %d: %+v and %+v of %d outputs", n, p, out, outputs)
 	}
 	for j, v := range p.Values {
-		// The two ways to ŷ differ by rounding, which neither label nor weight touch,
-		// as long as Observe does not predict from a larger dictionary. Only kernel_awv
-		// solves anew for a weight, of a row that is as much longer.
+		// Predict and Observe differ by rounding, whatever label and weight, unless Observe
+		// predicts from a larger dictionary. Only kernel_awv solves again for a weight, with
+		// a longer row.
 		rounding := 1e-9 * math.Abs(v)
 		if o.Weight != 1 {
 			rounding = 1e-8 * (1 + math.Abs(v))
@@ -322,7 +321,7 @@ func finite(t *testing.T, round int, values ...float64) {
 	}
 }
 
-// known replaces what a learner does not track, so that statistics compare.
+// known replaces figures that a learner does not track by 0, so that statistics compare.
 func known(s model.Stats) model.Stats {
 	for _, v := range []*float64{&s.HindsightLoss, &s.Regret} {
 		if math.IsNaN(*v) {
@@ -395,7 +394,7 @@ func (s Subject) kinds() map[string]func(rng *rand.Rand, n int) Sample {
 
 func (s Subject) memory(t *testing.T) {
 	l := s.New()
-	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm))) // A dictionary is full by then.
+	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm))) // Fills every dictionary.
 	stats, size := l.Stats(), len(state(t, l))
 	s.learn(t, l, Samples(7, s.Dimension, 500))
 	if after := len(state(t, l)); after != size || l.Stats().StateBytes != stats.StateBytes {
@@ -418,7 +417,7 @@ func (s Subject) allocations(t *testing.T) {
 		"Predict": func() { _ = l.Predict(&p, samples[n%64].X); n++ },
 		"Observe": func() { _ = l.Observe(&o, samples[n%64].X, labels, 1); n++ },
 	} {
-		call() // Makes room in p and o.
+		call() // p and o get room.
 		if got := testing.AllocsPerRun(500, call); got != 0 {
 			t.Errorf("%s allocates %g times a round", name, got)
 		}

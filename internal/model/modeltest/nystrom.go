@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// KernelFigures are those of exact Kernel-AWV after the rounds so far.
+// KernelFigures are the figures of exact Kernel-AWV after the rounds so far.
 type KernelFigures struct {
 	// Hindsight is min_f Σ(y−f(x))² + λ‖f‖², Fit its first sum.
 	Hindsight, Fit    float64
 	LogDet, Effective float64
 }
 
-// Figures solves for all of them anew.
+// Figures solves for all figures.
 func (o *KernelAWV) Figures() KernelFigures {
 	n := len(o.x)
 	gram, y := o.gram(), mat.NewVecDense(n, o.y)
@@ -32,9 +32,8 @@ func (o *KernelAWV) Figures() KernelFigures {
 	return f
 }
 
-// Nystrom is PKAWV over a dictionary, by eq. (4) of the paper: the best
-// function in the span of the centres, the current input included with label
-// 0, solved from Gram matrices anew each round.
+// Nystrom is PKAWV over a dictionary, by eq. (4) of the paper: the best function in the span
+// of the centres, with the current input of label 0, solved from Gram matrices each round.
 type Nystrom struct {
 	Kernel  func(a, b []float64) float64
 	Lambda  float64
@@ -46,9 +45,9 @@ type Nystrom struct {
 // Grow adds a centre.
 func (o *Nystrom) Grow(x []float64) { o.centres = append(o.centres, append([]float64(nil), x...)) }
 
-// fit gives the coefficients β of f = Σ β_j k(c_j, ·) that minimise
-// Σ w(y−f(x))² + λ‖f‖²: least squares over √W K_xm and √λ Lᵀ, K_mm = LLᵀ, by
-// Householder's QR, since the normal equations lose half the digits.
+// fit returns the β of f = Σ β_j k(c_j, ·) that minimize Σ w(y−f(x))² + λ‖f‖²: least squares
+// over √W K_xm and √λ Lᵀ, K_mm = LLᵀ, by Householder's QR, because the normal equations lose
+// half the digits.
 func (o *Nystrom) fit() *mat.VecDense {
 	m, n := len(o.centres), len(o.x)
 	stacked, y := mat.NewDense(n+m, m, nil), mat.NewVecDense(n+m, nil)
@@ -96,8 +95,7 @@ func (o *Nystrom) at(beta *mat.VecDense, x []float64) float64 {
 	return sum
 }
 
-// Observe answers the prequential prediction, which knows neither label nor weight, and
-// learns.
+// Observe learns, and returns the prequential prediction, whatever label and weight.
 func (o *Nystrom) Observe(x []float64, y, weight float64) (prediction float64) {
 	o.x, o.y, o.w = append(o.x, append([]float64(nil), x...)), append(o.y, 0), append(o.w, 1)
 	prediction = o.at(o.fit(), x)

@@ -1,6 +1,5 @@
-// Package modeltest holds what learners are tested against: naive dense
-// oracles that are slow and obviously right, and one suite that every learner
-// passes. Only tests import it.
+// Package modeltest has the oracles of learners, naive dense solutions that are slow and
+// obviously right, and one suite that every learner passes. Only tests import it.
 package modeltest
 
 import (
@@ -10,12 +9,12 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// AWV is the forecaster of the theory, computed naively: it keeps every
-// feature vector and solves dense systems anew at every question.
+// AWV is the forecaster of the theory. It keeps every feature vector and solves a dense system
+// for every answer.
 type AWV struct {
 	// Phi maps an input to its features.
 	Phi func(x []float64) []float64
-	// Features is how many there are.
+	// Features is the length of Phi(x).
 	Features int
 	Lambda   float64
 	// Forgetting is f < 1, or 0: nothing is forgotten.
@@ -23,21 +22,20 @@ type AWV struct {
 
 	z [][]float64
 	y []float64
-	// discounts are f^(t−s), ridge is the diagonal of Λ_t, next the coordinate
-	// that is renewed next.
+	// discounts are f^(t−s), ridge is the diagonal of Λ_t, next the coordinate to renew next.
 	discounts []float64
 	ridge     []float64
 	next      int
-	// total is the loss without discounts.
+	// total is the undiscounted loss.
 	total   float64
 	loss    float64
 	certify float64
 	bound   float64
-	// heavy says that a weight was 2 or more: there is no certificate.
+	// heavy says that a weight was 2 or more: no certificate applies.
 	heavy bool
 }
 
-// Round is what the oracle says of one input.
+// Round is the oracle's answer for one input.
 type Round struct {
 	// Prediction is ŷ = zᵀA_t⁻¹b_{t−1}, solved with A_t itself.
 	Prediction float64
@@ -45,7 +43,7 @@ type Round struct {
 	Q float64
 }
 
-// Predict solves for one input, with a weight as Observe would give it.
+// Predict solves for one input of a weight.
 func (o *AWV) Predict(x []float64, weight float64) Round {
 	z := scaled(o.Phi(x), math.Sqrt(weight))
 	before := o.matrix()
@@ -63,8 +61,7 @@ func (o *AWV) Predict(x []float64, weight float64) Round {
 	return Round{Prediction: mat.Dot(v, &w) / math.Sqrt(weight), Q: mat.Dot(v, &solved)}
 }
 
-// Observe learns, and answers the prequential prediction, which knows no weight, and its
-// loss.
+// Observe learns, and returns the prequential prediction, whatever the weight, and its loss.
 func (o *AWV) Observe(x []float64, y, weight float64) (prediction, loss float64) {
 	r := o.Predict(x, 1)
 	miss := y - r.Prediction
@@ -120,11 +117,11 @@ type Figures struct {
 	Total                                 float64
 	Loss, Hindsight, Regret, Unpenalized  float64
 	Certificate, Bound, LogDet, Effective float64
-	// Certified says that the certificate is one: no weight was 2 or more.
+	// Certified: no weight was 2 or more.
 	Certified bool
 }
 
-// Figures solves for all of them anew.
+// Figures solves for all figures.
 func (o *AWV) Figures() Figures {
 	a := o.matrix()
 	var w mat.VecDense
@@ -223,7 +220,7 @@ func solve(a *mat.SymDense, dst, b *mat.VecDense) {
 		panic("modeltest: not positive definite")
 	}
 	if err := c.SolveVecTo(dst, b); err != nil {
-		// Only ill-conditioned, which is what some tests are about.
+		// Some tests are about ill-conditioned matrices.
 		var condition mat.Condition
 		if !errors.As(err, &condition) {
 			panic(err)

@@ -13,10 +13,9 @@ func Regressions() []string {
 	return []string{"air", "air_raw", "energy", "energy_adaraker", "energy_appliances", "bike", "casp"}
 }
 
-// Residuals are y − ŷ of every row of a stream, in order, for a learner that
-// does well on all of Regressions: a forecaster over Fourier features that forgets,
-// with a warm-up's scaling, whose inputs are the row's and the label before.
-// Rows of air_raw without a label are left out.
+// Residuals are y − ŷ of every row of a stream, in order, for a learner that does well on all
+// Regressions: a forecaster over Fourier features that forgets, behind a warm-up, of the
+// row's inputs and the label before. Rows of air_raw without a label are left out.
 func Residuals(t *testing.T, name string) []float64 {
 	t.Helper()
 	samples := Stream(t, name+".csv.gz", -1)

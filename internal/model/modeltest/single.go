@@ -2,8 +2,7 @@ package modeltest
 
 import "hindsight/internal/model"
 
-// Prediction is a model.Prediction of one label. A standard error that is not
-// known is 0.
+// Prediction is a model.Prediction of one label. An unknown standard error is 0.
 type Prediction struct{ Value, StandardError, Leverage float64 }
 
 // Outcome is a model.Outcome of one label.

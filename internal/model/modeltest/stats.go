@@ -10,8 +10,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// stats: at every stage of a learner, Stats and Size keep what model.Learner
-// promises of them.
+// stats: at every stage of a learner, Stats and Size do what model.Learner promises.
 func (s Subject) stats(t *testing.T) {
 	samples := Samples(9, s.Dimension, max(80, min(s.Warm, 200)))
 	l := s.New()
@@ -32,9 +31,9 @@ func (s Subject) stats(t *testing.T) {
 	s.readers(t, l, samples[0].X)
 }
 
-// CheckWeights fails unless the weights of a learner that mixes experts are in [0, 1], have
-// names, allocate nothing when there is room, and are those of the experts of Report, the
-// means over the outputs, if that has experts.
+// CheckWeights fails unless the weights of a model.Mixing learner are in [0, 1], have names,
+// allocate nothing when dst has room, and are the means over the outputs of the weights of
+// the experts in Report, if any.
 func CheckWeights(l model.Learner) error {
 	mixing, ok := l.(model.Mixing)
 	if !ok {
@@ -64,9 +63,9 @@ func CheckWeights(l model.Learner) error {
 	return nil
 }
 
-// CheckStats fails unless Stats and Size allocate nothing and agree about the
-// memory of the state, and AppendBinary allocates nothing when it has room. A
-// Stats that solves a dense system needs memory for it, and fails.
+// CheckStats fails unless Stats and Size allocate nothing and agree about the memory of the
+// state, and AppendBinary allocates nothing when dst has room. Stats that solves a dense
+// system allocates memory, and fails.
 func CheckStats(l model.Learner) error {
 	stats := l.Stats()
 	if size := l.Size(); size != stats.StateBytes || (size == 0 && stats.Observations > 0) {
@@ -91,8 +90,7 @@ func CheckStats(l model.Learner) error {
 	return nil
 }
 
-// CheckReport fails unless Stats and Report say the same wherever both know
-// it.
+// CheckReport fails unless the figures that both Stats and Report know are equal.
 func CheckReport(l model.Learner) error {
 	s, r := l.Stats(), l.Report(model.ReportOptions{EffectiveDimension: true})
 	if math.IsNaN(s.Regret) != math.IsNaN(s.HindsightLoss) {
@@ -122,7 +120,7 @@ func CheckReport(l model.Learner) error {
 	return nil
 }
 
-// readers: calls that only read may run at once, and all get the same.
+// readers: calls that only read may run concurrently, with equal answers.
 func (s Subject) readers(t *testing.T, l model.Learner, x []float64) {
 	t.Helper()
 	wantStats, wantState, wantValue := fmt.Sprint(l.Stats()), state(t, l), predict(t, l, x)
@@ -147,16 +145,14 @@ func (s Subject) readers(t *testing.T, l model.Learner, x []float64) {
 	group.Wait()
 }
 
-// Growth is by what factor r grows in StatsGrowth.
+// Growth is the factor by which r grows in StatsGrowth.
 const Growth = 16
 
-// StatsGrowth measures how the cost of Stats grows with r, given the same
-// learner with r and with Growth·r features. It fails the benchmark if the
-// cost grows by more than four times the growth of r: O(r) stays below, and
-// O(r²) exceeds it four times over. It compares the shortest of many
-// measurements and takes more of them before it fails, so that other work on
-// the machine does not make it fail. It is a benchmark because it looks at
-// time.
+// StatsGrowth measures how the cost of Stats grows with r, given a learner of r and one of
+// Growth·r features. The benchmark fails if the cost grows by more than four times the growth
+// of r: O(r) stays below, and O(r²) is four times above. The shortest of many measurements
+// counts, and more of them are taken before a failure, because other work on the machine
+// disturbs them.
 func StatsGrowth(b *testing.B, small, large model.Learner) {
 	b.Helper()
 	measure := func(l model.Learner) float64 {

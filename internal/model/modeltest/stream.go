@@ -14,9 +14,9 @@ import (
 	"hindsight/internal/model"
 )
 
-// Stream reads the first n rows of a published stream; the label is the last
-// column. All rows are read if n < 0. The test is skipped if there is no such file.
-// The file research/results/README.md says where the streams come from.
+// Stream reads the first n rows of a published stream, all rows if n < 0. The label is the
+// last column. Without the file, Stream skips the test. The file research/results/README.md
+// names the sources of the streams.
 func Stream(t *testing.T, name string, n int) []Sample {
 	t.Helper()
 	path := filepath.Join(streams(t), name)
@@ -56,8 +56,8 @@ func Stream(t *testing.T, name string, n int) []Sample {
 // streamsEnv is the environment variable that names the directory of the streams.
 const streamsEnv = "HINDSIGHT_STREAMS"
 
-// streams returns the directory of the streams: the one that streamsEnv names,
-// or else ../shared/data beside the root of the project.
+// streams is the directory of the streams: the directory in streamsEnv, or ../shared/data
+// beside the root of the project.
 func streams(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv(streamsEnv); dir != "" {
@@ -66,7 +66,7 @@ func streams(t *testing.T) string {
 	return filepath.Join(filepath.Dir(root(t)), "shared", "data")
 }
 
-// root returns the directory of go.mod.
+// root is the directory of go.mod.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -100,8 +100,8 @@ func Scale(samples []Sample) {
 	}
 }
 
-// Scores lets a learner of one output learn samples, and returns the mean squared error of
-// its prequential predictions and the share of those with the wrong sign; 0 counts as
+// Scores teaches samples to a learner of one output, and returns the mean squared error of its
+// prequential predictions and the share of predictions of the wrong sign. The sign of 0 is
 // wrong.
 func Scores(t *testing.T, l model.Learner, samples []Sample) (squared, wrong float64) {
 	t.Helper()
