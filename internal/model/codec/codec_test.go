@@ -139,28 +139,28 @@ func TestAppendFloatsFillsRoomWithoutAllocating(t *testing.T) {
 	}
 }
 
-func TestReaderRefusesNumbersOutOfRange(t *testing.T) {
+func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 10.1, -1e300} {
-		var v float64
-		r := codec.NewReader(codec.AppendFloats(nil, bad))
-		r.Within(10, &v)
-		if !errors.Is(r.Err(), codec.ErrCorrupt) {
-			t.Errorf("Within read %g: %v", bad, r.Err())
+		var number float64
+		v := codec.Reading(codec.AppendFloats(nil, bad))
+		v.Within(10, &number)
+		if !errors.Is(v.Err(), codec.ErrCorrupt) {
+			t.Errorf("Within read %g: %v", bad, v.Err())
 		}
 		for at := range 9 {
 			values := make([]float64, 9)
 			values[at] = bad
-			r := codec.NewReader(codec.AppendFloats(nil, values...))
-			r.FloatsWithin(10, values)
-			if !errors.Is(r.Err(), codec.ErrCorrupt) {
-				t.Errorf("FloatsWithin read %g at %d: %v", bad, at, r.Err())
+			v := codec.Reading(codec.AppendFloats(nil, values...))
+			v.FloatsWithin(10, values)
+			if !errors.Is(v.Err(), codec.ErrCorrupt) {
+				t.Errorf("FloatsWithin read %g at %d: %v", bad, at, v.Err())
 			}
 		}
 	}
 	var a, b float64
-	r := codec.NewReader(codec.AppendFloats(nil, -10, 10))
-	if r.Within(10, &a, &b); r.End() != nil || a != -10 || b != 10 {
-		t.Errorf("%g, %g, %v", a, b, r.Err())
+	v := codec.Reading(codec.AppendFloats(nil, -10, 10))
+	if v.Within(10, &a, &b); v.End() != nil || a != -10 || b != 10 {
+		t.Errorf("%g, %g, %v", a, b, v.Err())
 	}
 }
 

@@ -95,15 +95,6 @@ func (r *Reader) Floats(dst []float64) {
 	}
 }
 
-// Within reads one double into each place. It fails on a number that is not
-// finite or whose magnitude is above the limit.
-func (r *Reader) Within(limit float64, dst ...*float64) {
-	for _, v := range dst {
-		*v = r.Float()
-		r.check(*v, limit)
-	}
-}
-
 // FloatsWithin fills dst as Floats does. It fails on a number that is not
 // finite or whose magnitude is above the limit.
 func (r *Reader) FloatsWithin(limit float64, dst []float64) {
@@ -120,19 +111,6 @@ func (r *Reader) check(v, limit float64) {
 	if !(math.Abs(v) <= limit) && r.err == nil {
 		r.err = fmt.Errorf("codec: a number is %g, want a magnitude of at most %g: %w", v, limit, ErrCorrupt)
 	}
-}
-
-// Count reads how many items of at least size bytes follow. A count that the rest cannot hold
-// is an error, so that no bytes ask for more memory than their length.
-func (r *Reader) Count(size int) int {
-	n := r.Uint64()
-	if r.err == nil && n > uint64(r.Len()/size) {
-		r.err = fmt.Errorf("codec: %d items in %d bytes: %w", n, r.Len(), ErrCorrupt)
-	}
-	if r.err != nil {
-		return 0
-	}
-	return int(n)
 }
 
 // Bytes reads the next n bytes, as a slice of the data. It is nil after a

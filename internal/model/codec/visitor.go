@@ -138,6 +138,16 @@ func (v *Visitor) Uint64(values ...*uint64) {
 	}
 }
 
+// Int64 visits numbers of 8 bytes, of either sign.
+func (v *Visitor) Int64(values ...*int64) {
+	for _, p := range values {
+		n := uint64(*p)
+		if v.Uint64(&n); v.reader != nil {
+			*p = int64(n)
+		}
+	}
+}
+
 // Int visits numbers from 0 to most, of 8 bytes. After a failure they are 0.
 func (v *Visitor) Int(most int, values ...*int) {
 	for _, p := range values {
@@ -158,11 +168,10 @@ func (v *Visitor) Int(most int, values ...*int) {
 // Count visits how many items of at least size bytes each follow, in 8 bytes. A count that
 // the bytes left cannot hold is a failure. After a failure it is 0.
 func (v *Visitor) Count(n *int, size int) {
-	if v.reader != nil {
-		*n = v.reader.Count(size)
-		return
+	if v.Int(math.MaxInt, n); v.Reading() && *n > v.Left()/size {
+		v.Fail(fmt.Errorf("codec: %d items in %d bytes: %w", *n, v.Left(), ErrCorrupt))
+		*n = 0
 	}
-	v.Int(0, n)
 }
 
 // Bool visits truth values of 8 bytes, 0 or 1.
@@ -266,10 +275,12 @@ func (v *Visitor) Floats(values []float64) {
 // Within visits doubles whose magnitude is at most the limit. Another one, or one that is
 // not finite, is a failure.
 func (v *Visitor) Within(limit float64, values ...*float64) {
-	if v.reader != nil {
-		v.reader.Within(limit, values...)
-	} else {
-		v.Float(values...)
+	v.Float(values...)
+	if v.reader == nil {
+		return
+	}
+	for _, p := range values {
+		v.reader.check(*p, limit)
 	}
 }
 
@@ -298,6 +309,29 @@ func (v *Visitor) State(s State) {
 		out, err := s.AppendBinary(v.out)
 		if v.Fail(err); err == nil {
 			v.out = out
+		}
+	}
+}
+
+// Part visits a length, in 8 bytes, and so many bytes by visit.
+func (v *Visitor) Part(visit func(v *Visitor)) {
+	switch {
+	case v.reader != nil:
+		length := 0
+		v.Count(&length, 1)
+		part := Reading(v.reader.Bytes(length))
+		if v.reader.err == nil {
+			visit(&part)
+			v.Fail(part.End())
+		}
+	case v.counting:
+		v.size += 8
+		visit(v)
+	default:
+		at := len(v.out)
+		v.out = AppendUint64(v.out, 0)
+		if visit(v); v.err == nil {
+			binary.LittleEndian.PutUint64(v.out[at:], uint64(len(v.out)-at-8))
 		}
 	}
 }
