@@ -176,11 +176,15 @@ func tables(t *testing.T) string {
 			}
 			labels = append(labels, label)
 		}
-		kind := strings.ToLower(f.GetType().String())
-		if labels != nil {
-			kind += "; " + strings.Join(labels, "; ")
+		kind := labels
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			kind = append(kind, "histogram")
 		}
-		fmt.Fprintf(&rows[at], "- `%s` (%s): %s\n", f.GetName(), kind, f.GetHelp())
+		name := "`" + f.GetName() + "`"
+		if kind != nil {
+			name += " (" + strings.Join(kind, "; ") + ")"
+		}
+		fmt.Fprintf(&rows[at], "- %s: %s\n", name, f.GetHelp())
 	}
 	return "\n## Of each model\n\n" + rows[0].String() + "\n## Of the server\n\n" + rows[1].String() + "\n"
 }

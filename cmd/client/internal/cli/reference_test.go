@@ -27,7 +27,7 @@ hindsight](../using.md#the-client) says what they are for.
 	// What the library adds when a command line runs.
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	commands := 0
+	commands, said := 0, map[string]string{}
 	var tell func(c *cobra.Command)
 	tell = func(c *cobra.Command) {
 		if !c.IsAvailableCommand() && c.HasParent() || c.Name() == "help" {
@@ -44,12 +44,21 @@ hindsight](../using.md#the-client) says what they are for.
 			use += " COMMAND"
 		}
 		indent(&b, use)
+		also := ""
 		for paragraph := range strings.SplitSeq(about, "\n\n") {
+			if first := said[paragraph]; first != "" && len(paragraph) > 80 {
+				also = first
+				continue
+			}
+			said[paragraph] = c.CommandPath()
 			if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
 				indent(&b, paragraph)
 			} else {
 				b.WriteString(reference.Plain(strings.TrimLeft(paragraph, "# ")) + "\n\n")
 			}
+		}
+		if also != "" {
+			fmt.Fprintf(&b, "Rounds and figures are as for [%s](#%s).\n\n", also, strings.ReplaceAll(also, " ", "-"))
 		}
 		if c.Example != "" {
 			b.WriteString("Examples:\n\n")
@@ -58,6 +67,9 @@ hindsight](../using.md#the-client) says what they are for.
 		if flags := c.NonInheritedFlags(); flags.HasAvailableFlags() {
 			b.WriteString("Flags:\n\n")
 			indent(&b, flags.FlagUsages())
+		}
+		if c.Name() == "completion" { // Its commands belong to the library, one for each shell.
+			return
 		}
 		for _, below := range c.Commands() {
 			tell(below)
