@@ -38,7 +38,8 @@ Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
 The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its method and path in
 [JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
-` + "`prediction_id`" + `. Session has no JSON. Field numbers are in the proto files, refusals in
+` + "`prediction_id`" + `. Session has no JSON. Every request about a model has the
+field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, refusals in
 [errors](errors.md).
 
 `)
@@ -103,17 +104,22 @@ func (a *api) half(title string, m protoreflect.MessageDescriptor, stream bool) 
 	if stream {
 		title += " stream"
 	}
-	if m.Fields().Len() == 0 {
-		fmt.Fprintf(a, "%s: empty.\n\n", title)
+	if m.Fields().Len() == 0 || m.Fields().Len() == 1 && comment(m.Fields().Get(0)) == anyName {
 		return
 	}
 	fmt.Fprintf(a, "%s:\n\n", title)
 	a.fields(m)
 }
 
+// anyName is the comment of a field that the introduction explains.
+const anyName = "Model id or alias."
+
 func (a *api) fields(m protoreflect.MessageDescriptor) {
 	for n := range m.Fields().Len() {
 		f := m.Fields().Get(n)
+		if comment(f) == anyName {
+			continue
+		}
 		fmt.Fprintf(a, "- `%s` (%s)%s\n", f.Name(), kind(f), explanation(f))
 	}
 	a.WriteString("\n")

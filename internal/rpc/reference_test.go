@@ -31,8 +31,8 @@ var update = flag.Bool("update", false, "write the reference of the errors anew"
 type refusal struct {
 	code codes.Code
 	http int
-	// wait is the delay of the RetryInfo, and meaning what the message begins with.
-	wait, meaning string
+	// wait is the delay of the RetryInfo.
+	wait string
 	// again and remedy are written by hand in the page.
 	again, remedy string
 }
@@ -40,26 +40,22 @@ type refusal struct {
 // The reference of the errors has every reason of the table and of the gateway, and no other.
 // Two of its columns are written by hand: whether to send again, and what to do.
 func TestErrorReference(t *testing.T) {
-	refusals, byTable := refusalsOfHTTP(t), map[string]string{}
+	refusals := refusalsOfHTTP(t)
 	for _, err := range rpc.Sentinels() {
 		s := rpc.StatusOf(err)
-		r := refusal{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code()), meaning: err.Error()}
+		r := refusal{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code())}
 		for _, detail := range s.Details() {
 			if info, ok := detail.(*errdetails.RetryInfo); ok {
 				r.wait = info.GetRetryDelay().AsDuration().String()
 			}
 		}
-		if before, twice := byTable[reason(s)]; twice {
-			r.meaning = before + "; or " + r.meaning
-		}
-		byTable[reason(s)] = r.meaning
 		refusals[reason(s)] = r // The table says more than HTTP.
 	}
 	remedies(t, refusals)
 	var b strings.Builder
 	b.WriteString(`# Errors
 
-The columns "again" and "what to do" are written here; ` + "`make reference`" + ` writes the others from the code.
+The columns "again" and "what to do" are written here; ` + "`make reference`" + ` writes the others.
 
 A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these reasons: in
 gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `, in a session in the answer. Decide by the
@@ -71,15 +67,15 @@ with the same ids. Treat an unknown reason by its code, and send again only with
 - UNIMPLEMENTED: the server is older than the client.
 - INTERNAL: a defect; see the server's log.
 
-| reason | gRPC, HTTP | again | meaning | what to do |
-|---|---|---|---|---|
+| reason | gRPC, HTTP | again | what to do |
+|---|---|---|---|
 `)
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		r := refusals[name]
 		if r.wait != "" {
 			r.again = strings.TrimSpace(r.again + " " + r.wait)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s %d | %s | %s | %s |\n", name, code.Code(r.code), r.http, r.again, reference.Plain(r.meaning), r.remedy)
+		fmt.Fprintf(&b, "| `%s` | %s %d | %s | %s |\n", name, code.Code(r.code), r.http, r.again, r.remedy)
 	}
 	if err := reference.Compare("errors.md", b.String(), *update); err != nil {
 		t.Error(err)
@@ -95,13 +91,13 @@ func remedies(t *testing.T, refusals map[string]refusal) {
 	}
 	for row := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(row), "|")
-		if len(cells) != 7 {
+		if len(cells) != 6 {
 			continue
 		}
 		name := strings.Trim(cells[1], " `")
 		if r, ok := refusals[name]; ok {
 			r.again, _, _ = strings.Cut(strings.TrimSpace(cells[3]), " ")
-			r.remedy = strings.TrimSpace(cells[5])
+			r.remedy = strings.TrimSpace(cells[4])
 			refusals[name] = r
 		}
 	}
@@ -158,7 +154,7 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 				if !known { // That of the code.
 					status = runtime.HTTPStatusFromCode(code)
 				}
-				found[reason] = refusal{code: code, http: status, meaning: strings.ToLower(http.StatusText(status))}
+				found[reason] = refusal{code: code, http: status}
 			}
 			return true
 		})

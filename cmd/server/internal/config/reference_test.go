@@ -37,11 +37,12 @@ environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-di
 			group = s.Group
 			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | value | |\n|---|---|---|---|\n", group)
 		}
+		value, _, _ := strings.Cut(s.Want, ", such as ")
 		standard := "none"
 		if s.Standard != "" {
 			standard = "`" + s.Standard + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(s.Want), reference.Plain(s.Usage))
+		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(value), reference.Plain(s.Usage))
 	}
 	if err := reference.Compare("server.md", b.String(), *update); err != nil {
 		t.Error(err)
