@@ -30,7 +30,8 @@ func (s *Store) load() error {
 	return s.clean(used, readable)
 }
 
-// loadRegistry creates the handles of all models. readable: every entry could be read.
+// loadRegistry creates the handles of all models. The result readable says that
+// every entry could be read.
 func (s *Store) loadRegistry() (readable bool, err error) {
 	readable = true
 	err = s.logDB.scan([]byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {

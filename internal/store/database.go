@@ -129,7 +129,7 @@ func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func
 }
 
 // commit commits one batch, without room. It returns nil only if no write had failed by its
-// end; Pebble does not report that, see guard. commit closes a committed batch, so that Pebble
+// end; Pebble does not report that, see guard. Commit closes a committed batch, so that Pebble
 // reuses its memory.
 func (db *database) commit(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
 	defer func() {
@@ -189,7 +189,8 @@ func (db *database) get(key []byte) (value []byte, ok bool, err error) {
 	return value, true, nil
 }
 
-// timeOf returns the time in the value of a row, -1 if the row is too short. ok: the row exists.
+// timeOf returns the time in the value of a row, -1 if the row is too short. The
+// result ok says that the row exists.
 func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -207,7 +208,7 @@ func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
 	return at, true, nil
 }
 
-// scan calls f for every key from lower to below upper, until f returns false. scan returns
+// scan calls f for every key from lower to below upper, until f returns false. Scan returns
 // errors of f unchanged.
 func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, error)) (err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -231,7 +232,7 @@ func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, e
 	return nil
 }
 
-// walk calls f for every key from lower to below upper, until f fails or ctx ends. walk returns
+// walk calls f for every key from lower to below upper, until f fails or ctx ends. Walk returns
 // errors of f unchanged, other errors through failed.
 func (db *database) walk(ctx context.Context, lower, upper []byte, f func(key, value []byte) error, failed func(error) error) error {
 	var stop error

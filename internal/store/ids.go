@@ -207,7 +207,7 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 }
 
 // dropIDs drops the ids of a model whose value fits, all ids if fits is nil. A row that is too
-// short to have a value is dropped only if fits is nil. dropIDs works in portions and does not
+// short to have a value is dropped only if fits is nil. The sweep works in portions and does not
 // wait for the disk.
 func (s *Store) dropIDs(ctx context.Context, model uint64, fits func(value []byte) bool) error {
 	lower, upper := modelRange(familyID, model)

@@ -11,10 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// ErrNotThere: the directory holds no store.
+// ErrNotThere says that the directory holds no store.
 var ErrNotThere = errors.New("not a data directory")
 
-// ErrPending: only the pending predictions are damaged. Open sets them aside.
+// ErrPending says that only the pending predictions are damaged. Open sets them aside.
 var ErrPending = errors.New("the pending predictions are damaged")
 
 // Inspect opens a data directory for reading: it changes nothing and removes nothing. If the

@@ -150,8 +150,8 @@ func (s *Store) replacePending(damaged *database, open func() (*database, error)
 }
 
 // usePending calls f with the database pending, which is not replaced meanwhile. If f fails and the
-// database is damaged, usePending calls f again with the next database. f must not call
-// usePending.
+// database is damaged, usePending calls f again with the next database. The function f
+// must not call usePending.
 func (s *Store) usePending(ctx context.Context, f func(db *database) error) error {
 	gone, err := s.usePendingUntil(ctx.Done(), f)
 	if gone {

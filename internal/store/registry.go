@@ -14,7 +14,7 @@ import (
 
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }
 
-// Models implements storage.Registry. f receives an unreadable entry with its error.
+// Models implements storage.Registry. The function f receives an unreadable entry with its error.
 func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	rewinds, err := s.rewinds()
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	}, failed("read the registry"))
 }
 
-// entry decodes a registry entry. ok is false if the model was deleted meanwhile.
+// entry decodes a registry entry. The result ok is false if the model was deleted meanwhile.
 func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.Entry, ok bool) {
 	out.Name = name
 	model, value, err := splitEntry(encoded)
@@ -180,7 +180,7 @@ func ascending[T any](rows []T, id func(*T) string) bool {
 	return true
 }
 
-// begin takes a name and a number for a new model. The caller gives the name back with end. begin
+// begin takes a name and a number for a new model. The caller gives the name back with end. A call
 // waits while another call creates a model under the same name.
 func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 	for {

@@ -1,6 +1,6 @@
 // Package store implements package storage on Pebble, in a directory. The directory has the
 // registry of models, their logs, remembered ids, pending predictions and snapshots.
-// Only this package touches the disk. docs/format/store.md describes every key.
+// Only this package touches the disk. The file docs/format/store.md describes every key.
 //
 // Two Pebble databases share the data directory. `log` holds what is acknowledged: a write
 // syncs its write-ahead log before the write returns. `pending` holds the pending predictions:
@@ -71,7 +71,7 @@ type Options struct {
 }
 
 const (
-	// cacheBytes includes the memory tables. With fewer bytes, lookups of ids read blocks
+	// The cache of cacheBytes includes the memory tables. With fewer bytes, lookups of ids read blocks
 	// from the disk under load.
 	cacheBytes      = 64 << 20
 	logMemTable     = 16 << 20
@@ -84,7 +84,7 @@ const (
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
 	maxSublevels = 20
-	// pebbleStop is too large to be reached: there Pebble blocks writes with its locks held.
+	// The limit pebbleStop is too large to be reached: there Pebble blocks writes with its locks held.
 	pebbleStop       = 1000
 	roomInterval     = 5 * time.Millisecond
 	logDirectory     = "log"

@@ -18,8 +18,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// TailError: the newest write-ahead log is damaged before its synced end. It wraps
-// storage.ErrCorrupt. In the database log acknowledged commits are lost, and CutTail lets the
+// TailError says that the newest write-ahead log is damaged before its synced end. TailError
+// wraps storage.ErrCorrupt. In the database log acknowledged commits are lost, and CutTail lets the
 // directory open without them.
 type TailError struct {
 	Log string
@@ -45,7 +45,7 @@ func (e *TailError) Unwrap() error { return storage.ErrCorrupt }
 //
 // The store writes syncedFile after each sync of either, without a sync of its own: after a killed
 // process it covers every acknowledged commit, after a power cut it may be older.
-// recorded <= synced.
+// Always recorded <= synced.
 const (
 	syncedFile   = "synced"
 	syncedLength = 36 // number and length of the log and of the manifest, checksum

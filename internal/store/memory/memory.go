@@ -31,7 +31,7 @@ type Store struct {
 	}
 }
 
-// New returns an empty store. now dates snapshots.
+// New returns an empty store. The clock now dates snapshots.
 func New(now func() time.Time) *Store {
 	s := &Store{now: now}
 	s.mu.models, s.mu.aliases = map[string]*Model{}, map[string][]byte{}
