@@ -401,7 +401,6 @@ func TestLayersFindABreach(t *testing.T) {
 		{"internal/model", "internal/store", "may import nothing of the module"},
 		{"internal/store", "internal/metrics", "may import only"},
 		{"internal/metrics", "internal/model", "may import only"},
-		{"internal/engine/storage", "internal/model", "may import nothing of the module"},
 		{"internal/engine", "internal/metrics", "may import only"},
 		{"internal/engine", "internal/model/awv", "may import only"},
 		{"internal/engine", "internal/rpc", "may import only"},

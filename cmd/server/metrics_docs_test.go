@@ -27,6 +27,7 @@ import (
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/metrics"
 	"hindsight/internal/model/input"
 	"hindsight/internal/rpc"
@@ -46,7 +47,10 @@ func everyNumber(t *testing.T) *metrics.Metrics {
 	_, refusals := m.Refusals([]string{"OVERLOADED", "OTHER"})
 	_, _, lines := m.LogLines([]string{"info", "error"})
 	err = errors.Join(refusals, lines, m.WatchModels(everyModel{}), main.WatchOwn(m),
-		watchZero[engine.Totals](m), watchZero[store.Metrics](m), watchZero[access.Stats](m), watchZero[tracing.Stats](m),
+		watchZero[store.Metrics](m), watchZero[access.Stats](m), watchZero[tracing.Stats](m),
+		metrics.Watch(m, func() engine.Totals {
+			return engine.Totals{Counters: new(hosted.Counters), ReportCounters: new(figures.ReportCounters), StartCounters: new(engine.StartCounters)}
+		}),
 		metrics.Watch(m, func() rpc.Stats { return rpc.Stats{RequestLimit: 1} }),
 		metrics.Watch(m, func() certificates.Stats { return certificates.Stats{Expires: shownTime} }))
 	if err != nil {

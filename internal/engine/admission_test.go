@@ -69,8 +69,8 @@ func testLoadsWait(t *testing.T, newDisk func() disk) {
 	if most.Load() > limit {
 		t.Errorf("%d bytes of states in memory, want at most %d", most.Load(), limit)
 	}
-	if h.Totals().Wakes < models {
-		t.Errorf("%d models were loaded", h.Totals().Wakes)
+	if h.Totals().Wakes.Load() < models {
+		t.Errorf("%d models were loaded", h.Totals().Wakes.Load())
 	}
 }
 

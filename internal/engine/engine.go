@@ -54,7 +54,7 @@ type Engine struct {
 	watchers watch.Hub
 	replicas *replica.Set
 	reporter *figures.Reporter
-	start    startup
+	start    StartCounters
 	// registryDamaged is set at the start when an entry could not be decoded. A lookup that misses may then
 	// be a damaged model, not an unknown one.
 	registryDamaged bool
@@ -62,10 +62,12 @@ type Engine struct {
 	upkeep, writing sync.WaitGroup
 }
 
-// startup counts the models that the start loads.
-type startup struct {
-	starting, started, failed atomic.Int64
-	done                      atomic.Bool
+// StartCounters count the models that the start loads in the background.
+type StartCounters struct {
+	Starting    atomic.Int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`
+	Started     atomic.Int64 `metric:"hindsight_recovery_models_loaded" help:"Models of hindsight_recovery_models that are loaded."`
+	StartFailed atomic.Int64 `metric:"hindsight_recovery_models_failed" help:"Models of hindsight_recovery_models that could not be loaded."`
+	StartDone   atomic.Bool  `metric:"hindsight_recovery_done" help:"1 once the start has loaded its models, or as many as there is room for; else 0."`
 }
 
 // entry is a model in the table, with what the packages around it keep of it. Only replace ends its use.

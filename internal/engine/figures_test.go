@@ -128,10 +128,10 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 	if l := h.live(t, "m"); l.Unsnapshotted != 3 || l.SnapshotBytes != s.Bytes {
 		t.Errorf("after a crash: %d observations beyond %d bytes", l.Unsnapshotted, l.SnapshotBytes)
 	}
-	for !h.Totals().StartDone {
+	for !h.Totals().StartDone.Load() {
 		runtime.Gosched()
 	}
-	if all := h.Totals(); all.Starting != 1 || all.Started != 1 || all.StartFailed != 0 || all.Replayed != 3 || all.Replaying != 0 || all.SnapshotFailures != 0 {
+	if all := h.Totals(); all.Starting.Load() != 1 || all.Started.Load() != 1 || all.StartFailed.Load() != 0 || all.Replayed.Load() != 3 || all.Replaying.Load() != 0 || all.SnapshotFailures.Load() != 0 {
 		t.Errorf("after a crash: %+v", all)
 	}
 }

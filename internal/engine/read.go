@@ -78,11 +78,11 @@ func (e *Engine) Each(f func(Live)) {
 	}
 }
 
-// Totals are figures over all models.
+// Totals are figures over all models. The tags name their metrics.
 type Totals struct {
-	hosted.Counts
-	figures.ReportCounts
-	StartCounts
+	*hosted.Counters
+	*figures.ReportCounters
+	*StartCounters
 	Models        int   `metric:"hindsight_models" help:"Models that the server holds."`
 	Loaded        int   `metric:"hindsight_models_loaded" help:"Models whose state is in memory."`
 	Deleted       int   `metric:"hindsight_models_deleted" help:"Deleted models that can be brought back."`
@@ -93,20 +93,10 @@ type Totals struct {
 	Watchers      int   `metric:"hindsight_watchers" help:"Streams that watch a model."`
 }
 
-// StartCounts count the models that the start loads in the background.
-type StartCounts struct {
-	Starting    int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`
-	Started     int64 `metric:"hindsight_recovery_models_loaded" help:"Models of hindsight_recovery_models that are loaded."`
-	StartFailed int64 `metric:"hindsight_recovery_models_failed" help:"Models of hindsight_recovery_models that could not be loaded."`
-	StartDone   bool  `metric:"hindsight_recovery_done" help:"1 once the start has loaded its models, or as many as there is room for; else 0."`
-}
-
-// Totals counts over all models.
+// Totals counts over all models. It costs O(models).
 func (e *Engine) Totals() Totals {
-	s := &e.start
 	t := Totals{
-		Counts: e.env.Counters.Read(), ReportCounts: e.reporter.Counts(),
-		StartCounts:   StartCounts{Starting: s.starting.Load(), Started: s.started.Load(), StartFailed: s.failed.Load(), StartDone: s.done.Load()},
+		Counters: &e.env.Counters, ReportCounters: &e.reporter.Counters, StartCounters: &e.start,
 		ResidentBytes: e.env.Memory.Resident(), Aliases: e.aliases.Len(), Followers: e.replicas.Len(), Watchers: e.watchers.Len(),
 	}
 	models := e.table.live()

@@ -206,7 +206,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		h := startOn(t, clone, c)
 		if bad < 2 {
 			compare(t, h, want)
-			if got := h.Totals().BadSnapshots; got != int64(bad+1) {
+			if got := h.Totals().BadSnapshots.Load(); got != int64(bad+1) {
 				t.Errorf("%d bad snapshots counted, want %d", got, bad+1)
 			}
 			continue

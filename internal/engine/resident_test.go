@@ -83,7 +83,7 @@ func testHibernation(t *testing.T, newDisk func() disk) {
 		waitFor(t, tight, func() bool { return tight.Totals().ResidentBytes <= 3*size })
 		totals := tight.Totals()
 		t.Logf("%+v", totals)
-		if totals.Hibernations == 0 || totals.Wakes == 0 || totals.Loaded > 3 || totals.Models != models {
+		if totals.Hibernations.Load() == 0 || totals.Wakes.Load() == 0 || totals.Loaded > 3 || totals.Models != models {
 			t.Errorf("%+v", totals)
 		}
 		tight.stop(t)

@@ -134,22 +134,22 @@ func (e *Engine) lastSnapshots(models []*entry) error {
 // known and what cannot be recovered is logged soon.
 func (e *Engine) prefetch(models []*entry) {
 	started := e.o.Now()
-	defer e.start.done.Store(true)
+	defer e.start.StartDone.Store(true)
 	first := models[:min(len(models), prefetched)]
-	e.start.starting.Store(int64(len(first)))
+	e.start.Starting.Store(int64(len(first)))
 	for _, m := range first {
 		if e.env.Memory.HalfFull() {
 			break
 		}
 		switch err := m.Load(e.env.Lifetime); {
 		case err == nil:
-			e.start.started.Add(1)
+			e.start.Started.Add(1)
 		case e.env.Lifetime.Err() != nil:
 			return
 		default:
-			e.start.failed.Add(1)
+			e.start.StartFailed.Add(1)
 		}
 	}
-	e.o.Log.Info("models loaded", zap.Int64("loaded", e.start.started.Load()), zap.Int64("not_recovered", e.start.failed.Load()),
+	e.o.Log.Info("models loaded", zap.Int64("loaded", e.start.Started.Load()), zap.Int64("not_recovered", e.start.StartFailed.Load()),
 		zap.Int("models", len(models)), zap.Duration("took", e.o.Now().Sub(started)))
 }

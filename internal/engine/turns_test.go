@@ -165,7 +165,7 @@ func testUnknownAppend(t *testing.T, newDisk func() disk) {
 		if a := h.observe(t, "m", one("a", 1)...)[0]; !a.Duplicate || a.Sequence != 1 {
 			t.Errorf("%s, what was learned before: %+v", name, a)
 		}
-		if totals := h.Totals(); totals.Reloads != 1 {
+		if totals := h.Totals(); totals.Reloads.Load() != 1 {
 			t.Errorf("%s: %+v", name, totals)
 		}
 		h.stop(t)
@@ -247,8 +247,8 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 		if _, err := h.ExportModel(t.Context(), "bad", engine.ExportOptions{}); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("an export: %v", err)
 		}
-		if (h.Totals().Panics > 0) != panics {
-			t.Errorf("%d panics are counted", h.Totals().Panics)
+		if (h.Totals().Panics.Load() > 0) != panics {
+			t.Errorf("%d panics are counted", h.Totals().Panics.Load())
 		}
 		readOnly := map[string]bool{}
 		h.Each(func(l engine.Live) { readOnly[l.ID] = l.ReadOnly })
@@ -493,7 +493,7 @@ func testReports(t *testing.T, newDisk func() disk) {
 		t.Errorf("asked: %+v", s)
 	}
 	h.stats(t, "m")
-	if got := h.Totals().Reports; got != 1 {
+	if got := h.Totals().Reports.Load(); got != 1 {
 		t.Errorf("%d reports of one state", got)
 	}
 	if l := live(); l.Regret != s.Regret || l.RegretAge != 0 {
@@ -503,11 +503,11 @@ func testReports(t *testing.T, newDisk func() disk) {
 	if l := live(); l.Regret != s.Regret || l.RegretAge != 1 {
 		t.Errorf("an observation later %+v", l)
 	}
-	if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports != 2 {
+	if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports.Load() != 2 {
 		t.Errorf("of the new state: %+v", again)
 	}
 	dimension, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{EffectiveDimension: true})
-	if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports != 3 {
+	if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports.Load() != 3 {
 		t.Errorf("with the effective dimension: %+v, %v", dimension, err)
 	}
 }
@@ -542,13 +542,13 @@ func TestReportsOfOneState(t *testing.T) {
 		if d := s.EffectiveDimension; d != nil && !(*d > 0 && *d < 2) {
 			t.Errorf("step %d: an effective dimension of %g", k, *d)
 		}
-		if got := h.Totals().Reports; got != step.reports {
+		if got := h.Totals().Reports.Load(); got != step.reports {
 			t.Errorf("step %d: %d reports, want %d", k, got, step.reports)
 		}
 	}
 	h.observe(t, "m", one("more", 9)...)
 	s, err := h.ModelStats(t.Context(), "m", asked{HindsightPath: true})
-	if err != nil || len(s.HindsightPath) != 3 || math.Abs(s.HindsightPath[2]-s.HindsightLoss) > 1e-12 || h.Totals().Reports != 4 {
+	if err != nil || len(s.HindsightPath) != 3 || math.Abs(s.HindsightPath[2]-s.HindsightLoss) > 1e-12 || h.Totals().Reports.Load() != 4 {
 		t.Errorf("of a new state: %+v, %v", s, err)
 	}
 }

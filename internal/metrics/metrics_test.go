@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,7 +265,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := metrics.Watch(m, func() counts { return counts{Sum: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{Sum: math.NaN(), Atomics: new(Atomics)} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
@@ -297,6 +298,15 @@ type counts struct {
 	Limit    int64   `metric:"hindsight_test_limit,positive" help:"A limit."`
 	untagged int
 	Parts
+	*Atomics
+}
+
+// Atomics are counters that others add to.
+type Atomics struct {
+	Signed   atomic.Int64  `metric:"hindsight_test_signed" help:"A number."`
+	Unsigned atomic.Uint64 `metric:"hindsight_test_unsigned_total" help:"A number."`
+	Spent    atomic.Int64  `metric:"hindsight_test_spent_seconds_total,nanoseconds" help:"A time."`
+	Done     atomic.Bool   `metric:"hindsight_test_done" help:"1 or 0."`
 }
 
 // Parts are fields within a struct of counts.
@@ -307,7 +317,7 @@ type Parts struct {
 
 func TestWatchShowsEveryKindOfField(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	var now counts
+	now := counts{Atomics: new(Atomics)}
 	if err := metrics.Watch(m, func() counts { return now }); err != nil {
 		t.Fatal(err)
 	}
@@ -319,11 +329,17 @@ func TestWatchShowsEveryKindOfField(t *testing.T) {
 	}
 	now = counts{
 		Count: 1, Negative: -2, Sum: 0.5, On: true, Limit: 3, untagged: 4, Parts: Parts{Took: 1500 * time.Millisecond, Last: time.Unix(5, 5e8)},
+		Atomics: new(Atomics),
 	}
+	now.Signed.Store(-6)
+	now.Unsigned.Store(7)
+	now.Spent.Store(2.5e9)
+	now.Done.Store(true)
 	exposes(t, m,
 		"# TYPE hindsight_test_events_total counter", "hindsight_test_events_total 1", "# TYPE hindsight_test_level gauge", "hindsight_test_level -2",
 		"# HELP hindsight_test_sum_total A sum.", "hindsight_test_sum_total 0.5", "hindsight_test_on 1", "hindsight_test_limit 3",
 		"hindsight_test_seconds 1.5", "hindsight_test_timestamp_seconds 5.5",
+		"hindsight_test_signed -6", "hindsight_test_unsigned_total 7", "hindsight_test_spent_seconds_total 2.5", "hindsight_test_done 1",
 	)
 }
 
@@ -371,7 +387,7 @@ func TestLint(t *testing.T) {
 	other := energy()
 	other.Name = "second"
 	src.set(energy(), other)
-	if err := metrics.Watch(m, func() counts { return counts{} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{Atomics: new(Atomics)} }); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor").Predict(1e-4, "")
@@ -404,7 +420,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("models are watched twice")
 	}
 	for range 2 {
-		err = metrics.Watch(m, func() counts { return counts{} })
+		err = metrics.Watch(m, func() counts { return counts{Atomics: new(Atomics)} })
 	}
 	if err == nil {
 		t.Error("counts are watched twice")

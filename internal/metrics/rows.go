@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,8 +36,10 @@ type table struct {
 //
 // A name that ends in _total is a counter, any other a gauge. A field is a number; a bool,
 // shown as 1 or 0; a time.Duration, shown in seconds; a time.Time, shown in seconds since
-// 1970; or a struct of tagged fields. A NaN, an infinity and the zero time.Time have no
-// series, nor has a number below or equal to 0 whose tag is "name,positive".
+// 1970; an atomic of package sync/atomic; or a struct of tagged fields, or a pointer to one,
+// through which atomics are read. The tag "name,nanoseconds" shows a number of nanoseconds in
+// seconds. A NaN, an infinity and the zero time.Time have no series, nor has a number below or
+// equal to 0 whose tag is "name,positive".
 //
 // Every scrape calls read, and several scrapes may call read at once. A metric that is
 // already registered is an error.
@@ -58,19 +61,26 @@ func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
 		field, index := of.Field(i), append(at[:len(at):len(at)], i)
 		tag, tagged := field.Tag.Lookup("metric")
 		if !tagged {
-			if field.Type.Kind() == reflect.Struct && field.IsExported() {
-				rows = append(rows, fieldRows(field.Type, index)...)
+			inner := field.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct && field.IsExported() {
+				rows = append(rows, fieldRows(inner, index)...)
 			}
 			continue
 		}
-		name, positive := strings.CutSuffix(tag, ",positive")
+		name, option, _ := strings.Cut(tag, ",")
 		r := row[reflect.Value]{name: name, help: field.Tag.Get("help"), kind: gauge}
 		if strings.HasSuffix(name, "_total") {
 			r.kind = counter
 		}
 		r.value = func(v reflect.Value) float64 {
 			n := number(v.FieldByIndex(index))
-			return known(!positive || n > 0, n)
+			if option == "nanoseconds" {
+				n /= 1e9
+			}
+			return known(option != "positive" || n > 0, n)
 		}
 		rows = append(rows, r)
 	}
@@ -79,6 +89,16 @@ func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
 
 // number is the value of a field as Watch shows it.
 func number(v reflect.Value) float64 {
+	if v.CanAddr() {
+		switch at := v.Addr().Interface().(type) {
+		case *atomic.Int64:
+			return float64(at.Load())
+		case *atomic.Uint64:
+			return float64(at.Load())
+		case *atomic.Bool:
+			return flag(at.Load())
+		}
+	}
 	switch at := v.Interface().(type) {
 	case time.Duration:
 		return at.Seconds()

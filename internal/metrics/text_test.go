@@ -66,7 +66,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	second := energy()
 	second.Name = "second"
 	src.set(energy(), digits(), second)
-	err := metrics.Watch(m, func() counts { return counts{Sum: 0.5} })
+	err := metrics.Watch(m, func() counts { return counts{Sum: 0.5, Atomics: new(Atomics)} })
 	if err != nil {
 		tb.Fatal(err)
 	}

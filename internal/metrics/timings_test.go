@@ -198,7 +198,7 @@ func TestConcurrentUse(t *testing.T) {
 	if err := m.WatchModels(h); err != nil {
 		t.Fatal(err)
 	}
-	if err := metrics.Watch(m, func() counts { return counts{} }); err != nil {
+	if err := metrics.Watch(m, func() counts { return counts{Atomics: new(Atomics)} }); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup

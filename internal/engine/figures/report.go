@@ -41,7 +41,7 @@ type Reporter struct {
 	// reporting bounds the reports, expensive those of many operations, lists the lists that look at every
 	// model.
 	reporting, expensive, lists hosted.Slots
-	count, nanoseconds          atomic.Int64
+	Counters                    ReportCounters
 }
 
 // NewReporter returns a Reporter without reports.
@@ -49,15 +49,10 @@ func NewReporter(o Options) *Reporter {
 	return &Reporter{o: o, reporting: make(hosted.Slots, hosted.CopiesAtOnce), expensive: make(hosted.Slots, 1), lists: make(hosted.Slots, listsAtOnce)}
 }
 
-// ReportCounts count the reports solved.
-type ReportCounts struct {
-	Reports       int64   `metric:"hindsight_reports_total" help:"Reports that were solved."`
-	ReportSeconds float64 `metric:"hindsight_report_seconds_total" help:"Time spent solving reports."`
-}
-
-// Counts returns the present counts.
-func (r *Reporter) Counts() ReportCounts {
-	return ReportCounts{Reports: r.count.Load(), ReportSeconds: time.Duration(r.nanoseconds.Load()).Seconds()}
+// ReportCounters count the reports solved.
+type ReportCounters struct {
+	Reports           atomic.Int64 `metric:"hindsight_reports_total" help:"Reports that were solved."`
+	ReportNanoseconds atomic.Int64 `metric:"hindsight_report_seconds_total,nanoseconds" help:"Time spent solving reports."`
 }
 
 // Reader reads the figures of one model, and keeps its newest report.
@@ -203,8 +198,8 @@ func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 	if e := m.Encoder(); e != nil && len(s.solved.Weights) > 0 {
 		s.features = e.Names()
 	}
-	r.reporter.count.Add(1)
-	r.reporter.nanoseconds.Add(int64(r.reporter.o.Now().Sub(started)))
+	r.reporter.Counters.Reports.Add(1)
+	r.reporter.Counters.ReportNanoseconds.Add(int64(r.reporter.o.Now().Sub(started)))
 	return nil
 }
 

@@ -60,7 +60,7 @@ func (m *Model) countFailure(err error) {
 			return
 		}
 	}
-	m.env.Counters.snapshotFailures.Add(1)
+	m.env.Counters.SnapshotFailures.Add(1)
 }
 
 // buffer has room for the encoded state. Its pages are touched, so that the copy does not wait for

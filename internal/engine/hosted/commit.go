@@ -351,7 +351,7 @@ func (c *commit) stepDown(err error) error {
 		c.Break(err)
 		return err
 	}
-	c.env.Counters.reloads.Add(1)
+	c.env.Counters.Reloads.Add(1)
 	c.forget()
 	if loadErr := c.load(); loadErr != nil {
 		err = errors.Join(err, loadErr)

@@ -73,35 +73,17 @@ type Options struct {
 	LabelTTL time.Duration
 }
 
-// Counters count what happened to the models since the start.
+// Counters count what happened to the models since the start. The tags name their metrics.
 type Counters struct {
-	wakes, wakeNanoseconds, hibernations atomic.Int64
-	badSnapshots, snapshotFailures       atomic.Int64
-	reloads, panics                      atomic.Int64
-	replayed, replaying                  atomic.Int64
-}
-
-// Counts are the values of Counters.
-type Counts struct {
-	Wakes            int64   `metric:"hindsight_model_wakes_total" help:"Models that were loaded, because they were used."`
-	WakeSeconds      float64 `metric:"hindsight_model_wake_seconds_total" help:"Time spent loading models."`
-	Hibernations     int64   `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory, because others needed the room."`
-	Reloads          int64   `metric:"hindsight_model_reloads_total" help:"Models that were loaded again because the outcome of an append was not known."`
-	BadSnapshots     int64   `metric:"hindsight_bad_snapshots_total" help:"Snapshots that could not be used, so that an older one or the log was."`
-	SnapshotFailures int64   `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
-	Panics           int64   `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
-	Replayed         int64   `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
-	Replaying        int64   `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
-}
-
-// Read returns the present values.
-func (c *Counters) Read() Counts {
-	return Counts{
-		Wakes: c.wakes.Load(), Hibernations: c.hibernations.Load(),
-		WakeSeconds:  time.Duration(c.wakeNanoseconds.Load()).Seconds(),
-		BadSnapshots: c.badSnapshots.Load(), SnapshotFailures: c.snapshotFailures.Load(),
-		Reloads: c.reloads.Load(), Panics: c.panics.Load(), Replayed: c.replayed.Load(), Replaying: c.replaying.Load(),
-	}
+	Wakes            atomic.Int64 `metric:"hindsight_model_wakes_total" help:"Models that were loaded, because they were used."`
+	WakeNanoseconds  atomic.Int64 `metric:"hindsight_model_wake_seconds_total,nanoseconds" help:"Time spent loading models."`
+	Hibernations     atomic.Int64 `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory, because others needed the room."`
+	Reloads          atomic.Int64 `metric:"hindsight_model_reloads_total" help:"Models that were loaded again because the outcome of an append was not known."`
+	BadSnapshots     atomic.Int64 `metric:"hindsight_bad_snapshots_total" help:"Snapshots that could not be used, so that an older one or the log was."`
+	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
+	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
+	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
+	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
 }
 
 // Slots bound how many do something at once, across models.
@@ -173,7 +155,7 @@ func (e *Env) closedOr(err error) error {
 // CountPanic counts an error that a learner's panic left.
 func (e *Env) CountPanic(err error) {
 	if errors.Is(err, machine.ErrPanic) {
-		e.Counters.panics.Add(1)
+		e.Counters.Panics.Add(1)
 	}
 }
 

@@ -121,8 +121,8 @@ func (m *Model) load() error {
 	took := env.Now().Sub(started)
 	m.Publish(r, took)
 	m.usage.used.Store(started.UnixNano())
-	env.Counters.wakes.Add(1)
-	env.Counters.wakeNanoseconds.Add(int64(took))
+	env.Counters.Wakes.Add(1)
+	env.Counters.WakeNanoseconds.Add(int64(took))
 	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
 	return nil
 }
@@ -147,14 +147,14 @@ func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
 	d := recovery.Derivation{Kept: m.source.Kept}
 	left, _ := m.journal.behind() // The recovery meets the error.
-	counters.replaying.Add(left)
-	defer func() { counters.replaying.Add(-left) }()
+	counters.Replaying.Add(left)
+	defer func() { counters.Replaying.Add(-left) }()
 	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
 		n := int64(len(answers))
-		counters.replayed.Add(n)
+		counters.Replayed.Add(n)
 		n = min(n, left) // More are replayed if the newest snapshot cannot be used.
 		left -= n
-		counters.replaying.Add(-n)
+		counters.Replaying.Add(-n)
 		return d.Tell(r, answers)
 	})
 	if err != nil {
@@ -165,7 +165,7 @@ func (m *Model) recover() (recovery.Recovered, error) {
 
 // skipSnapshot counts and logs a snapshot that cannot be used.
 func (m *Model) skipSnapshot(sequence uint64, err error) {
-	m.env.Counters.badSnapshots.Add(1)
+	m.env.Counters.BadSnapshots.Add(1)
 	m.env.Log.Error("a snapshot cannot be used; an older one and the log are",
 		zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 }
@@ -271,7 +271,7 @@ func (m *Model) hibernate() Hibernated {
 		return HibernatedNever
 	}
 	m.forget()
-	m.env.Counters.hibernations.Add(1)
+	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow
 }
 
