@@ -6,10 +6,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// advices has what to do about errors of a connection, by a part of their text.
+// advices says what to do about errors of a connection, by a part of their text.
 func advices() []struct{ part, advice string } {
 	return []struct{ part, advice string }{
-		{"looked like an HTTP/1.1 header", "this is a port of HTTP: the server has another one for gRPC, " + DefaultPort + " unless it was told another"},
+		{"looked like an HTTP/1.1 header", "this is a port of HTTP: the server has another port for gRPC, " + DefaultPort + " by default"},
 		{"first record does not look like a TLS handshake", "the server does not speak TLS: connect without TLS, or start the server with a certificate"},
 		{"signed by unknown authority", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},
 		{"certificate is not trusted", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},
@@ -33,14 +33,14 @@ const (
 	tokenRefused        = "the server does not take the token: it is wrong, expired or revoked"
 )
 
-// adviseOn says what to do about an error, as far as it is known.
+// adviseOn says what to do about an error, or nothing.
 func (c *Client) adviseOn(e *Error) string {
 	if e.Code == codes.Unauthenticated {
 		switch {
 		case !c.hasToken:
 			return tokenWanted
 		case strings.Contains(e.Message, "per-RPC creds failed"):
-			return "" // The token could not be read, and the error says it.
+			return "" // The error says that the token could not be read.
 		}
 		return tokenRefused
 	}

@@ -20,7 +20,7 @@ import (
 const (
 	// DefaultPort is the port of an address that has none.
 	DefaultPort = "50051"
-	// DefaultTimeout is the longest wait for the answer to one try of a call.
+	// DefaultTimeout bounds one try of a call.
 	DefaultTimeout = 10 * time.Second
 )
 
@@ -39,30 +39,30 @@ type Client struct {
 // Option changes how Dial connects and calls.
 type Option func(*settings)
 
-// settings are what the options say.
+// settings are set by the options.
 type settings struct {
-	timeout time.Duration
-	retry   Retry
-	dial    []grpc.DialOption
-	tls     *transport
-	token   Token
-	// hasToken: calls have credentials. plaintextToken: the token is sent without TLS.
-	hasToken, plaintextToken bool
+	timeout        time.Duration
+	retry          Retry
+	dial           []grpc.DialOption
+	tls            *transport
+	token          Token
+	hasToken       bool // Calls have credentials.
+	plaintextToken bool // The token is sent without TLS too.
 }
 
-// WithTimeout bounds every try of a call, DefaultTimeout unless it is given. The
-// context of a call bounds all its tries together.
+// WithTimeout bounds every try of a call, in place of DefaultTimeout. The context of a call
+// bounds all its tries together.
 func WithTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.timeout = timeout }
 }
 
-// WithRetry says how calls are sent again. DefaultRetry holds unless it is given.
+// WithRetry says how calls are sent again, in place of DefaultRetry.
 func WithRetry(retry Retry) Option {
 	return func(s *settings) { s.retry = retry }
 }
 
-// WithTransportCredentials encrypts the connection as WithTLS does not, by credentials.NewTLS
-// for example. Without both the connection is not encrypted.
+// WithTransportCredentials encrypts the connection by credentials of gRPC, such as those of
+// credentials.NewTLS. Without it and WithTLS the connection is not encrypted.
 func WithTransportCredentials(c credentials.TransportCredentials) Option {
 	return WithDialOptions(grpc.WithTransportCredentials(c))
 }
@@ -75,9 +75,9 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) Option {
 	}
 }
 
-// WithKeepalive says how a connection that is silent is tried. Without it a connection
-// with a call in flight is tried after 30 s of silence, and is lost 10 s later. A server
-// closes the connection of a client that tries more often than every 10 s.
+// WithKeepalive says how a silent connection is probed. By default a connection with a call in
+// flight is probed after 30 s of silence, and is lost 10 s later. A server closes the connection
+// of a client that probes more often than every 10 s.
 func WithKeepalive(p keepalive.ClientParameters) Option {
 	return WithDialOptions(grpc.WithKeepaliveParams(p))
 }
@@ -99,7 +99,7 @@ func Dial(address string, options ...Option) (*Client, error) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A server that was restarted is found again within a second.
+			// The client finds a restarted server again within a second.
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
@@ -140,7 +140,7 @@ func Address(address string) (string, error) {
 	case address == "":
 		return "", fmt.Errorf("address %q: it is empty", address)
 	case strings.HasPrefix(address, "http://"), strings.HasPrefix(address, "https://"):
-		return "", fmt.Errorf("address %q: it is a URL, want HOST or HOST:PORT without the scheme; the port of gRPC is %s unless the server was told another", address, DefaultPort)
+		return "", fmt.Errorf("address %q: it is a URL, want HOST or HOST:PORT without the scheme; the port of gRPC is %s by default", address, DefaultPort)
 	case net.ParseIP(host) != nil:
 		return net.JoinHostPort(host, DefaultPort), nil
 	case strings.HasSuffix(address, ":"):
@@ -160,12 +160,12 @@ func (c *Client) With(retry Retry) *Client {
 	return &other
 }
 
-// Address is where the client calls.
+// Address is the address of the server.
 func (c *Client) Address() string { return c.address }
 
-// Predictions is the service of the data path, for calls that this package does not
-// have. Its calls have no timeout and are not sent again. Their errors are translated,
-// but not those of its streams; see FromError.
+// Predictions is the service of the data path, for calls that this package does not have. Its
+// calls have no timeout and are not sent again. The errors of its unary calls are translated,
+// those of its streams are not; see FromError.
 func (c *Client) Predictions() hindsightv1.PredictionServiceClient { return c.predictions }
 
 // Models is the service of the control path. See Predictions.
@@ -174,8 +174,8 @@ func (c *Client) Models() hindsightv1.ModelServiceClient { return c.models }
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// failed translates the error of a call. A call whose time passed before there was a
-// connection is marked as one that no server answered.
+// failed translates the error of a call. If the time of a call passed without a connection, no
+// server answered it.
 func (c *Client) failed(err error) error {
 	e := FromError(err)
 	if e == nil {

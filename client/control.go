@@ -34,7 +34,7 @@ func (m *Model) Create(ctx context.Context, spec *hindsightv1.ModelSpec) (*hinds
 	return m.client.Create(ctx, &hindsightv1.CreateModelRequest{Id: m.id, Spec: spec})
 }
 
-// Get tells what the model is.
+// Get returns the model.
 func (m *Model) Get(ctx context.Context) (*hindsightv1.Model, error) {
 	answer, err := invoke(ctx, m.client, true, m.client.models.GetModel, &hindsightv1.GetModelRequest{Model: m.id})
 	return answer.GetModel(), err
@@ -45,7 +45,7 @@ func (c *Client) ListPage(ctx context.Context, request *hindsightv1.ListModelsRe
 	return invoke(ctx, c, true, c.models.ListModels, filled(request))
 }
 
-// List yields the models of all pages. After an error there are no more.
+// List yields the models of all pages. An error is the last element.
 func (c *Client) List(ctx context.Context, request *hindsightv1.ListModelsRequest) iter.Seq2[*hindsightv1.Model, error] {
 	return func(yield func(*hindsightv1.Model, error) bool) {
 		r := filled(request)
@@ -70,8 +70,8 @@ func (c *Client) List(ctx context.Context, request *hindsightv1.ListModelsReques
 	}
 }
 
-// Update changes what may change of the model. The request names it by its id in
-// request.Model, which the call fills in if it is empty. With an etag it is not sent again.
+// Update changes the fields of the mask. The call fills in an empty request.Model.Id. With an etag
+// it is not sent again.
 func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequest) (*hindsightv1.Model, error) {
 	r := filled(request)
 	if r.GetModel() == nil {
@@ -84,8 +84,8 @@ func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequ
 	return answer.GetModel(), err
 }
 
-// Delete deletes the model. The request may be nil; the call fills in the model. The
-// answer is the model if it can be brought back. The call is not sent again.
+// Delete deletes the model. The request may be nil; the call fills in the model. The answer is
+// the model if Undelete can bring it back. The call is not sent again.
 func (m *Model) Delete(ctx context.Context, request *hindsightv1.DeleteModelRequest) (*hindsightv1.Model, error) {
 	r := filled(request)
 	r.Model = m.id
@@ -99,8 +99,7 @@ func (m *Model) Undelete(ctx context.Context) (*hindsightv1.Model, error) {
 	return answer.GetModel(), err
 }
 
-// Stats tells how the model is doing. The request may be nil; the call fills in the
-// model.
+// Stats returns the statistics of the model. The request may be nil; the call fills in the model.
 func (m *Model) Stats(ctx context.Context, request *hindsightv1.GetModelStatsRequest) (*hindsightv1.ModelStats, error) {
 	r := filled(request)
 	r.Model = m.id
@@ -108,18 +107,18 @@ func (m *Model) Stats(ctx context.Context, request *hindsightv1.GetModelStatsReq
 	return answer.GetStats(), err
 }
 
-// History tells how the model did over its life.
+// History returns the history of the model.
 func (m *Model) History(ctx context.Context) (*hindsightv1.GetModelHistoryResponse, error) {
 	return invoke(ctx, m.client, true, m.client.models.GetModelHistory, &hindsightv1.GetModelHistoryRequest{Model: m.id})
 }
 
-// Compare tells how the model and those that follow it did on the same observations.
+// Compare compares the model with its followers on the same observations.
 func (m *Model) Compare(ctx context.Context) ([]*hindsightv1.Comparison, error) {
 	answer, err := invoke(ctx, m.client, true, m.client.models.CompareModels, &hindsightv1.CompareModelsRequest{Model: m.id})
 	return answer.GetComparisons(), err
 }
 
-// Validate fills in the defaults of a spec and tells what it would cost.
+// Validate fills in the defaults of a spec and estimates its cost.
 func (c *Client) Validate(ctx context.Context, spec *hindsightv1.ModelSpec) (*hindsightv1.ValidateSpecResponse, error) {
 	return invoke(ctx, c, true, c.models.ValidateSpec, &hindsightv1.ValidateSpecRequest{Spec: spec})
 }
@@ -162,9 +161,9 @@ func (c *Client) DeleteAlias(ctx context.Context, alias string) error {
 	return err
 }
 
-// Watch yields what the model learns as it learns it, until ctx ends, the loop is left,
-// or an error comes, which is the last. The request may be nil; the call fills in the
-// model. A lost connection is an error: watch again.
+// Watch yields events as the model learns, until ctx ends or the loop is left. An error is the
+// last element; after a lost connection, watch again. The request may be nil; the call fills in
+// the model.
 func (m *Model) Watch(ctx context.Context, request *hindsightv1.WatchModelRequest) iter.Seq2[*hindsightv1.WatchModelResponse, error] {
 	return func(yield func(*hindsightv1.WatchModelResponse, error) bool) {
 		r := filled(request)
@@ -187,9 +186,9 @@ func (m *Model) Watch(ctx context.Context, request *hindsightv1.WatchModelReques
 // chunkBytes is the size of a piece of an imported model.
 const chunkBytes = 256 << 10
 
-// Export writes the model: its spec, its state, and unless the request leaves them out
-// the ids that it remembers and the predictions that wait. The request may be nil; the
-// call fills in the model. It has no timeout and is not sent again.
+// Export writes the model: its spec, its state, and unless the request leaves them out its
+// remembered ids and its pending predictions. The request may be nil; the call fills in the model.
+// It has no timeout and is not sent again.
 func (m *Model) Export(ctx context.Context, to io.Writer, request *hindsightv1.ExportModelRequest) (size int64, err error) {
 	r := filled(request)
 	r.Model = m.id

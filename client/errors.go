@@ -14,38 +14,32 @@ import (
 
 // Error is an error of a call: a refusal of the server, or that no server answered.
 type Error struct {
-	// Code is the status code.
 	Code codes.Code
 	// Reason is the server's reason, such as MODEL_NOT_FOUND. It is empty if no server
 	// answered.
-	Reason string
-	// Message is what the server says.
+	Reason  string
 	Message string
-	// Violations are the fields of the request that are wrong.
+	// Violations are the wrong fields of the request.
 	Violations []Violation
-	// RetryDelay is how long the server asks to wait before the same call is sent
-	// again, 0 if it does not ask.
+	// RetryDelay is how long the server asks to wait before the same call is sent again, or 0.
 	RetryDelay time.Duration
-	// MovedTo is the address of the server that has the model, with ErrModelMoved, or that
-	// is to have it, with ErrModelMoving. It is empty with other errors.
+	// MovedTo is the address of the server that has the model, with ErrModelMoved, or that will
+	// have the model, with ErrModelMoving. It is empty with other errors.
 	MovedTo string
 
 	status      *status.Status
 	asked       bool   // the server asks to repeat the call
 	unreachable bool   // no server answered
 	address     string // where none answered
-	advice      string // what to do about it, if that is known
-	context     string // what the error that was translated said before it
+	advice      string // what to do about the error, or empty
+	context     string // the text of the translated error before "rpc error:"
 }
 
-// Violation is a field of a request that is wrong.
+// Violation is a wrong field of a request.
 type Violation struct {
-	// Field is its path, such as spec.pkawv_taylor.degree.
-	Field string
-	// Description says what came and what was expected.
-	Description string
-	// Reason is the reason by itself.
-	Reason string
+	Field       string // The path, such as spec.pkawv_taylor.degree.
+	Description string // What came and what was expected.
+	Reason      string // As Error.Reason.
 }
 
 // reason is a sentinel: the errors of one reason.
@@ -132,13 +126,13 @@ var (
 	ErrSessionLimit        error = reason("SESSION_LIMIT")
 )
 
-// ErrUnreachable says that no server answered.
+// ErrUnreachable: no server answered.
 var ErrUnreachable = errors.New("hindsight: no server answered")
 
-// ErrProtocol says that a server answered what it must not.
+// ErrProtocol: the answer of the server breaks the protocol.
 var ErrProtocol = errors.New("hindsight: the server broke the protocol")
 
-// FromError returns what err says of a call, nil if it is not the error of a call.
+// FromError returns the error of a call as an *Error, nil if err is no error of a call.
 func FromError(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -182,8 +176,8 @@ func movedTo(d *errdetails.ErrorInfo) string {
 	return ""
 }
 
-// Error returns one line: the message, the name of the code, the reason, the fields that
-// are wrong, as far as the message does not say it, and the advice.
+// Error returns one line: the message, the name of the code, the reason, the wrong fields that the
+// message does not name, and the advice.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.context)
@@ -204,9 +198,8 @@ func (e *Error) Error() string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// Is tells whether target is the sentinel of the error's reason or family, or
-// ErrUnreachable. The end of a context is also context.Canceled or
-// context.DeadlineExceeded.
+// Is reports whether target is the sentinel of the error's reason or family, or ErrUnreachable.
+// The codes CANCELLED and DEADLINE_EXCEEDED are also the errors of package context.
 func (e *Error) Is(target error) bool {
 	if target == ErrUnreachable {
 		return e.unreachable
@@ -229,18 +222,17 @@ func (e *Error) Is(target error) bool {
 // GRPCStatus is the status as the server sent it.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// Address is where no server answered, empty for other errors.
+// Address is the address where no server answered. It is empty for other errors.
 func (e *Error) Address() string { return e.address }
 
-// Advice says what to do about an error of TLS or of a token. It is empty if that is not
-// known.
+// Advice says what to do about an error of TLS or of a token, or nothing.
 func (e *Error) Advice() string { return e.advice }
 
-// timedOut tells whether the time of the call has passed.
+// timedOut reports whether the time of the call has passed.
 func (e *Error) timedOut() bool { return e.Code == codes.DeadlineExceeded }
 
-// retriable tells whether the call may be sent again: the server asks for it, or it is
-// not known whether it had an effect.
+// retriable reports whether the call may be sent again: the server asks for it, or the effect of
+// the call is not known.
 func (e *Error) retriable() bool { return e.asked || e.unreachable || e.timedOut() }
 
 // CodeName returns the name of a code in the spelling of the protocol.

@@ -51,7 +51,7 @@ func Inputs(values map[string]any) Input {
 	return Record(&structpb.Struct{Fields: fields})
 }
 
-// Record returns an input by names that is a message already. The receiver owns it.
+// Record returns an input by names from a message. The receiver owns the message.
 func Record(record *structpb.Struct) Input { return Input{record: record} }
 
 // inputValue translates the value of an input.
@@ -70,10 +70,10 @@ func inputValue(v any) (*structpb.Value, error) {
 	}
 }
 
-// given tells whether there is an input.
+// given reports whether the input is not the zero value.
 func (i Input) given() bool { return len(i.features) > 0 || i.record != nil || i.err != nil }
 
-// Target is what happened: a label, several, or a class.
+// Target is what happened: a label, several labels, or a class.
 type Target struct {
 	set func(*hindsightv1.ObserveRequest)
 }
@@ -96,21 +96,16 @@ func Class(class string) Target {
 	return Target{func(r *hindsightv1.ObserveRequest) { r.Target = &hindsightv1.ObserveRequest_Class{Class: class} }}
 }
 
-// Observation says what happened: to a prediction, to an input, or to both. With both,
-// the server is told the input only when it has forgotten the prediction, as that of a
-// label that comes very late. The observation is learned once all the same.
+// Observation is a target of a prediction, of an input, or of both. With both, the client sends
+// the input only if the server has forgotten the prediction of a very late label. The server
+// learns the observation once all the same.
 type Observation struct {
-	// Prediction is the id of the prediction.
-	Prediction string
-	// Input is the input.
-	Input Input
-	// Target is what happened.
-	Target Target
-	// ID is the id of an observation without a prediction. If it is empty, the call
-	// draws one.
-	ID string
-	// Weight is the importance, 1 if it is 0.
-	Weight float64
+	Prediction string // The id of the prediction.
+	Input      Input
+	Target     Target
+	// ID is the id of an observation without a prediction. If it is empty, the call draws an id.
+	ID     string
+	Weight float64 // The importance; 0 means 1.
 }
 
 // ByPrediction returns the observation of what was predicted.
@@ -123,9 +118,8 @@ func ByInput(input Input, target Target) Observation {
 	return Observation{Input: input, Target: target}
 }
 
-// request is the call for an observation. Its id is drawn here, before the first try.
-// If late is not nil, it is the same observation by its input, for a server that has
-// forgotten the prediction.
+// request is the call for an observation. It draws the id before the first try. Late, if not nil,
+// is the same observation by its input, for a server that has forgotten the prediction.
 func (m *Model) request(o Observation) (request, late *hindsightv1.ObserveRequest, err error) {
 	request = &hindsightv1.ObserveRequest{Model: m.id}
 	if o.Target.set != nil {
@@ -156,8 +150,8 @@ func (m *Model) request(o Observation) (request, late *hindsightv1.ObserveReques
 // PredictOption changes a Predict or PredictBatch.
 type PredictOption func(*hindsightv1.PredictRequest)
 
-// PredictionID chooses the id of a prediction. Without it the call draws one. A batch
-// draws one for each input.
+// PredictionID chooses the id of a prediction. Without it the call draws an id, a batch an id for
+// each input.
 func PredictionID(id string) PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.PredictionId = id }
 }
@@ -173,8 +167,7 @@ func WithoutLabel() PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.Remember = new(bool) }
 }
 
-// predictRequest is the call for a prediction. Its id is drawn here, before the first
-// try.
+// predictRequest is the call for a prediction. It draws the id before the first try.
 func (m *Model) predictRequest(input Input, options []PredictOption) (*hindsightv1.PredictRequest, error) {
 	r := &hindsightv1.PredictRequest{Model: m.id, Features: input.features, Inputs: input.record}
 	for _, option := range options {
@@ -209,8 +202,8 @@ func (m *Model) Predict(ctx context.Context, input Input, options ...PredictOpti
 	return answer.GetPrediction(), err
 }
 
-// Observe says what happened. The model learns it once, however often the call is sent.
-// The answer comes when it is durable.
+// Observe sends a target. The model learns the observation once, however often the call is sent.
+// The answer comes when the observation is durable.
 func (m *Model) Observe(ctx context.Context, o Observation) (*hindsightv1.Outcome, error) {
 	request, late, err := m.request(o)
 	if err != nil {
@@ -223,7 +216,7 @@ func (m *Model) Observe(ctx context.Context, o Observation) (*hindsightv1.Outcom
 	return answer.GetOutcome(), err
 }
 
-// isForgotten tells whether the server does not know a prediction any more.
+// isForgotten reports whether the server has forgotten the prediction.
 func isForgotten(err error) bool {
 	e := FromError(err)
 	return e != nil && e.Is(ErrPredictionNotFound)

@@ -13,13 +13,13 @@ import (
 type Retry struct {
 	// Max is how often a call is sent again at most.
 	Max int
-	// Backoff is the wait before the first retry, 100 ms if it is 0. Every further wait
-	// is twice as long, at most MaxBackoff. A wait is drawn from the upper half of
-	// this time, so that clients do not come back together.
+	// Backoff is the wait before the first retry, 100 ms if it is 0. Every further wait is
+	// twice as long, at most MaxBackoff. The wait is drawn from the upper half of this time, so
+	// that clients do not come back together.
 	Backoff time.Duration
-	// MaxBackoff is the longest wait, 5 s if it is 0. A call that the server asks to
-	// repeat waits as long as the server says, and a tenth more at most. If that is
-	// longer than MaxBackoff, the call fails.
+	// MaxBackoff is the longest wait, 5 s if it is 0. If the server asks for a wait, the call
+	// waits so long, and a tenth more at most. If the server asks for more than MaxBackoff, the
+	// call fails.
 	MaxBackoff time.Duration
 	// Stop ends the retries when it is closed: calls in flight are finished, and none is
 	// sent again. It may be nil.
@@ -37,9 +37,8 @@ const (
 	defaultMaxBackoff = 5 * time.Second
 )
 
-// wait waits before the next try, which is number attempt + 1. It returns false if
-// there is none: the error does not ask for one, there were enough, ctx or Stop end
-// the waiting, or the deadline of ctx would pass before the next try.
+// wait waits before try number attempt + 1. It returns false for no further try: the error allows
+// none, Max is reached, ctx or Stop end the wait, or the deadline of ctx would pass before it.
 func (r Retry) wait(ctx context.Context, attempt int, err error) bool {
 	var refused *Error
 	if attempt >= r.Max || !errors.As(err, &refused) || !refused.retriable() {

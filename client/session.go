@@ -35,11 +35,11 @@ type Session struct {
 	mu struct {
 		sync.Mutex
 
-		// Calls without an answer: those in flight in the present stream, in the order of
-		// their answers, and behind them those to be sent.
+		// Calls without an answer: in flight in the current stream, in the order of their
+		// answers, and behind them the calls to be sent.
 		flying, waiting []*call
 		next            uint64 // the correlation id of the next call
-		answered        bool   // the present stream has answered a call
+		answered        bool   // the current stream has answered a call
 		closing         bool
 		err             error // why the session has failed
 	}
@@ -101,7 +101,7 @@ func (s *Session) Predict(ctx context.Context, input Input, options ...PredictOp
 	return submit(ctx, s, request, nil, err, (*hindsightv1.SessionResponse).GetPrediction)
 }
 
-// Observe says what happened. It waits while the session has no room, until ctx ends.
+// Observe sends a target. It waits while the session has no room, until ctx ends.
 func (s *Session) Observe(ctx context.Context, o Observation) *Future[*hindsightv1.Outcome] {
 	r, late, err := s.model.request(o)
 	request := &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: r}}
@@ -199,8 +199,7 @@ func (s *Session) run(ctx context.Context) {
 	}
 }
 
-// idle waits for a call. It returns false if none will come: the session is closed, or
-// ctx has ended.
+// idle waits for a call. It returns false if the session is closed or ctx has ended.
 func (s *Session) idle(ctx context.Context) bool {
 	for {
 		s.mu.Lock()
@@ -217,8 +216,8 @@ func (s *Session) idle(ctx context.Context) bool {
 	}
 }
 
-// progress tells whether the stream that has ended had answered a call. The calls
-// that it did not answer wait to be sent again.
+// progress reports whether the last stream has answered a call. Its other calls wait to be sent
+// again.
 func (s *Session) progress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,8 +284,8 @@ func (s *Session) lost(alive context.Context, err error) error {
 // errLate is why a stream ends that does not answer in time.
 var errLate = errors.New("hindsight: no answer in time")
 
-// send sends the calls that wait. It returns why receive has ended, or nil if receive has
-// not ended: then the stream takes no more calls.
+// send sends the waiting calls. It returns the error of receive, or nil if receive has not ended
+// and the stream takes no more calls.
 func (s *Session) send(calls hindsightv1.PredictionService_SessionClient, w *watchdog, ended <-chan error) error {
 	for {
 		request, closed := s.take(w)
@@ -310,8 +309,7 @@ func (s *Session) send(calls hindsightv1.PredictionService_SessionClient, w *wat
 	}
 }
 
-// take takes the next call into flight. Closed says that there is none and none will
-// come.
+// take takes the next call into flight. Closed: no call is left and none will come.
 func (s *Session) take(w *watchdog) (request *hindsightv1.SessionRequest, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

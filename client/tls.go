@@ -14,18 +14,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// TLS says whom a client trusts and who it is. The files are PEM. They are read at Dial
-// and again at each new connection, so a changed file needs no new client. The zero value
-// trusts the authorities of the system.
+// TLS says whom a client trusts and who the client is. The files are PEM. They are read at Dial and
+// again at each new connection, so a changed file needs no new client.
 type TLS struct {
-	// CA has the authorities that may sign the server's certificate. Empty means those
-	// of the system.
+	// CA has the authorities that may sign the server's TLS certificate. Empty means the
+	// authorities of the system.
 	CA string
-	// Cert and Key are the certificate of the client and its key. Empty means that the
-	// client shows none.
+	// Cert and Key are the TLS certificate of the client and its key. Both may be empty.
 	Cert, Key string
-	// ServerName is the name that the server's certificate must have. Empty means the
-	// host of the address.
+	// ServerName is the name that the server's TLS certificate must have. Empty means the host
+	// of the address.
 	ServerName string
 }
 

@@ -36,8 +36,8 @@ func WithToken(t Token) Option {
 	return func(s *settings) { s.token, s.hasToken = t, true }
 }
 
-// WithTokenInPlaintext lets a token be sent over a connection that is not encrypted. Who
-// is on the way can read it and use it.
+// WithTokenInPlaintext sends the token over a connection without TLS too. Others on the network
+// can read it and use it.
 func WithTokenInPlaintext() Option {
 	return func(s *settings) { s.plaintextToken = true }
 }
@@ -74,11 +74,10 @@ func (f *tokenFile) read() (string, error) {
 	return f.mu.text, nil
 }
 
-// bearer are credentials of a token.
+// bearer are the credentials of a token.
 type bearer struct {
 	token Token
-	// plain lets it be sent without TLS.
-	plain bool
+	plain bool // The token is sent without TLS too.
 }
 
 var errTokenText = errors.New("token: want printable ASCII without spaces")
@@ -101,7 +100,7 @@ func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 var _ credentials.PerRPCCredentials = bearer{}
 
-// isLocal tells whether a target of gRPC is of this machine, so that nobody is on the way.
+// isLocal reports whether a target of gRPC is of this machine, so that nobody can listen.
 func isLocal(target string) bool {
 	if scheme, rest, ok := strings.Cut(target, ":"); ok && (scheme == "unix" || scheme == "unix-abstract") {
 		return rest != ""
