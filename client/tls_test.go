@@ -184,7 +184,7 @@ func TestTLSAdvice(t *testing.T) {
 		"right name":            {away, []client.Option{client.WithTLS(client.TLS{CA: ca.crt, ServerName: "away.example"})}, ""},
 		"plaintext to TLS":      {server, nil, "it may want TLS"},
 		"TLS to plaintext":      {plain, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server does not speak TLS"},
-		"gRPC to HTTP":          {web.Listener.Addr().String(), nil, "this is a port of HTTP: the server has another one for gRPC, 50051"},
+		"gRPC to HTTP":          {web.Listener.Addr().String(), nil, "this is a port of HTTP: the server has another port for gRPC, 50051"},
 		"wrong CA":              {server, []client.Option{client.WithTLS(client.TLS{CA: other.crt})}, "give the file of the authority as CA"},
 		"the system's CAs":      {server, []client.Option{client.WithTLS(client.TLS{})}, "give the file of the authority as CA"},
 		"expired server":        {expired, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server's certificate is not valid now"},

@@ -1,7 +1,6 @@
-"""The calls of the API: their requests, and what becomes of their answers.
+"""The calls of the API: their requests, and how their answers are read.
 
-A Call is made once and sent as often as it takes. So the ids in its request are those of
-every try.
+A Call is made once and may be sent several times. Every try has the same ids.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _CHUNK = 1 << 20
 
 
 class Unchanged:
-    """Stands for a value that update leaves as it is."""
+    """Stands for a value that update does not change."""
 
     def __repr__(self) -> str:
         return "UNCHANGED"
@@ -46,7 +45,7 @@ class Call(Generic[T]):
     read: Callable[[Any], T]
     #: The call may be sent again.
     again: bool = True
-    #: The reason that says, from the second try on, that an earlier try has done it.
+    #: The reason of a further try that says that an earlier try has succeeded.
     done: str = ""
 
 
@@ -59,7 +58,7 @@ def _models(method: str, request: Any, read: Callable[[Any], T], again: bool = T
 
 
 def new_id() -> str:
-    """An id that nobody else has."""
+    """A random id."""
     return uuid.uuid4().hex
 
 
@@ -69,7 +68,7 @@ def new_id() -> str:
 def predict_request(
     model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool
 ) -> prediction_pb2.PredictRequest:
-    """The request of predict. Unless the prediction is not remembered, it has an id."""
+    """The request of predict. A prediction that is remembered has an id."""
     r = prediction_pb2.PredictRequest(model=model)
     if isinstance(x, Mapping):
         r.inputs.CopyFrom(inputs(x))
@@ -222,7 +221,7 @@ def update(model: str, etag: str, validate_only: bool, **fields: Any) -> Call[me
             getattr(r.model, name).update(value)
         else:
             setattr(r.model, name, value)
-    # With an etag, the try after one whose answer was lost would find another etag.
+    # With an etag, a further try would fail if only the answer of the first was lost.
     return _models("UpdateModel", r, lambda a: messages.ModelInfo.of(a.model), again=not etag)
 
 

@@ -1,4 +1,4 @@
-"""What a synchronous and an asynchronous channel have in common."""
+"""The addresses and the options of channels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def target(address: str) -> str:
 
 
 def options(keepalive: Optional[float], more: Optional[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """The options of a channel. Retries are those of the client: it knows the ids."""
+    """The options of a channel. The client retries, not gRPC, because the client knows the ids."""
     out: dict[str, Any] = {
         "grpc.max_receive_message_length": -1,
         "grpc.max_send_message_length": -1,

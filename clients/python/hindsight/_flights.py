@@ -1,7 +1,4 @@
-"""The calls of a session that wait for their answers.
-
-It does no I/O and takes no lock: the sessions do.
-"""
+"""The calls of a session without an answer. The sessions do the I/O and the locking."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ class Flight:
     """One call of a session."""
 
     request: prediction_pb2.SessionRequest
-    #: Gets the answer; of concurrent.futures or of asyncio.
+    #: A future of concurrent.futures or of asyncio.
     future: Any
     tries: int = 0
-    #: Until when it is sent again after a refusal. Set by the first one.
+    #: Until when the call is sent again. Set by the first refusal.
     until: Optional[float] = None
 
 
@@ -38,7 +35,7 @@ class Flights:
         self._last = 0
         self._open: dict[int, Flight] = {}
         self._unsent: deque[int] = deque()
-        self._later: list[tuple[float, int]] = []  # A heap of what was refused for the moment.
+        self._later: list[tuple[float, int]] = []  # A heap of the calls to be sent again.
 
     def __len__(self) -> int:
         return len(self._open)

@@ -20,7 +20,7 @@ Token = Union[str, "os.PathLike[str]", Callable[[], str]]
 
 
 class Security:
-    """What connect is told of TLS and of tokens. Files are read now, but for that of a token."""
+    """The options of TLS and of tokens. Files are read once, but a file of a token again after a change."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Security:
             )
 
     def metadata(self) -> Optional[tuple[tuple[str, str], ...]]:
-        """What is sent with a call."""
+        """The metadata of a call."""
         if self._token is None:
             return None
         try:
@@ -93,8 +93,8 @@ class Security:
         return ""
 
 
-#: What to do, by a part of what the TLS library says. It does not say whether a
-#: certificate has expired or is of an authority that is not known.
+#: What to do, by a part of the text of the TLS library. The text is the same for an expired
+#: certificate and for an unknown authority.
 _ADVICES = (
     ("wrong version number", "the server does not speak TLS: leave tls, ca, cert and key out, or start it with a certificate"),
     ("wrong_version_number", "the server does not speak TLS: leave tls, ca, cert and key out, or start it with a certificate"),
@@ -107,7 +107,7 @@ _ENDED = ("socket closed", "endpoint read failed", "connection reset", "broken p
 
 
 def is_local(address: str) -> bool:
-    """Tells whether an address is of this machine, so that nobody is on the way."""
+    """Tells whether an address is of this machine, so that nobody can listen."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
     host = address[len("dns:///"):] if address.startswith("dns:///") else address
@@ -122,7 +122,7 @@ def is_local(address: str) -> bool:
 
 def _credentials(ca: Optional[Path], cert: Optional[Path], key: Optional[Path]) -> grpc.ChannelCredentials:
     files = [None if f is None else pathlib.Path(f).read_bytes() for f in (ca, key, cert)]
-    # gRPC would say what is wrong with a file in its log alone.
+    # gRPC would report a broken file only in its log.
     checked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         if ca is not None:

@@ -1,4 +1,4 @@
-"""Values of Python as the API's, and back."""
+"""Values of Python as values of the API, and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Array(Protocol):
     """An array or a scalar of numpy, or a Series of pandas."""
 
     def tolist(self) -> Any:
-        """The same as numbers of Python."""
+        """The content as numbers of Python."""
 
 
 #: The input of a model: its features in their order, as a list, a tuple or an array of
@@ -45,7 +45,7 @@ def features(x: Union[Sequence[float], Array]) -> list[float]:
 
 
 def number(value: Any, field: str) -> float:
-    """A value as a number. The error of any other value names the field."""
+    """A value as a number. The error names the field."""
     try:
         return float(value)
     except (TypeError, ValueError) as e:
@@ -90,7 +90,7 @@ def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
 
 
 def _moment(value: datetime.date) -> str:
-    """A moment in RFC 3339. One without an offset keeps its clock, at offset 0."""
+    """A time in RFC 3339. A time without an offset keeps its clock, at offset 0."""
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if value.tzinfo is None:
@@ -120,7 +120,7 @@ def duration(span: Span) -> duration_pb2.Duration:
 
 
 def timestamp(moment: datetime.datetime) -> timestamp_pb2.Timestamp:
-    """A moment as a Timestamp. One without an offset could be meant in any zone: it is refused."""
+    """A time as a Timestamp. A time without an offset is refused, because its zone is not known."""
     if moment.tzinfo is None:
         raise ValueError(f"time {moment.isoformat()} has no offset from UTC, want a datetime with a tzinfo")
     out = timestamp_pb2.Timestamp()
@@ -170,7 +170,7 @@ def enum_name(enum: Any, number: int) -> str:
 
 
 def described(value: Any, kinds: Mapping[str, str]) -> str:
-    """The repr of a dataclass that says of which predictions its figures are: prequential or served."""
+    """The repr of a dataclass that names the predictions of its figures: prequential or served."""
     fields = []
     for field in dataclasses.fields(value):
         text = f"{field.name}={getattr(value, field.name)!r}"

@@ -26,7 +26,7 @@ class Violation:
 
     #: Its path, such as rows[2].features[0].
     field: str
-    #: What came, and what was expected.
+    #: What came and what was expected.
     description: str
     #: The reason, as in HindsightError.
     reason: str
@@ -46,7 +46,7 @@ class HindsightError(Exception):
         retry_after: Optional[float] = None,
     ) -> None:
         super().__init__(message)
-        #: What the server says, for people.
+        #: The message, for people.
         self.message = message
         #: The code of gRPC.
         self.code = code
@@ -54,9 +54,9 @@ class HindsightError(Exception):
         self.reason = reason
         #: Further facts, such as field, got and want.
         self.metadata: dict[str, str] = dict(metadata or {})
-        #: Every wrong field of the request, as far as the server tells them.
+        #: The wrong fields of the request.
         self.violations = violations
-        #: After how many seconds the same call may succeed, if the server says it.
+        #: After how many seconds the same call may succeed, if the server says so.
         self.retry_after = retry_after
         #: How often the call was sent.
         self.tries = 1
@@ -95,7 +95,7 @@ class InvalidSpec(InvalidArgument):
 
 
 class NotFound(HindsightError):
-    """What the request names is not there."""
+    """Something that the request names does not exist."""
 
 
 class ModelNotFound(NotFound):
@@ -103,7 +103,7 @@ class ModelNotFound(NotFound):
 
 
 class PredictionNotFound(NotFound):
-    """The prediction has expired, or it never was.
+    """The prediction has expired, or never existed.
 
     Observe its input, with the id of the prediction as the id of the observation.
     """
@@ -138,7 +138,7 @@ class FailedPrecondition(HindsightError):
 
 
 class ModelFollows(FailedPrecondition):
-    """The model learns from the one that it follows: observe that one."""
+    """The model learns from the model that it follows: observe the followed model."""
 
 
 class ModelHasAliases(FailedPrecondition):
@@ -155,7 +155,7 @@ class ModelMoved(FailedPrecondition):
 
 
 class Aborted(HindsightError):
-    """What the call was about has changed in between: read it again."""
+    """The model or the alias has changed since it was read: read it again."""
 
 
 class EtagMismatch(Aborted):
@@ -163,7 +163,7 @@ class EtagMismatch(Aborted):
 
 
 class AliasMismatch(Aborted):
-    """The alias names another model than the one that was expected."""
+    """The alias does not name the expected model."""
 
 
 class LimitReached(HindsightError):
@@ -171,11 +171,11 @@ class LimitReached(HindsightError):
 
 
 class Overloaded(HindsightError):
-    """The server has too much to do, or too many labels are waited for. Try it later."""
+    """The server has too much to do, or too many predictions are pending. Try again later."""
 
 
 class Unavailable(HindsightError):
-    """The server cannot do it now."""
+    """The server cannot do the call now."""
 
 
 class Unreachable(Unavailable):
@@ -199,12 +199,12 @@ class ModelMoving(Unavailable):
 
     @property
     def address(self) -> str:
-        """The address of the server that is to have the model."""
+        """The address of the server that will have the model."""
         return self.metadata.get("address", "")
 
 
 class DeadlineExceeded(HindsightError):
-    """The deadline has passed. An observation may be learned all the same."""
+    """The deadline has passed. An observation may be learned nevertheless."""
 
 
 class StateCorrupt(HindsightError):
@@ -285,7 +285,7 @@ def of_call(error: Any, address: str) -> HindsightError:
 
 
 def of_status(status: Any) -> HindsightError:
-    """The error that a google.rpc.Status tells."""
+    """The error of a google.rpc.Status."""
     code = next((c for c in _Code if c.value[0] == status.code), _Code.UNKNOWN)
     info = _detail(status, details_pb2.ErrorInfo)
     retry = _detail(status, details_pb2.RetryInfo)

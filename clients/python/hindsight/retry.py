@@ -14,9 +14,9 @@ from hindsight.errors import HindsightError
 class Retry:
     """How a call is sent again, with the same ids, until its deadline.
 
-    It is sent again if no server answered, and if the server says after what time it may
-    succeed. The wait before try n + 1 is drawn from 0 to min(longest, first 2^(n-1))
-    seconds, on top of what the server says.
+    A call is sent again if no server answered, or if the server says after what time the call
+    may succeed. The wait before try n + 1 is that time plus a random part of
+    min(longest, first 2^(n-1)) seconds.
     """
 
     #: At most this many tries; 1 sends every call once. Absent: as many as the deadline allows.
@@ -42,7 +42,7 @@ class Tries:
         return max(self._deadline - time.monotonic(), 0.001)
 
     def wait(self, error: HindsightError) -> float:
-        """The seconds to wait after a try that failed. Raises the error if it was the last one."""
+        """The seconds to wait after a failed try. Raises the error if no further try is allowed."""
         error.tries = self.count
         last = self._retry.max_tries is not None and self.count >= self._retry.max_tries
         if last or not self._again or not error.retryable:

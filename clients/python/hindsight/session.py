@@ -1,5 +1,5 @@
 # Written by tools/blocking.py from aio/session.py: do not edit.
-"""The blocking session: calls whose answers are waited for later."""
+"""The blocking session: many calls in flight."""
 
 from __future__ import annotations
 

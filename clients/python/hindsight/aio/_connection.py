@@ -56,18 +56,18 @@ class Connection:
     ) -> C:
         """Returns a client of the server at an address, HOST or HOST:PORT.
 
-        The connection is made with the first call. timeout is the deadline of a call in
-        seconds, all its tries together. keepalive is after how many quiet seconds the
-        server is asked whether it is there. channel_options are options of gRPC.
+        The first call connects. timeout is the deadline of a call in seconds, for all its
+        tries together. keepalive is after how many silent seconds the connection is probed.
+        channel_options are options of gRPC.
 
-        tls, or one of the next four, encrypts the connection. ca is the file of the
-        authorities that may sign the server's certificate, those of the system without
-        it. cert and key are the files that say who the client is. server_name is the name
-        in the server's certificate, if it is not that of the address. credentials are
-        those of gRPC in their place.
+        tls, ca, cert and key, or server_name encrypt the connection. ca is the file of the
+        authorities that may sign the server's TLS certificate; the default are the authorities
+        of the system. cert and key are the TLS certificate of the client and its key.
+        server_name is the name in the server's TLS certificate, if the address has another
+        name. credentials are credentials of gRPC in place of these options.
 
         token says who calls: a text, a function that returns it, or the file of it as a
-        pathlib.Path, which may change. It is sent over TLS or to this machine alone,
+        pathlib.Path, which may change. The token is sent over TLS or to this machine alone,
         unless token_in_plaintext is true.
         """
         name = target(address)

@@ -21,7 +21,7 @@ class Client(Connection):
     """A connection to a server. The tasks of one event loop may share it."""
 
     def model(self, id: str) -> Model:
-        """A model by its id or an alias. Nothing is sent: the model need not be there yet."""
+        """A model by its id or an alias. It makes no call: the model need not exist yet."""
         return Model(self, id)
 
     async def create(
@@ -36,7 +36,7 @@ class Client(Connection):
         max_pending_labels: Optional[int] = None,
         follows: str = "",
     ) -> Model:
-        """Creates a model. If it is there with the same spec, it is returned as it is."""
+        """Creates a model. If a model with this id and this spec exists, it is returned."""
         await self.run(_calls.create(
             id, spec, display_name, labels, annotations, label_ttl, max_pending_labels, follows, validate_only=False,
         ))
@@ -72,7 +72,7 @@ class Client(Connection):
         return await self.run(_calls.learners())
 
     async def validate(self, spec: Spec) -> messages.SpecCost:
-        """Fills in the defaults of a spec, and tells its features, memory and cost."""
+        """Fills in the defaults of a spec, and returns its features, memory and cost."""
         return await self.run(_calls.validate(spec))
 
     async def undelete(self, id: str) -> messages.ModelInfo:
@@ -120,8 +120,8 @@ class Model:
     ) -> messages.Outcome:
         """Learns what happened, exactly once, and returns when it is durable.
 
-        x is the prediction or its id. If there was no prediction, or if it has expired, x
-        is the input, and id is the identity of the observation.
+        x is the prediction or its id. Without a prediction, or after the prediction has
+        expired, x is the input, and id is the identity of the observation.
         """
         return await self.client.run(_calls.observe(self.id, x, label, weight, id), timeout)
 
@@ -129,7 +129,7 @@ class Model:
         self, rows: Iterable[Input], *, ids: Optional[Sequence[str]] = None, label_ttl: Optional[Span] = None,
         remember: bool = True, timeout: Optional[float] = None,
     ) -> list[messages.Prediction]:
-        """Predicts every row from one and the same state."""
+        """Predicts every row from the same state."""
         return await self.client.run(_calls.predict_batch(self.id, rows, ids, label_ttl, remember), timeout)
 
     async def observe_batch(
@@ -140,7 +140,7 @@ class Model:
         return await self.client.run(_calls.observe_batch(self.id, rows, labels, weights, ids), timeout)
 
     def session(self, in_flight: int = 256) -> Session:
-        """A stream of calls, of which so many may wait for their answers."""
+        """A stream of calls, with at most so many calls in flight."""
         return Session(self.client, self.id, in_flight)
 
     async def predict_frame(self, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> pandas.DataFrame:
@@ -183,25 +183,25 @@ class Model:
         return frames.learned(frame, outcomes)
 
     async def get(self) -> messages.ModelInfo:
-        """What the model is."""
+        """The model with its spec."""
         return await self.client.run(_calls.get(self.id))
 
     async def stats(self, *, effective_dimension: bool = False, hindsight_path: bool = False) -> messages.ModelStats:
-        """How the model is doing: losses, regret, certificate. See the API for what has to be asked for."""
+        """The statistics: losses, regret, certificate. The options ask for expensive figures."""
         return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path))
 
     async def history(self) -> messages.History:
-        """How the model did over its life."""
+        """The history of the model."""
         return await self.client.run(_calls.history(self.id))
 
     def watch(
         self, *, max_outcomes_per_second: Optional[float] = None, stats_interval: Optional[Span] = None
     ) -> AsyncIterator[messages.Event]:
-        """What the model learns, as it learns it, without end."""
+        """Events as the model learns, without end."""
         return self.client.stream(_calls.watch(self.id, max_outcomes_per_second, stats_interval))
 
     async def compare(self) -> list[messages.Comparison]:
-        """How the model and those that follow it did on the same observations."""
+        """The model and its followers, compared on the same observations."""
         return await self.client.run(_calls.compare(self.id))
 
     async def update(
@@ -214,14 +214,14 @@ class Model:
         max_pending_labels: Union[int, None, Unchanged] = UNCHANGED,
         etag: str = "",
     ) -> messages.ModelInfo:
-        """Changes what may change of a model. None takes the default of the server again."""
+        """Changes the model. None takes the default of the server again."""
         return await self.client.run(_calls.update(
             self.id, etag, False, display_name=display_name, labels=labels, annotations=annotations,
             label_ttl=label_ttl, max_pending_labels=max_pending_labels,
         ))
 
     async def delete(self, *, etag: str = "", purge: bool = False) -> Optional[messages.ModelInfo]:
-        """Deletes the model. It is returned if undelete can bring it back."""
+        """Deletes the model. Returns the model if undelete can bring it back."""
         return await self.client.run(_calls.delete(self.id, etag, purge, validate_only=False))
 
     async def snapshot(self) -> messages.Snapshot:
@@ -229,7 +229,7 @@ class Model:
         return await self.client.run(_calls.snapshot(self.id))
 
     async def snapshots(self) -> list[messages.Snapshot]:
-        """The snapshots that are kept, newest first."""
+        """The snapshots, newest first."""
         return await self.client.run(_calls.snapshots(self.id))
 
     async def restore(
@@ -237,8 +237,8 @@ class Model:
     ) -> messages.Restored:
         """Takes the model back to an earlier sequence, or to what it had learned at a time.
 
-        One of the two is given. The time has an offset from UTC. validate_only: tells what
-        would be undone, and restores nothing. It is sent once: see the documentation.
+        Give one of the two. The time has an offset from UTC. validate_only returns what would
+        be undone, and restores nothing. The call is sent once: see the documentation.
         """
         return await self.client.run(_calls.restore(self.id, sequence, time, validate_only))
 

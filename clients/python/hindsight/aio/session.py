@@ -1,4 +1,4 @@
-"""The session for asyncio: calls whose answers are waited for later."""
+"""The session for asyncio: many calls in flight."""
 
 from __future__ import annotations
 
