@@ -126,10 +126,10 @@ var (
 	ErrSessionLimit        error = reason("SESSION_LIMIT")
 )
 
-// ErrUnreachable: no server answered.
+// ErrUnreachable says that no server answered.
 var ErrUnreachable = errors.New("hindsight: no server answered")
 
-// ErrProtocol: the answer of the server breaks the protocol.
+// ErrProtocol says that the answer of the server breaks the protocol.
 var ErrProtocol = errors.New("hindsight: the server broke the protocol")
 
 // FromError returns the error of a call as an *Error, nil if err is no error of a call.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNoLabel: the row has no label. It can be predicted and not be observed.
+// ErrNoLabel says that the row has no label. It can be predicted and not be observed.
 var ErrNoLabel = errors.New("the row has no label")
 
 var errEmpty = errors.New("the field is empty")

@@ -75,10 +75,10 @@ type targetFlags struct {
 	labels, class string
 }
 
-// target checks that the flags give one target. Real: the command line has --label.
-func (t targetFlags) target(real bool) (client.Target, error) {
+// target checks that the flags give one target; hasLabel tells whether --label is given.
+func (t targetFlags) target(hasLabel bool) (client.Target, error) {
 	given := 0
-	for _, is := range []bool{real, t.labels != "", t.class != ""} {
+	for _, is := range []bool{hasLabel, t.labels != "", t.class != ""} {
 		if is {
 			given++
 		}

@@ -98,7 +98,10 @@ func topRows(models []*hindsightv1.Model) [][]any {
 		var perSecond, regret any
 		state := ""
 		if s != nil {
-			perSecond, regret = s.GetObservationRate(), s.Regret
+			perSecond = s.GetObservationRate()
+		}
+		if s != nil && s.Regret != nil {
+			regret = s.GetRegret()
 		}
 		if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
 			state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))

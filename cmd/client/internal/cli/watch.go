@@ -113,8 +113,9 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 		return err
 	}
 	loss, skill := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
+	regret := s.Regret
 	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"},
-		[]any{s.GetObservations(), loss, skill, s.Regret}, first)
+		[]any{s.GetObservations(), loss, skill, regret}, first)
 }
 
 // watched are the curves of a model.
@@ -129,7 +130,8 @@ type watched struct {
 func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 	for _, p := range points {
 		loss, _ := judge(p.GetPerformance().GetServed(), p.GetClasses().GetServed())
-		w.point(p.GetSequence(), known(loss), known(p.Regret))
+		regret := p.Regret
+		w.point(p.GetSequence(), known(loss), known(regret))
 	}
 }
 
@@ -137,7 +139,8 @@ func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 func (w *watched) add(s *hindsightv1.ModelStats) {
 	loss, _ := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	w.stats = s
-	w.point(s.GetObservations(), known(loss), known(s.Regret))
+	regret := s.Regret
+	w.point(s.GetObservations(), known(loss), known(regret))
 }
 
 // point adds a point. At mostPoints it drops every second point.

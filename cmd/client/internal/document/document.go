@@ -26,16 +26,16 @@ func Encode(m proto.Message) (json.RawMessage, error) {
 	if err := w.message(m.ProtoReflect().Descriptor(), canonical); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
-	return w.Bytes(), nil
+	return w.out.Bytes(), nil
 }
 
 // writer rewrites canonical JSON, by the descriptors of its messages.
-type writer struct{ bytes.Buffer }
+type writer struct{ out bytes.Buffer }
 
 // message writes a message.
 func (w *writer) message(md protoreflect.MessageDescriptor, canonical json.RawMessage) error {
 	if md.FullName().Parent() == "google.protobuf" {
-		return json.Compact(&w.Buffer, canonical) // The type has a JSON form of its own.
+		return json.Compact(&w.out, canonical) // The type has a JSON form of its own.
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(canonical, &members); err != nil {
@@ -48,7 +48,7 @@ func (w *writer) message(md protoreflect.MessageDescriptor, canonical json.RawMe
 		}
 	}
 	return w.join('{', '}', len(present), func(i int) error {
-		fmt.Fprintf(w, "%q:", present[i].JSONName())
+		fmt.Fprintf(&w.out, "%q:", present[i].JSONName())
 		return w.field(present[i], members[present[i].JSONName()])
 	})
 }
@@ -73,7 +73,7 @@ func (w *writer) field(fd protoreflect.FieldDescriptor, raw json.RawMessage) err
 			if err != nil {
 				return err
 			}
-			w.Write(append(name, ':'))
+			w.out.Write(append(name, ':'))
 			return w.value(fd.MapValue(), members[keys[i]])
 		})
 	default:
@@ -83,16 +83,16 @@ func (w *writer) field(fd protoreflect.FieldDescriptor, raw json.RawMessage) err
 
 // join writes elements with commas between them.
 func (w *writer) join(begin, end byte, n int, element func(int) error) error {
-	w.WriteByte(begin)
+	w.out.WriteByte(begin)
 	for i := range n {
 		if i > 0 {
-			w.WriteByte(',')
+			w.out.WriteByte(',')
 		}
 		if err := element(i); err != nil {
 			return err
 		}
 	}
-	w.WriteByte(end)
+	w.out.WriteByte(end)
 	return nil
 }
 
@@ -103,9 +103,9 @@ func (w *writer) value(fd protoreflect.FieldDescriptor, raw json.RawMessage) err
 		return w.message(fd.Message(), raw)
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind,
 		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		w.Write(bytes.Trim(raw, `"`))
+		w.out.Write(bytes.Trim(raw, `"`))
 		return nil
 	default:
-		return json.Compact(&w.Buffer, raw)
+		return json.Compact(&w.out, raw)
 	}
 }
