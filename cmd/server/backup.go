@@ -96,7 +96,7 @@ func takeInto(
 	out.Backup, out.Models, out.Files, out.Bytes = m.Name, len(m.Models), len(m.Files), m.Bytes()
 	out.NewFiles, out.NewBytes = taken.NewFiles, taken.NewBytes
 	if keep > 0 {
-		retired, err := place.Retain(at.gone, keep)
+		retired, err := place.Retain(at.gone, keep) //nolint:contextcheck // It ends with ctx and with the checkpoint.
 		out.RemovedBackups, out.RemovedFiles, out.RemovedBytes = retired.Backups, retired.Files, retired.Bytes
 		if err != nil {
 			return out, fmt.Errorf("the backup %s was taken, older backups were not removed: %w", m.Name, at.because(err))

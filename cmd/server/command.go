@@ -20,7 +20,7 @@ type call struct {
 	stdout, stderr io.Writer
 }
 
-// load reads the settings, and the flags in own. done is true if the call has ended with an
+// load reads the settings, and the flags in own. It returns done if the call has ended with an
 // exit code: after --help, or with a bad setting.
 func (c call) load(command string, own ...*pflag.FlagSet) (settings config.Config, code int, done bool) {
 	settings, err := config.Load(c.args, c.env, own...)
@@ -29,7 +29,7 @@ func (c call) load(command string, own ...*pflag.FlagSet) (settings config.Confi
 		fmt.Fprint(c.stdout, config.Usage())
 		return settings, exitOK, true
 	case err != nil:
-		return settings, c.fail(command, badCall{err}), true
+		return settings, c.fail(command, callError{err}), true
 	}
 	return settings, exitOK, false
 }
@@ -43,19 +43,19 @@ func (c call) fail(command string, err error) int {
 		command += ": "
 	}
 	fmt.Fprintf(c.stderr, "hindsight-server: %s%v\n", command, err)
-	if bad := (badCall{}); errors.As(err, &bad) {
+	if bad := (callError{}); errors.As(err, &bad) {
 		return exitBadCall
 	}
 	return exitFailed
 }
 
-// badCall is an error with exitBadCall.
-type badCall struct{ error }
+// callError is an error with exitBadCall.
+type callError struct{ error }
 
-func (b badCall) Unwrap() error { return b.error }
+func (b callError) Unwrap() error { return b.error }
 
 func usagef(format string, args ...any) error {
-	return badCall{fmt.Errorf("usage: %w", fmt.Errorf(format, args...))}
+	return callError{fmt.Errorf("usage: %w", fmt.Errorf(format, args...))}
 }
 
 // errFound is the error of a check that found problems, which its outcome describes.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// diskRoom is the free space that a restart after a full disk needs: two tables in memory
+	// The free space that a restart after a full disk needs: two tables in memory
 	// and their logs.
 	diskRoom     = 64 << 20
 	diskInterval = time.Second

@@ -32,7 +32,7 @@ func fsck(ctx context.Context, call call) int {
 		r, err := examine(ctx, c.DataDir, *truncate, p)
 		switch {
 		case err != nil:
-			return nil, badCall{err}
+			return nil, callError{err}
 		case len(r.Findings) > 0:
 			return &r, errFound
 		}

@@ -132,7 +132,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 }
 
 // scrapes answers in the format that the scraper prefers. Metrics.Scrape writes the text format
-// many times faster than promhttp writes any format. traced offers OpenMetrics too, which
+// many times faster than promhttp writes any format. With traced it offers OpenMetrics too, which
 // Prometheus prefers, because only OpenMetrics and protobuf have exemplars.
 func scrapes(instruments *metrics.Metrics, traced bool) http.Handler {
 	general := promhttp.HandlerFor(instruments, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: traced})
@@ -165,7 +165,7 @@ func scrapes(instruments *metrics.Metrics, traced bool) http.Handler {
 	})
 }
 
-// profiles serves /debug/pprof/. guard protects it.
+// profiles serves /debug/pprof/, protected by guard.
 func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	for pattern, show := range map[string]http.HandlerFunc{
 		"GET /debug/pprof/":        pprof.Index,

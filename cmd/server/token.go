@@ -30,7 +30,7 @@ func token(c call, now func() time.Time) int {
 		"create": createToken, "list": listTokens, "revoke": revokeToken,
 	}
 	if len(c.args) == 0 || commands[c.args[0]] == nil {
-		return c.fail("token", badCall{errors.New("want create, list or revoke; --help lists their flags")})
+		return c.fail("token", callError{errors.New("want create, list or revoke; --help lists their flags")})
 	}
 	name := "token " + c.args[0]
 	var f tokenFlags
@@ -59,7 +59,7 @@ func token(c call, now func() time.Time) int {
 		err = notEmpty(flags)
 	}
 	if err != nil {
-		return c.fail(name, badCall{err})
+		return c.fail(name, callError{err})
 	}
 	if text, ok := c.env("HINDSIGHT_TOKENS"); ok && f.file == "" {
 		f.file = text
