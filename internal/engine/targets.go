@@ -156,9 +156,6 @@ func (r *Route) Done() {
 	}
 }
 
-// Present is the model that the name stands for.
-func (r *Route) Present() Target { return r.present }
-
 // For is the model that learns an observation with these ids. What the previous model of an alias has learned
 // or predicted stays with it: an observation is learned once, and a label by the model that predicted.
 func (r *Route) For(predictionID, observationID string) (Target, error) {

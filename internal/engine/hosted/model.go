@@ -157,9 +157,6 @@ func (m *Model) Turn(ctx context.Context, work func(context.Context) error) erro
 	return m.box.Do(ctx, work)
 }
 
-// TryTurn runs work if the model is idle, and tells whether it did.
-func (m *Model) TryTurn(work func()) bool { return m.box.TryDo(work) }
-
 // Settle waits until every observation queued before is learned or refused.
 func (m *Model) Settle(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error { return nil })

@@ -1,12 +1,9 @@
-// Package mailbox runs the jobs of one model one at a time, in the order in
-// which they came. Nothing else serialises a model.
+// Package mailbox runs the jobs of one model one at a time, in the order of their arrival. Nothing
+// else serialises a model.
 //
-// A job is an item or a task. Items that wait behind each other are handed over
-// together, so that they share what a batch costs once. A task runs alone. A
-// task whose caller has left is skipped at its turn; an item that was taken is
-// always handed over.
-//
-// A box costs no goroutine while it is empty.
+// A job is an item or a task. Consecutive items are handled together as a batch, so that they share
+// the fixed cost of the batch. A task runs alone. A task whose caller has left is skipped at its turn;
+// an accepted item is always handled or refused. An empty box has no goroutine.
 package mailbox
 
 import (
@@ -18,14 +15,12 @@ import (
 	"sync/atomic"
 )
 
-// ErrFull is an item for which there is no room.
+// ErrFull refuses an item because too many rows are queued.
 var ErrFull = errors.New("mailbox: full")
 
-// Handler does what the jobs of a box are for. Its methods are called one at
-// a time.
+// Handler handles the items of a box. The box calls its methods one at a time.
 type Handler[T any] interface {
-	// Handle takes the items of one batch, in their order. The slice is valid
-	// during the call only.
+	// Handle takes the items of one batch, in their order. The slice is valid during the call only.
 	Handle(batch []T)
 	// Refuse takes an item that is not handled, and why.
 	Refuse(item T, why error)
@@ -33,8 +28,7 @@ type Handler[T any] interface {
 
 // Options of a box.
 type Options struct {
-	// Limit bounds the rows of the items that wait. An item of more rows is
-	// taken when none wait.
+	// Limit bounds the rows of the queued items. An item of more rows is accepted by an empty queue.
 	Limit int
 	// Batch bounds the rows of a batch. One item may have more.
 	Batch int
@@ -42,8 +36,7 @@ type Options struct {
 	Goroutines *sync.WaitGroup
 }
 
-// Box is a queue of jobs. Its methods may be called by any number of
-// goroutines at once.
+// Box is a queue of jobs. Any number of goroutines may call its methods.
 type Box[T any] struct {
 	o       Options
 	handler Handler[T]
@@ -51,9 +44,9 @@ type Box[T any] struct {
 		sync.Mutex
 		jobs []job[T]
 		rows int
-		// busy says that a job runs, and that its goroutine takes the next one.
+		// busy: a goroutine runs a job, and takes the next one afterwards.
 		busy bool
-		// closed refuses the jobs that come, dropped also those that wait.
+		// closed refuses new jobs, dropped also the queued ones.
 		closed, dropped error
 	}
 	// batch belongs to the goroutine that runs the jobs.
@@ -79,8 +72,7 @@ type task struct {
 // New is an empty box.
 func New[T any](h Handler[T], o Options) *Box[T] { return &Box[T]{o: o, handler: h} }
 
-// Put adds an item of so many rows. It does not wait: without room it fails
-// with ErrFull.
+// Put queues an item of so many rows. It does not wait: a full queue is ErrFull.
 func (b *Box[T]) Put(item T, rows int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,16 +87,15 @@ func (b *Box[T]) Put(item T, rows int) error {
 	return nil
 }
 
-// Rows are those of the items that wait.
+// Rows counts the rows of the queued items.
 func (b *Box[T]) Rows() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.rows
 }
 
-// Do runs work at its turn and gives its error. When the context ends first,
-// Do fails with its cause: the work is then skipped, or goes on without a
-// caller if it had begun.
+// Do runs work at its turn and returns its error. If the context ends first, Do fails with its
+// cause: the work is skipped, or goes on without a caller if it had begun.
 func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error {
 	t := &task{ctx: ctx, work: work, done: make(chan struct{})}
 	b.mu.Lock()
@@ -118,13 +109,13 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 	case <-t.done:
 		return t.err
 	case <-ctx.Done():
-		// A task that is not taken yet is not run any more.
+		// A task that no goroutine has taken is skipped.
 		t.taken.CompareAndSwap(false, true)
 		return fmt.Errorf("wait for the model's turn: %w", context.Cause(ctx))
 	}
 }
 
-// TryDo runs work at once if no job runs or waits, and tells whether it did.
+// TryDo runs work at once if no job runs or is queued, and tells whether it did.
 func (b *Box[T]) TryDo(work func()) bool {
 	b.mu.Lock()
 	if b.mu.busy || len(b.mu.jobs) > 0 || b.mu.closed != nil {
@@ -141,28 +132,27 @@ func (b *Box[T]) TryDo(work func()) bool {
 	return true
 }
 
-// Close refuses the jobs that come with err. Those that wait are run.
+// Close refuses new jobs with err. Queued jobs run.
 func (b *Box[T]) Close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.closed = err
 }
 
-// Drop refuses the jobs that come and those that wait with err.
+// Drop refuses new and queued jobs with err.
 func (b *Box[T]) Drop(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.closed, b.mu.dropped = err, err
 }
 
-// add queues a job. The box is locked.
+// add queues a job. The caller holds the lock.
 func (b *Box[T]) add(j job[T]) {
 	b.mu.jobs = append(b.mu.jobs, j)
 	b.start()
 }
 
-// start begins a goroutine where there are jobs and none runs. The box is
-// locked.
+// start starts a goroutine if jobs are queued and none runs. The caller holds the lock.
 func (b *Box[T]) start() {
 	if b.mu.busy || len(b.mu.jobs) == 0 {
 		return
@@ -189,16 +179,14 @@ func (b *Box[T]) run() {
 			}
 		default:
 			b.handler.Handle(b.batch)
-			// Those who have their answer may come with the next item: it then
-			// shares the next batch.
+			// A caller that has its answer may send the next item, which then joins the next batch.
 			runtime.Gosched()
 		}
 	}
 }
 
-// next takes the next task, or the items of the next batch, and why they are
-// refused if they are. It is not ok when there are no jobs: the batch then
-// belongs to the next goroutine.
+// next takes the next task, or the items of the next batch, with the reason to refuse them or nil. It
+// is not ok without jobs: the batch then belongs to the next goroutine.
 func (b *Box[T]) next() (t *task, refused error, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -232,7 +220,7 @@ func (b *Box[T]) next() (t *task, refused error, ok bool) {
 	return nil, nil, false
 }
 
-// drop takes the first jobs off the queue. The box is locked.
+// drop takes the first n jobs off the queue. The caller holds the lock.
 func (b *Box[T]) drop(n int) {
 	rest := copy(b.mu.jobs, b.mu.jobs[n:])
 	clear(b.mu.jobs[rest:])

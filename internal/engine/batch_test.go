@@ -1,0 +1,90 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
+)
+
+// A refused call leaves nothing in its batch: a later call of the batch learns the same id.
+func TestARefusedCallLeavesItsBatch(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "m", linear(1))
+	submit := func(observations ...engine.Observation) *engine.Ticket {
+		t.Helper()
+		ticket, err := h.Submit(t.Context(), "m", observations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ticket
+	}
+	row := func(id string) engine.Observation {
+		return engine.Observation{ObservationID: id, Features: []float64{1}, Labels: []float64{2}, Weight: 1}
+	}
+	f.appends.next.Store(appendWaits)
+	first := submit(row("first"))
+	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
+	unknown := engine.Observation{PredictionID: "unknown", Labels: []float64{2}, Weight: 1}
+	refused, later := submit(row("a"), unknown), submit(row("a"), row("b"))
+	close(f.goOn)
+	if _, err := first.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var at *engine.RowError
+	if _, err := refused.Wait(t.Context()); !errors.As(err, &at) || at.Row != 1 || !errors.Is(err, engine.ErrPredictionNotFound) {
+		t.Errorf("a call with an unknown prediction: %v", err)
+	}
+	answers, err := later.Wait(t.Context())
+	if err != nil || answers[0].Sequence != 2 || answers[0].Duplicate || answers[1].Sequence != 3 {
+		t.Errorf("the call behind it: %+v, %v", answers, err)
+	}
+}
+
+// syncing is a store whose next sync waits until goOn, after it has closed begun.
+type syncing struct {
+	storage.Store
+	armed       *atomic.Bool
+	begun, goOn chan struct{}
+}
+
+func (s syncing) Sync(ctx context.Context) error {
+	if s.armed.CompareAndSwap(true, false) {
+		close(s.begun)
+		<-s.goOn
+	}
+	return s.Store.Sync(ctx)
+}
+
+// A state that was captured before a restore is not written after it.
+func TestNoSnapshotOfAnUndoneState(t *testing.T) {
+	s := syncing{armed: new(atomic.Bool), begun: make(chan struct{}), goOn: make(chan struct{})}
+	h := start(t, wrapped{files{newFS()}, func(of storage.Store) storage.Store { s.Store = of; return s }}, newClock())
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", one("a", 1)...)
+	h.observe(t, "m", one("b", 1)...)
+	s.armed.Store(true)
+	written := make(chan engine.Snapshot, 1)
+	go func() {
+		snapshot, err := h.SnapshotModel(context.Background(), "m")
+		if err != nil {
+			t.Error(err)
+		}
+		written <- snapshot
+	}()
+	<-s.begun
+	if _, err := h.RestoreModel(t.Context(), "m", 1); err != nil {
+		t.Error(err)
+	}
+	close(s.goOn)
+	if got := <-written; got.Sequence != 1 {
+		t.Errorf("the snapshot is of sequence %d, want 1", got.Sequence)
+	}
+	kept, err := h.ListSnapshots(t.Context(), "m")
+	if err != nil || len(kept) != 1 || kept[0].Sequence != 1 {
+		t.Errorf("kept are %+v, %v", kept, err)
+	}
+}
