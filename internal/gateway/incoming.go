@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// The body that no call waits for has to come in so much time. Package net/http reads it
-	// to its end before it answers, or waits for the next request.
+	// The time of a body that no call waits for. Package net/http reads it to its end before it
+	// answers, or waits for the next request.
 	strayTimeout = 10 * time.Second
-	// The body of a call may take so long, and so may each piece of an import.
+	// The time of the body of a call, and of each piece of an import.
 	readTimeout = time.Minute
-	// Bodies that are not there when the gateway begins to drain have so much time.
+	// The time of bodies that are incomplete when the gateway begins to drain.
 	drainTimeout = time.Second
-	// Of a body that was refused so much is read, in so much time.
+	// The bytes and the time of reading a refused body.
 	lingerBytes   = 64 << 20
 	lingerTimeout = 5 * time.Second
 )
 
-// BoundBodies bounds how long the body of a request may take. It is the outermost handler of
-// a server: without it, a client that sends a part of a body and then nothing keeps its
-// connection open for ever, because net/http reads the rest without a deadline.
+// BoundBodies bounds the time of the body of a request. It is the outermost handler of a server:
+// without it, a client that sends a part of a body holds its connection for ever, because
+// net/http reads the rest without a deadline.
 func BoundBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -33,13 +33,13 @@ func BoundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// setReadDeadline lets reads fail after d. Only a connection of a test has no deadlines.
+// setReadDeadline makes reads fail after d. Only a connection of a test has no deadlines.
 func setReadDeadline(c *http.ResponseController, d time.Duration) {
 	_ = c.SetReadDeadline(time.Now().Add(d)) //nolint:forbidigo // A deadline is in the time of the system.
 }
 
-// incoming is the body of a request on its way. Its read deadline stays until the end of the
-// body, because net/http reads what a handler leaves.
+// incoming is the body of a request. Its read deadline stays until the end of the body, because
+// net/http reads what a handler leaves.
 type incoming struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -65,7 +65,7 @@ func (i *incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// within gives the rest of the body so much time from now on, less if the gateway drains.
+// within bounds the time of the rest of the body, further if the gateway drains.
 func (i *incoming) within(d time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -84,16 +84,16 @@ func (i *incoming) drain() {
 	i.within(drainTimeout)
 }
 
-// expect gives the rest of the body of a request so much time from now on.
+// expect bounds the time of the rest of the body of a request.
 func expect(r *http.Request, d time.Duration) {
 	if body, ok := r.Body.(*incoming); ok { // A request without a body has another.
 		body.within(d)
 	}
 }
 
-// linger reads what is left of a body that was refused. Most clients send all of it before
-// they read the answer: if the server closed the connection, they would see that and no
-// answer. A client that waits for 100 Continue has not sent it.
+// linger reads the rest of a refused body. Most clients send all of a body before they read the
+// response; if the server closed the connection, they would not see the response. A client that
+// waits for 100 Continue has sent no body.
 func (i *incoming) linger(r *http.Request) {
 	i.mu.Lock()
 	ended := i.mu.ended
