@@ -201,7 +201,7 @@ func TestFsckDamagedTail(t *testing.T) {
 	}
 }
 
-// A bit flips in a table of the predictions that wait. Only they are lost.
+// A bit flips in a table of the pending predictions, and only these predictions are lost.
 func TestFsckDamagedPending(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
@@ -219,7 +219,7 @@ func TestFsckDamagedPending(t *testing.T) {
 	launch(t, dir).terminate(t) // What was in a log is in a table.
 	table := newest(t, dir, "pending", "*.sst")
 	flipIn(t, table, 3000)
-	mended(t, copied(t, dir), "the predictions that wait", "set aside as ")
+	mended(t, copied(t, dir), "the pending predictions", "set aside as ")
 	p = launch(t, dir)
 	if got := p.stats(t); got.GetObservations() != 25 || got.GetPendingLabels() != 0 {
 		t.Errorf("%d observations and %d predictions, want 25 and none", got.GetObservations(), got.GetPendingLabels())

@@ -12,6 +12,7 @@ import (
 )
 
 // The types that callers of the engine use are those of the packages that declare them.
+
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions    = hosted.Options

@@ -81,12 +81,18 @@ func TestFollowersOfARestoreThatIsCut(t *testing.T) {
 		if n == 0 && cut.follows(t, "shadow") == "" {
 			t.Error("it stopped before the restore")
 		}
-		for cut.follows(t, "shadow") != "" && cut.Behind("shadow") != 0 {
-		}
+		var a, b engine.Stats
+		waitFor(t, cut, func() bool {
+			if cut.follows(t, "shadow") == "" {
+				return true
+			}
+			a, b = cut.stats(t, "leader"), cut.stats(t, "shadow")
+			return cut.Behind("shadow") == 0 && a.Sequence == b.Sequence
+		})
 		if cut.follows(t, "shadow") == "" {
 			continue
 		}
-		if a, b := cut.stats(t, "leader"), cut.stats(t, "shadow"); a.Digest != b.Digest {
+		if a.Digest != b.Digest {
 			t.Errorf("after %d writes: follows at %d of %d, with another history", n, b.Sequence, a.Sequence)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// Model is what metrics show of a model, number by number. live makes of it what a scrape reads. A
-// number that is NaN is not known.
+// Model is what metrics show of a model, number by number. Its method live returns what a scrape
+// reads. NaN stands for an unknown number.
 type Model struct {
 	Name, Learner                                                  string
 	Observations, Predictions, ServedObservations                  uint64

@@ -100,7 +100,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
 		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_learner_starts_total", "Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return judgedLoss(m) }}, growth, prequential},
+		{row[*figures.Live]{"hindsight_loss_total", losses, counter, judgedLoss}, growth, prequential},
 		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
 		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},

@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ func Watch[T any](m *Metrics, read func() T) error {
 // fieldRows are the rows of the tagged fields of a struct type at an index within another.
 func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
 	for i := range of.NumField() {
-		field, index := of.Field(i), append(at[:len(at):len(at)], i)
+		field, index := of.Field(i), slices.Concat(at, []int{i})
 		tag, tagged := field.Tag.Lookup("metric")
 		if !tagged {
 			inner := field.Type

@@ -231,11 +231,10 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 		m.journal.derived.Store(true)
 		return nil
 	}
-	err := m.Load(ctx)
-	if m.Broken() != nil {
-		return nil
+	if err := m.Load(ctx); err != nil && m.Broken() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Hibernated says what came of Hibernate.
@@ -290,10 +289,10 @@ func (m *Model) Release(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	if m.state.machine == nil || m.state.broken != nil {
-		return nil
+	if m.state.machine != nil && m.state.broken == nil {
+		return m.writeDerived()
 	}
-	return m.writeDerived()
+	return nil
 }
 
 // Delete removes what the store has of the model. It runs at the model's turn.

@@ -116,7 +116,7 @@ func (l *learned) visit(v *codec.Visitor, f *field, n uint64) (grown uint64) {
 		l.summary.visit(v, f, seen)
 	}
 	if seen > 0 && f.kind == moment {
-		l.first.visit(v)
+		visitTime(v, &l.first)
 	}
 	if l.categories != nil {
 		grown = l.categories.visit(v, f.limit, seen)
@@ -155,7 +155,7 @@ func (s *summary) visit(v *codec.Visitor, f *field, seen uint64) {
 	}
 }
 
-func (t *Time) visit(v *codec.Visitor) {
+func visitTime(v *codec.Visitor, t *Time) {
 	seconds, nanos, offset := uint64(t.Seconds), uint32(t.Nanos), uint16(t.Offset)
 	v.Uint64(&seconds)
 	v.Uint32(&nanos)

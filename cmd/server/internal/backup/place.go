@@ -28,7 +28,6 @@ const (
 	nameLayout = "20060102T150405.000Z"
 	// At most transfers files are copied at once.
 	transfers = 4
-	// maxManifestBytes bounds a manifest.
 	maxManifestBytes = 1 << 30
 	directoryMode    = 0o700
 )
