@@ -11,11 +11,11 @@ import (
 	"hindsight/internal/engine/watch"
 )
 
-// The types that callers of the engine use are those of the packages that declare them.
-
+// Timings and the other types that callers of the engine use are those of the packages that declare them.
 type (
 	// ModelOptions are the options of each model.
-	ModelOptions    = hosted.Options
+	ModelOptions = hosted.Options
+	// Limits bound what models take.
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings
 	Stages          = hosted.Stages

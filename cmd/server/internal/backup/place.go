@@ -27,7 +27,7 @@ const (
 	// A name sorts by its time.
 	nameLayout = "20060102T150405.000Z"
 	// At most transfers files are copied at once.
-	transfers = 4
+	transfers        = 4
 	maxManifestBytes = 1 << 30
 	directoryMode    = 0o700
 )
