@@ -11,7 +11,7 @@ import (
 	"hindsight/internal/engine/watch"
 )
 
-// Timings and the other types that callers of the engine use are those of the packages that declare them.
+//nolint:revive // One comment is of all: the types that callers of the engine use, in the packages that declare them.
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions = hosted.Options
