@@ -2,6 +2,7 @@ package examples_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,9 @@ func openBrowser(t *testing.T) *browser {
 	command := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles, command.WaitDelay = []*os.File{commandsRead, answersWrite}, 10*time.Second
+	// Wait waits until every process of the browser has closed its copy of the pipe behind Stderr: a
+	// process that is left would still write to the directory.
+	command.Stderr = new(bytes.Buffer)
 	if err := command.Start(); err != nil {
 		cancel()
 		t.Fatal(err)
