@@ -38,7 +38,7 @@ func (e *Engine) sweepAll() {
 		// A disk that refuses writes refuses them at each sweep.
 		if err.Error() != reported {
 			reported = err.Error()
-			e.o.Log.Error("sweep failed: it is tried again, and told again if the cause changes", zap.Error(err))
+			e.o.Log.Error("sweep failed: the engine tries again, and logs it again when the cause changes", zap.Error(err))
 		}
 	})
 }

@@ -33,7 +33,8 @@ func BoundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// setReadDeadline makes reads fail after d. Only a connection of a test has no deadlines.
+// setReadDeadline makes reads fail after d. It ignores the error, because only connections in tests
+// have no deadlines.
 func setReadDeadline(c *http.ResponseController, d time.Duration) {
 	_ = c.SetReadDeadline(time.Now().Add(d)) //nolint:forbidigo // A deadline is in the time of the system.
 }

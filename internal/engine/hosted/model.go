@@ -280,7 +280,7 @@ type SnapshotGauges struct {
 	// SnapshotBytes is 0 if it is not known.
 	SnapshotMade  time.Time
 	SnapshotBytes int64
-	// Replay is about what replaying the log behind it takes.
+	// Replay estimates how long a replay of the log after the newest snapshot takes.
 	Replay time.Duration
 }
 

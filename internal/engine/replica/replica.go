@@ -172,9 +172,9 @@ func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
 	return f.From + last, err
 }
 
-// Continuation is what the replica follows after a restore of its leader: the same as before if there was
-// no restore, nil if the replica has learned what was undone. The leader knows its newest restore alone: a
-// replica that missed two of them counts as one that has learned what was undone.
+// Continuation returns what the replica follows after a restore of its leader: the present Follow without
+// a restore, and nil if the replica has learned undone observations. The leader knows only its newest
+// restore, so a replica that missed two restores counts as one with undone observations.
 func (r *Replica) Continuation(leader Leader) (*record.Follow, error) {
 	f, restored := r.follow(), leader.Identity().Entry.Restored
 	if f.Epoch == restored.Epoch {

@@ -168,10 +168,10 @@ func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 	known(p, f.columns[0].Rounds)
 }
 
-// leftOut is k(x,x) − ‖z‖², what the features z of x leave out of the kernel, or 0 if that is
-// rounding or the features are not cut short. Nothing is ever learned of this part, which
-// keeps its prior variance: q of the kernel is q of the features + leftOut/λ, except for
-// what the learned inputs leave out. It costs r multiply-adds and k(x,x).
+// leftOut is k(x,x) − ‖z‖², the part of the kernel beyond the features z of x. It is 0 if the
+// difference is rounding or the features are not cut short. The learner never learns this
+// part, so the part keeps its prior variance: q of the kernel is q of the features +
+// leftOut/λ, except for the parts left out of the learned inputs. It costs r multiply-adds and k(x,x).
 //
 // Source: Quiñonero-Candela and Rasmussen, JMLR 2005, §6 (the predictive variance
 // of FITC).
