@@ -96,6 +96,21 @@ func waitFor(t *testing.T, h *host, holds func() bool) {
 	until(t, h, "it did not happen", holds)
 }
 
+// hibernate waits until a model has left memory. On a slow machine the replay of even a short log is
+// estimated to take long: the model then needs a snapshot first.
+func (h *host) hibernate(t *testing.T, id string) {
+	t.Helper()
+	waitFor(t, h, func() bool {
+		if h.Hibernate(id) {
+			return true
+		}
+		if _, err := h.SnapshotModel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		return h.Hibernate(id)
+	})
+}
+
 // What is not loaded is listed, described, deleted and counted all the same.
 func TestModelsThatAreNotLoaded(t *testing.T) { onBackends(t, testModelsThatAreNotLoaded) }
 
@@ -222,7 +237,7 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
-	waitFor(t, h, func() bool { return h.Hibernate("m") })
+	h.hibernate(t, "m")
 	err := h.store.Models(t.Context(), func(e storage.Entry) error {
 		_, there, err := e.Model.ID("a")
 		if !there {

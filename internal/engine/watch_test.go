@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -108,9 +107,7 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	if _, err := w.Points(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for !h.Hibernate("m") { // While it is at work it stays.
-		runtime.Gosched()
-	}
+	h.hibernate(t, "m")
 	learn(t, h, 25, 28)
 	if got := told(w); len(got) != 8 || got[7].Sequence != 28 {
 		t.Fatalf("told %+v", got)
