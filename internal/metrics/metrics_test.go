@@ -21,16 +21,21 @@ import (
 )
 
 // source is a list of models as a Source.
-type source []Model
+type source []figures.Live
 
 func (s *source) Each(yield func(figures.Live)) {
-	for _, m := range *s {
-		yield(m.live())
+	for _, live := range *s {
+		yield(live)
 	}
 }
 
 // set puts models in the place of all that were there.
-func (s *source) set(models ...Model) { *s = models }
+func (s *source) set(models ...Model) {
+	*s = nil
+	for _, m := range models {
+		*s = append(*s, m.live())
+	}
+}
 
 func newMetrics(tb testing.TB, opts metrics.Options) *metrics.Metrics {
 	tb.Helper()

@@ -145,7 +145,7 @@ func TestANameIsGivenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WatchModels(&source{energy()}); err != nil {
+	if err := m.WatchModels(&source{energy().live()}); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor")
