@@ -69,7 +69,7 @@ func watchZero[T any](m *metrics.Metrics) error {
 // everyModel shows a regression and a classifier, of which every number is known.
 type everyModel struct{}
 
-func (everyModel) Each(yield func(figures.Live)) {
+func (everyModel) Each(yield func(*figures.Live)) {
 	regression := figures.Live{ID: "regression", Learner: "auto"}
 	regression.Certified, regression.Gate.On, regression.PendingLimit = true, true, 1
 	regression.SnapshotMade, regression.SnapshotBytes = shownTime, 1
@@ -79,12 +79,12 @@ func (everyModel) Each(yield func(figures.Live)) {
 	regression.Drift.Detected = 1
 	regression.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000}}
 	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{NumbersKnown: true, ShiftKnown: true}}}
-	yield(regression)
+	yield(&regression)
 	correct := classes.Figures{Majority: 1, Last: 1}
 	s := &figures.ClassStatistics{Names: []string{"one"}}
 	s.Classes = []classes.Class{{Observed: 1}}
 	s.Whole.Prequential, s.Served, s.Recent.Served, s.Recent.Observations = correct, correct, correct, 1000
-	yield(figures.Live{ID: "classifier", Learner: "rlsc", ClassAccount: s})
+	yield(&figures.Live{ID: "classifier", Learner: "rlsc", ClassAccount: s})
 }
 
 // names are the metrics of the server's own that m shows, sorted.

@@ -61,7 +61,7 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 	if totals := h.Totals(); totals.Models != 1 || h.store.CountWaiting() != 3 {
 		t.Errorf("%+v, %d wait", totals, h.store.CountWaiting())
 	}
-	h.Each(func(l engine.Live) {
+	h.Each(func(l *engine.Live) {
 		if l.ID != "c" {
 			t.Errorf("figures of %s", l.ID)
 		}

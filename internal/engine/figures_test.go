@@ -57,9 +57,9 @@ func (f *figures) options(o *engine.Options) {
 // live is what a scrape reads of a model.
 func (h *host) live(t *testing.T, id string) (found engine.Live) {
 	t.Helper()
-	h.Each(func(l engine.Live) {
+	h.Each(func(l *engine.Live) {
 		if l.ID == id {
-			found = l
+			found = *l
 		}
 	})
 	if found.ID == "" {

@@ -68,12 +68,15 @@ func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, erro
 }
 
 // Each calls f with the live statistics of every model that was in memory since the start, or that is broken.
-// Those of a model that has left memory are as they were then. It costs O(r) a model.
-func (e *Engine) Each(f func(Live)) {
+// The statistics of a model that has left memory are as they were then. The pointer is valid during the
+// call. Each costs O(r) a model.
+func (e *Engine) Each(f func(*Live)) {
+	var live Live
 	for _, m := range e.table.live() {
-		if live, known := m.reader.Live(); known {
+		var known bool
+		if live, known = m.reader.Live(); known {
 			live.Behind = e.behind(m)
-			f(live)
+			f(&live)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestServedRegretIsOfOneState(t *testing.T) {
 			t.Fatalf("the late labels left no trace: %g", excess)
 		}
 		late(5)
-		h.Each(func(l engine.Live) {
+		h.Each(func(l *engine.Live) {
 			if l.RegretAge != 5 || l.Regret != solved.Regret || l.ServedRegret != solved.ServedRegret {
 				t.Errorf("regret %g of %d rounds ago, served %g; want %g, %g", l.Regret, l.RegretAge, l.ServedRegret, solved.Regret, solved.ServedRegret)
 			}

@@ -251,7 +251,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 			t.Errorf("%d panics are counted", h.Totals().Panics.Load())
 		}
 		readOnly := map[string]bool{}
-		h.Each(func(l engine.Live) { readOnly[l.ID] = l.ReadOnly })
+		h.Each(func(l *engine.Live) { readOnly[l.ID] = l.ReadOnly })
 		if !readOnly["bad"] || readOnly["good"] {
 			t.Errorf("read-only: %v", readOnly)
 		}
@@ -351,7 +351,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	}
 	waitFor(t, h, func() bool {
 		expired := uint64(0)
-		h.Each(func(l engine.Live) { expired = l.Expired })
+		h.Each(func(l *engine.Live) { expired = l.Expired })
 		return expired <= 1 && h.stats(t, "m").Pending == 1
 	})
 	h.observe(t, "m", engine.Observation{PredictionID: "b", Labels: []float64{1}})
@@ -482,7 +482,7 @@ func testReports(t *testing.T, newDisk func() disk) {
 		h.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 	}
 	live := func() (out engine.Live) {
-		h.Each(func(l engine.Live) { out = l })
+		h.Each(func(l *engine.Live) { out = *l })
 		return out
 	}
 	if l := live(); !math.IsNaN(l.Regret) || l.Observations != 5 {
@@ -562,7 +562,7 @@ func TestReportsThatNobodyAskedFor(t *testing.T) {
 	}
 	waitFor(t, h, func() bool {
 		known := 0
-		h.Each(func(l engine.Live) {
+		h.Each(func(l *engine.Live) {
 			if !math.IsNaN(l.Regret) && l.RegretAge == 0 {
 				known++
 			}

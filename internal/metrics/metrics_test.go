@@ -23,9 +23,9 @@ import (
 // source is a list of models as a Source.
 type source []figures.Live
 
-func (s *source) Each(yield func(figures.Live)) {
-	for _, live := range *s {
-		yield(live)
+func (s *source) Each(yield func(*figures.Live)) {
+	for i := range *s {
+		yield(&(*s)[i])
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type Source interface {
 	// Each calls yield once for each model. Every scrape calls Each, one scrape at a time. Each should
 	// take no longer than copying numbers.
-	Each(yield func(figures.Live))
+	Each(yield func(*figures.Live))
 }
 
 // sample is one series of a scrape. It does not change afterwards, except for
@@ -51,7 +51,7 @@ func (m *models) begin() Source {
 }
 
 // add takes one model of the scrape.
-func (m *models) add(live figures.Live) {
+func (m *models) add(live *figures.Live) {
 	k := newKey(live.ID, live.Learner)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,29 +72,25 @@ func (m *models) add(live figures.Live) {
 			}
 		}
 	}
-	// The functions of the rows get a pointer, and one to live itself would
-	// allocate.
-	m.mu.live = live
 	if p.own {
 		for i, r := range m.rows {
-			s.values[i] = r.value(&m.mu.live)
+			s.values[i] = r.value(live)
 		}
 	} else {
 		m.mu.others++
-		m.join(p)
+		m.join(p, live)
 	}
-	m.addParts(s, p.own)
-	m.mu.live = figures.Live{}
+	m.addParts(s, live, p.own)
 }
 
-// join takes mu.live into the values of the series that it shares.
-func (m *models) join(p *place) {
+// join takes a model into the values of the series that it shares.
+func (m *models) join(p *place, live *figures.Live) {
 	if p.last == nil {
 		p.last = make([]float64, m.growing)
 	}
 	values, last := p.series.values, p.last
 	for i, r := range m.rows {
-		v := r.value(&m.mu.live)
+		v := r.value(live)
 		if r.together != growth {
 			values[i] = r.together.join(values[i], v)
 			continue

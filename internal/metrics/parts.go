@@ -63,13 +63,13 @@ type partRow struct {
 	together together
 }
 
-// addParts takes the parts of mu.live into a series. What is not the first of its name
+// addParts takes the parts of a model into a series. What is not the first of its name
 // is left out. What there is no room for is counted in mu.omitted.
-func (m *models) addParts(s *series, own bool) {
+func (m *models) addParts(s *series, live *figures.Live, own bool) {
 	m.mu.adds++
 	for k := range m.kinds {
 		kind := &m.kinds[k]
-		n := kind.count(&m.mu.live)
+		n := kind.count(live)
 		if !own && !kind.shared {
 			m.mu.omitted[k] += n
 			continue
@@ -79,7 +79,7 @@ func (m *models) addParts(s *series, own bool) {
 				m.mu.omitted[k] += n - at
 				break
 			}
-			m.addPart(s, k, partOf{&m.mu.live, at}, own)
+			m.addPart(s, k, partOf{live, at}, own)
 		}
 	}
 }

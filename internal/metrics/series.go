@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"hindsight/internal/engine/figures"
 )
 
 const (
@@ -52,7 +50,6 @@ type models struct {
 		others  int    // models among the others in the last scrape
 		places  map[key]*place
 		series  map[key]*series
-		live    figures.Live      // the one that add takes
 		adds    uint64            // models that were taken
 		name    []byte            // of a part
 		omitted [kindsOfParts]int // parts without series in the last scrape

@@ -167,11 +167,12 @@ type host struct {
 	}
 }
 
-func (h *host) Each(yield func(figures.Live)) {
+func (h *host) Each(yield func(*figures.Live)) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for name := range h.mu.models {
-		yield(plain(name, 1).live())
+		live := plain(name, 1).live()
+		yield(&live)
 	}
 }
 
