@@ -70,7 +70,11 @@ func layers() []layer {
 		{"internal/model/raker", learner},
 		{"internal/model/kons", learner},
 		{"internal/model/mix", []string{"internal/model/codec", "internal/model/exponential"}},
-		{"internal/model/auto", append([]string{"internal/model/moments", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
+		{"internal/model/auto", append([]string{
+			"internal/model/moments", "internal/model/trees", "internal/model/trig", "internal/model/window", "internal/model/ziggurat",
+		}, learner...)},
+		{"internal/model/window", []string{"internal/model", "internal/model/codec"}},
+		{"internal/model/trees", []string{"internal/model", "internal/model/codec", "internal/model/window"}},
 		{"internal/model/input", []string{
 			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/moments", "internal/model/trig",
 		}},

@@ -293,6 +293,27 @@ func (v *Visitor) FloatsWithin(limit float64, values []float64) {
 	}
 }
 
+// SinglesWithin visits numbers of single precision, of 4 bytes, with the limit of Within.
+func (v *Visitor) SinglesWithin(limit float64, values []float32) {
+	if v.skip(4 * len(values)) {
+		return
+	}
+	if v.reader == nil {
+		for _, x := range values {
+			v.out = binary.LittleEndian.AppendUint32(v.out, math.Float32bits(x))
+		}
+		return
+	}
+	data := v.reader.Bytes(4 * len(values))
+	if data == nil {
+		return
+	}
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		v.reader.check(float64(values[i]), limit)
+	}
+}
+
 // State is what ends a state, such as the state of a learner behind another.
 type State interface {
 	AppendBinary(dst []byte) ([]byte, error)

@@ -1,0 +1,43 @@
+package window
+
+// Columns of a row after the d inputs.
+const (
+	// Lags is the number of newest labels that a row repeats after its inputs.
+	Lags = 2
+	// Rungs is the number of labels of the ladder.
+	Rungs = 10
+	// Means is the number of exponential means of the labels.
+	Means = 2
+	extra = Lags + 1 + Rungs + Means // Columns that are no inputs.
+)
+
+// rungs are the ages of the labels of the ladder, 1 for the newest label.
+func rungs() [Rungs]uint64 { return [Rungs]uint64{1, 2, 3, 4, 6, 8, 12, 24, 48, 168} }
+
+// Layout places the columns of a row by the number of inputs d:
+//
+//	[0, d)         the inputs
+//	[d, d+2)       the two newest labels, newest first
+//	d+2            the served prediction v
+//	[d+3, d+13)    the ladder: labels of the ages 1, 2, 3, 4, 6, 8, 12, 24, 48, 168
+//	[d+13, d+15)   the exponential means of the labels, with the factors 0.9 and 0.99
+type Layout struct{ Inputs int }
+
+// Columns is the number of columns of a row.
+func (l Layout) Columns() int { return l.Inputs + extra }
+
+// Lag is the column of the newest label; the label before it follows.
+func (l Layout) Lag() int { return l.Inputs }
+
+// Served is the column of the served prediction.
+func (l Layout) Served() int { return l.Inputs + Lags }
+
+// Ladder is the first column of the ladder. The exponential means follow the ladder.
+func (l Layout) Ladder() int { return l.Inputs + Lags + 1 }
+
+// Capacity is the number of rows of a window: 8192, or fewer if the rows would take more
+// than 2 MiB.
+func (l Layout) Capacity() int {
+	const most, bytes = 8192, 2 << 20
+	return max(1, min(most, bytes/(4*(l.Inputs+14))))
+}
