@@ -26,8 +26,8 @@ type Model interface {
 	Sequence() (uint64, error)
 	// View loads the model and calls f with its machine, which does not change during f.
 	View(ctx context.Context, f func(*machine.Machine) error) error
-	// Peek calls f with the state, which does not change during f. It does not load the model.
-	Peek(f func(hosted.State))
+	// Figures are those of the state, or of the last state in memory. It costs O(r).
+	Figures() (f hosted.Figures, known bool, broken error)
 	// Gauges costs O(1).
 	Gauges() hosted.Gauges
 	// CopyState copies the state of a resident model, and calls f with the machine that is copied.

@@ -234,20 +234,20 @@ func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool)
 
 // stale tells whether a scrape would show a regret of an earlier state, or none, and since when.
 func (r *Reader) stale() (since time.Time, stale bool) {
-	r.Model.Peek(func(s hosted.State) {
-		if s.Machine == nil || s.Broken != nil {
-			return
-		}
-		stats, err := s.Machine.Stats()
-		if err != nil || stats.ReportFlops == 0 || stats.ReportFlops > unaskedFlops {
-			return
-		}
-		newest := r.newest.Load()
-		if newest == nil {
-			stale = s.Machine.Sequence() > 0
-			return
-		}
-		since, stale = newest.at, newest.sequence != s.Machine.Sequence()
-	})
-	return since, stale
+	if !r.Model.Gauges().Resident {
+		return time.Time{}, false
+	}
+	f, _, broken := r.Model.Figures()
+	if broken != nil || f.Stats.ReportFlops == 0 || f.Stats.ReportFlops > unaskedFlops {
+		return time.Time{}, false
+	}
+	sequence, err := r.Model.Sequence()
+	if err != nil {
+		return time.Time{}, false
+	}
+	newest := r.newest.Load()
+	if newest == nil {
+		return time.Time{}, sequence > 0
+	}
+	return newest.at, newest.sequence != sequence
 }

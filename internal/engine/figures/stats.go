@@ -160,33 +160,14 @@ type Live struct {
 	Behind int64
 }
 
-// peek returns the figures of the state, or of the last one in memory. They are not known if the model was
-// not in memory since the start.
-func (r *Reader) peek() (f hosted.Figures, known, broken bool) {
-	r.Model.Peek(func(s hosted.State) {
-		if s.Last != nil {
-			f = *s.Last
-		}
-		broken = s.Broken != nil
-		if s.Machine != nil {
-			if now, err := s.Machine.Stats(); err == nil {
-				f.Stats = now
-			}
-			f = hosted.FiguresOf(s.Machine, f.Stats)
-		}
-		known = s.Known || broken
-	})
-	return f, known, broken
-}
-
 // Live reads the live statistics of a model that was in memory since the start, or that is broken; others
 // are not known. Those of a model that has left memory are as they were then. It costs O(r). The caller
 // fills in Behind.
 func (r *Reader) Live() (l Live, known bool) {
-	f, known, broken := r.peek()
+	f, known, broken := r.Model.Figures()
 	is, gauges := r.Model.Identity(), r.Model.Gauges()
 	l = Live{
-		ID: is.ID, Learner: is.Spec.Name(), Stats: f.Stats, Summary: f.Summary, Gauges: gauges, ReadOnly: broken,
+		ID: is.ID, Learner: is.Spec.Name(), Stats: f.Stats, Summary: f.Summary, Gauges: gauges, ReadOnly: broken != nil,
 		Inputs: inputsOf(&f, is.Schema), ClassAccount: classesOf(&f),
 		Unsnapshotted: f.Stats.Observations - min(gauges.Snapshot, f.Stats.Observations),
 	}
@@ -204,7 +185,7 @@ func (r *Reader) Live() (l Live, known bool) {
 
 // Figures are those of the state, or of the last one in memory.
 func (r *Reader) Figures() Figures {
-	f, known, broken := r.peek()
+	f, known, broken := r.Model.Figures()
 	gauges := r.Model.Gauges()
 	out := Figures{Known: known, Recent: f.Summary.Recent, Regret: f.Stats.Regret, Rate: gauges.Rate}
 	if f.Classes != nil {
@@ -216,9 +197,9 @@ func (r *Reader) Figures() Figures {
 	switch {
 	case r.Model.Identity().Entry.Deleted != 0:
 		out.State = StateDeleted
-	case broken && gauges.Resident:
+	case broken != nil && gauges.Resident:
 		out.State = StateReadOnly
-	case broken:
+	case broken != nil:
 		out.State = StateFailed
 	case gauges.Resident:
 		out.State = StateLoaded

@@ -114,6 +114,24 @@ func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
 	return Figures{Stats: stats, Summary: summary, Inputs: m.Inputs(), Classes: m.ClassSummary(), Names: m.Classes()}
 }
 
+// Figures are those of the state, or of the last state in memory. They are not known if the model was not
+// in memory since the start and is not broken. Figures costs O(r).
+func (m *Model) Figures() (f Figures, known bool, broken error) {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	s := &m.state
+	if s.last != nil {
+		f = *s.last
+	}
+	if s.machine != nil {
+		if now, err := s.machine.Stats(); err == nil {
+			f.Stats = now
+		}
+		f = FiguresOf(s.machine, f.Stats)
+	}
+	return f, s.known || s.broken != nil, s.broken
+}
+
 // Identity is what is known of a model without its state.
 type Identity struct {
 	record.Ref
