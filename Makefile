@@ -63,8 +63,9 @@ reproduce: build bin/hindsight-research ## published streams through every learn
 	bin/hindsight-research adversary
 
 .PHONY: compare
-compare: bin/hindsight-research ## published streams through the methods that the papers compare with, into research/results
+compare: bin/hindsight-research ## published streams through the papers' methods and through retrained trees, into research/results
 	bin/hindsight-research papers baselines $(ARGS)
+	python3 research/peers/peers.py $(ARGS)
 
 .PHONY: bin/hindsight-research
 bin/hindsight-research:
