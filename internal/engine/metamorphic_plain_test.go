@@ -35,7 +35,7 @@ func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plai
 		sum.RunningMean += r.told.RunningMean
 		sum.LastLabel += r.told.LastLabel
 	}
-	a.RecentLoss, a.RecentSkill = sum.Loss/float64(len(p.history)), 1-sum.Loss/min(sum.RunningMean, sum.LastLabel)
+	a.Recent.Loss, a.Recent.Skill = sum.Loss/float64(len(p.history)), 1-sum.Loss/min(sum.RunningMean, sum.LastLabel)
 	row.answer = a
 	p.learned = append(p.learned, row)
 	return a
@@ -137,8 +137,8 @@ func (m *meta) same(got, want engine.Answer, what string) {
 	if got.Regret != got.Regret && want.Regret != want.Regret {
 		got.Regret, want.Regret = 0, 0
 	}
-	if near(got.RecentLoss, want.RecentLoss) && near(got.RecentSkill, want.RecentSkill) {
-		got.RecentLoss, got.RecentSkill = want.RecentLoss, want.RecentSkill
+	if near(got.Recent.Loss, want.Recent.Loss) && near(got.Recent.Skill, want.Recent.Skill) {
+		got.Recent = want.Recent
 	}
 	if !reflect.DeepEqual(got, want) {
 		m.fatalf("%s: answered %+v, want %+v", what, got, want)

@@ -209,7 +209,7 @@ func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	if !math.IsNaN(a.Regret) {
 		o.Regret = &a.Regret
 	}
-	o.RecentLoss, o.RecentSkill = known(a.RecentLoss), known(a.RecentSkill)
+	o.RecentLoss, o.RecentSkill = known(a.Recent.Loss), known(a.Recent.Skill)
 	if a.Served {
 		o.ServedLoss = &a.ServedLoss
 		if len(a.ServedPredictions) == 1 {

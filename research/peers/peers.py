@@ -87,7 +87,7 @@ def xgboost(trees, rate, depth):
     def make():
         from xgboost import XGBRegressor
 
-        return XGBRegressor(n_estimators=trees, learning_rate=rate, max_depth=depth, subsample=0.8, tree_method="hist", n_jobs=1, random_state=1)
+        return XGBRegressor(n_estimators=trees, learning_rate=rate, max_depth=depth, min_child_weight=10, subsample=0.8, tree_method="hist", n_jobs=1, random_state=1)
 
     return scheduled(make)
 

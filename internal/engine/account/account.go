@@ -19,13 +19,11 @@ type Account struct {
 	// figures of these predictions.
 	predicted uint64
 	served    Figures
-	// weight is the sum of all weights. means has the weighted means of the labels, last
-	// the newest labels, an entry each output. All are 0 before the first observation.
-	weight      float64
-	means, last []float64
-	whole       Performance
-	discounted  Performance
-	recent      window
+	labels    labels
+	// whole is over all observations, discounted forgets as the learner does, recent has the
+	// newest observations.
+	whole, discounted Performance
+	recent            window
 	// excess is the loss of the served predictions minus that of the prequential ones of
 	// the same observations.
 	excess float64
@@ -35,11 +33,19 @@ type Account struct {
 	drift     *drift.Detector
 }
 
+// labels are the trivial predictors: the weighted means and the newest labels, an entry each
+// output. All are 0 before the first observation.
+type labels struct {
+	// weight is the sum of all weights.
+	weight      float64
+	means, last []float64
+}
+
 // New returns the account of a model that has learned nothing. Levels are the ascending
 // coverages of its prediction intervals, or none. The account of a classifier has no
 // outputs; its baselines have no loss.
 func New(outputs int, levels []float64) *Account {
-	a := &Account{means: make([]float64, outputs), last: make([]float64, outputs), levels: levels, drift: drift.New()}
+	a := &Account{labels: labels{means: make([]float64, outputs), last: make([]float64, outputs)}, levels: levels, drift: drift.New()}
 	if len(levels) > 0 {
 		a.intervals = make([]*interval.State, outputs)
 		for j := range a.intervals {
@@ -73,7 +79,7 @@ type Round struct {
 // observation shows a change of the loss. It costs O(outputs · levels).
 func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) {
 	now := Figures{Loss: r.Loss}
-	now.RunningMean, now.LastLabel = total(a.means, r, loss), total(a.last, r, loss)
+	now.RunningMean, now.LastLabel = total(a.labels.means, r, loss), total(a.labels.last, r, loss)
 	served := now
 	notes := a.read(r.Notes)
 	if r.Served != nil {
@@ -127,11 +133,11 @@ func (a *Account) judge(r Round, notes []float64) {
 
 // learn updates the baselines.
 func (a *Account) learn(r Round) {
-	a.weight += r.Weight
-	share := r.Weight / a.weight
+	a.labels.weight += r.Weight
+	share := r.Weight / a.labels.weight
 	for j, y := range r.Labels {
-		a.means[j] += float64(share * (y - a.means[j]))
-		a.last[j] = y
+		a.labels.means[j] += float64(share * (y - a.labels.means[j]))
+		a.labels.last[j] = y
 	}
 }
 

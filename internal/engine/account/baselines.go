@@ -19,7 +19,7 @@ const unknown = -1
 // AppendNotes appends the notes of a prediction made now: see Round.Notes. It costs
 // O(outputs · levels).
 func (a *Account) AppendNotes(dst []float64) []float64 {
-	dst = append(append(dst, a.means...), a.last...)
+	dst = append(append(dst, a.labels.means...), a.labels.last...)
 	for _, s := range a.intervals {
 		dst = appendInterval(dst, s, len(a.levels))
 	}
@@ -51,7 +51,7 @@ func appendInterval(dst []float64, s *interval.State, levels int) []float64 {
 
 // read returns notes if an account of this shape can have given them, else nil.
 func (a *Account) read(notes []float64) []float64 {
-	k := len(a.means)
+	k := len(a.labels.means)
 	if len(notes) != NotesLength(k, len(a.levels)) {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (a *Account) read(notes []float64) []float64 {
 // intervalNotes returns the notes of the interval of an output: σ and the radii.
 func (a *Account) intervalNotes(notes []float64, output int) []float64 {
 	width := 1 + len(a.levels)
-	return notes[2*len(a.means)+output*width:][:width]
+	return notes[2*len(a.labels.means)+output*width:][:width]
 }
 
 // Interval returns the prediction interval of an output at a level, around the predicted

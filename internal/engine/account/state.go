@@ -57,9 +57,9 @@ func (a *Account) Visit(v *codec.Visitor) {
 	if written == versionServed {
 		return
 	}
-	v.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.weight)
-	v.FloatsWithin(maxLabel, a.means)
-	v.FloatsWithin(maxLabel, a.last)
+	v.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.labels.weight)
+	v.FloatsWithin(maxLabel, a.labels.means)
+	v.FloatsWithin(maxLabel, a.labels.last)
 	a.whole.Visit(v, maxNumber)
 	a.discounted.Visit(v, maxNumber)
 	a.recent.Visit(v, func(p *Performance) { p.Visit(v, maxNumber) })
@@ -67,14 +67,14 @@ func (a *Account) Visit(v *codec.Visitor) {
 		v.Part(s.Visit)
 	}
 	v.Part(a.drift.Visit)
-	if v.Reading() && a.weight < 0 {
-		v.Corrupt("a sum of weights of %g", a.weight)
+	if v.Reading() && a.labels.weight < 0 {
+		v.Corrupt("a sum of weights of %g", a.labels.weight)
 	}
 }
 
 // Size returns the memory of the account in bytes, at a cost of O(outputs).
 func (a *Account) Size() uint64 {
-	size := uint64(accountBytes + 16*len(a.means) + performanceBytes*a.recent.Capacity())
+	size := uint64(accountBytes + 16*len(a.labels.means) + performanceBytes*a.recent.Capacity())
 	for _, s := range a.intervals {
 		size += s.Size()
 	}

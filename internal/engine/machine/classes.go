@@ -69,7 +69,7 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 	figures := c.account.Observe(round)
 	m.record(&judged, &figures, changed)
 	recent, classified := m.account.Recent(), c.account.Recent()
-	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, classified.Served.Skill()
+	a.Recent.Loss, a.Recent.Skill = recent.Served.Loss/recent.Observations, classified.Served.Skill()
 	return nil
 }
 

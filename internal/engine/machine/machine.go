@@ -220,7 +220,7 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	judged, changed := m.account.Observe(round, m.lossOf)
 	m.record(&judged, nil, changed)
 	recent := m.account.Recent()
-	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
+	a.Recent.Loss, a.Recent.Skill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
 	return nil
 }
 

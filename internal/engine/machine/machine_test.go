@@ -89,7 +89,7 @@ func TestApplyIsTheLearner(t *testing.T) {
 				want.Served, want.ServedPredictions, want.ServedLoss = true, o.Served.Predictions, miss*miss
 				served, servedLoss = served+1, servedLoss+want.ServedLoss
 			}
-			want.RecentLoss, want.RecentSkill = answers[sequence].RecentLoss, answers[sequence].RecentSkill // Package account tests them.
+			want.Recent = answers[sequence].Recent // Package account tests them.
 			if !reflect.DeepEqual(answers[sequence], want) {
 				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
 			}

@@ -83,7 +83,7 @@ func TestFirstVersionsOfValues(t *testing.T) {
 	seen := codec.AppendUint64(append([]byte{1}, make([]byte, 32)...), 3)
 	seen = codec.AppendFloats(seen, 1, 2, 0.25, 7, 8) // Prediction, loss, regret, what was served, its loss.
 	s, err := record.DecodeSeen(seen, 1)
-	if err != nil || s.Answer.Sequence != 3 || s.Answer.Regret != 0.25 || s.Answer.ServedLoss != 8 || !math.IsNaN(s.Answer.RecentLoss) {
+	if err != nil || s.Answer.Sequence != 3 || s.Answer.Regret != 0.25 || s.Answer.ServedLoss != 8 || !math.IsNaN(s.Answer.Recent.Loss) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -25,10 +25,8 @@ type Answer struct {
 	// Class and ServedClass are the prequential and the served predicted class, empty for
 	// none.
 	Class, ServedClass string
-	// RecentLoss and RecentSkill are the mean loss and the skill of the newest observations,
-	// this one included, by the served predictions, or the prequential ones where nothing was
-	// served. NaN is unknown.
-	RecentLoss, RecentSkill float64
+	// Recent is how the model did on the newest observations, this one included.
+	Recent Recent
 	// SetAside is true if the label gate set the observation aside, so that the learner did not
 	// learn it.
 	SetAside bool
@@ -36,6 +34,10 @@ type Answer struct {
 	// its first answer.
 	Duplicate bool
 }
+
+// Recent are the mean loss and the skill of the newest observations, by the served predictions, or
+// by the prequential ones where nothing was served. NaN is unknown.
+type Recent struct{ Loss, Skill float64 }
 
 // Seen is the value of a remembered id.
 type Seen struct {
@@ -101,7 +103,7 @@ func (s *Seen) Append(dst []byte) []byte {
 	} else {
 		dst = codec.AppendFloats(dst, a.Predictions...)
 	}
-	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.RecentLoss, a.RecentSkill)
+	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.Recent.Loss, a.Recent.Skill)
 	switch {
 	case !a.Served:
 		return dst
@@ -129,9 +131,9 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	a.Sequence = d.Uint64()
 	a.Class, a.Predictions = d.prediction(flags&seenClass != 0, outputs)
 	a.Loss, a.Regret = d.Float(), d.Float()
-	a.RecentLoss, a.RecentSkill = math.NaN(), math.NaN()
+	a.Recent.Loss, a.Recent.Skill = math.NaN(), math.NaN()
 	if d.version >= versionAdvised {
-		a.RecentLoss, a.RecentSkill = d.Float(), d.Float()
+		a.Recent.Loss, a.Recent.Skill = d.Float(), d.Float()
 	}
 	a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
 	if d.version < versionSeen {
