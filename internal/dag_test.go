@@ -208,10 +208,15 @@ func rules() []rule {
 			why:  "a learner is a state machine: it logs nothing and knows no time; randomness comes from math/rand/v2 and the spec's seed",
 			from: []string{"internal/model/..."},
 			to: []string{
-				"log/...", "go.uber.org/...", "math/rand",
-				"crypto/rand", "expvar", "runtime/trace",
+				"log/...", "go.uber.org/...", "github.com/...", "crypto/rand", "expvar", "runtime/trace",
 			},
 			broken: [2]string{"internal/model/awv", "go.uber.org/zap"},
+		},
+		{
+			name: "injected randomness",
+			why:  "math/rand has a global source; use math/rand/v2 with a source of its own",
+			from: []string{"..."}, to: []string{"math/rand"},
+			broken: [2]string{"internal/store", "math/rand"},
 		},
 		{
 			name: "no clock",
@@ -371,6 +376,19 @@ func TestImports(t *testing.T) {
 	}
 	for _, breach := range check(graph) {
 		t.Error(breach)
+	}
+}
+
+// The module in research runs learners, and calls servers through the API.
+func TestResearchImports(t *testing.T) {
+	graph, err := readGraph("../research")
+	if err != nil || len(graph) == 0 {
+		t.Fatal(len(graph), err)
+	}
+	for _, e := range graph {
+		if e.own && !matchAny([]string{"api/...", "client", "cmd/internal/...", "cmd/research/...", "internal/model/..."}, e.to) {
+			t.Errorf("%s: research imports %s", e.at, e.to)
+		}
 	}
 }
 
