@@ -1,0 +1,154 @@
+package trees
+
+import (
+	"math"
+	"slices"
+)
+
+// cuts are the cut points of the inputs, and the codes of all slots.
+type cuts struct {
+	slots int
+	// edges has the cut points of input j in edges[j*bins:][:counts[j]], ascending.
+	edges  []float32
+	counts []uint8
+	// codes has the code of input j in slot s at codes[j*slots+s]. A code is lanes times the
+	// number of cut points below the value.
+	codes      []uint8
+	keys, room []uint64
+}
+
+func newCuts(columns, slots int) cuts {
+	return cuts{
+		slots: slots, edges: make([]float32, columns*bins), counts: make([]uint8, columns),
+		codes: make([]uint8, columns*slots), keys: make([]uint64, slots), room: make([]uint64, slots),
+	}
+}
+
+// of are the cut points of an input.
+func (c *cuts) of(input int) []float32 { return c.edges[input*bins:][:c.counts[input]] }
+
+// code is lanes times the number of cut points below v.
+func code(edges []float32, v float32) uint8 {
+	low, high := 0, len(edges)
+	for low < high {
+		middle := (low + high) / 2
+		if v <= edges[middle] {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return uint8(lanes * low)
+}
+
+// row writes the codes of the row in a slot.
+func (c *cuts) row(slot int, row []float32) {
+	for j, v := range row {
+		c.codes[j*c.slots+slot] = code(c.of(j), v)
+	}
+}
+
+const (
+	slotBits = 16
+	digit    = 11
+	digits   = 1 << digit
+)
+
+// ordered maps floats to integers of the same order.
+func ordered(v float32) uint32 {
+	b := math.Float32bits(v)
+	if b>>31 != 0 {
+		return ^b
+	}
+	return b | 1<<31
+}
+
+func unordered(b uint32) float32 {
+	if b>>31 != 0 {
+		return math.Float32frombits(b &^ (1 << 31))
+	}
+	return math.Float32frombits(^b)
+}
+
+// sort sorts keys by their upper 32 of 48 bits, a digit a pass.
+func (c *cuts) sort(count int) []uint64 {
+	keys, room := c.keys[:count], c.room[:count]
+	for shift := slotBits; shift < slotBits+32; shift += digit {
+		var starts [digits]uint32
+		for _, k := range keys {
+			starts[k>>shift&(digits-1)]++
+		}
+		sum := uint32(0)
+		for i, n := range starts {
+			starts[i] = sum
+			sum += n
+		}
+		for _, k := range keys {
+			at := &starts[k>>shift&(digits-1)]
+			room[*at] = k
+			*at++
+		}
+		keys, room = room, keys
+	}
+	return keys
+}
+
+// renew sets the cut points of an input at the quantiles of the first filled slots, and
+// their codes. The rows have stride columns.
+func (c *cuts) renew(input int, rows []float32, stride, filled int) {
+	for slot := range filled {
+		c.keys[slot] = uint64(ordered(rows[slot*stride+input]))<<slotBits | uint64(slot)
+	}
+	keys := c.sort(filled)
+	value := func(i int) float32 { return unordered(uint32(keys[i] >> slotBits)) }
+	edges := c.edges[input*bins:][:0]
+	for b := 1; b < bins; b++ {
+		at := b * filled / bins
+		if at < 1 {
+			continue
+		}
+		below := value(at - 1)
+		for at < filled && value(at) == below {
+			at++
+		}
+		if at == filled {
+			break
+		}
+		if cut := between(below, value(at)); len(edges) == 0 || cut > edges[len(edges)-1] {
+			edges = append(edges, cut)
+		}
+	}
+	c.counts[input] = uint8(len(edges))
+	codes, at := c.codes[input*c.slots:][:c.slots], 0
+	for i, k := range keys {
+		for v := value(i); at < len(edges) && v > edges[at]; {
+			at++
+		}
+		codes[k&(1<<slotBits-1)] = uint8(lanes * at)
+	}
+}
+
+// between is a cut point c with a ≤ c < b.
+func between(a, b float32) float32 {
+	middle := float32(0.5*float64(a) + 0.5*float64(b))
+	if middle >= b || middle < a {
+		return a
+	}
+	return middle
+}
+
+// codeTree writes the codes of a tree whose cut points are among the present ones, and
+// tells whether all are.
+func (c *cuts) codeTree(t *tree) bool {
+	for i, n := range t.nodes[:t.size] {
+		if n.left == 0 {
+			continue
+		}
+		at, found := slices.BinarySearch(c.of(int(n.input)), n.cut)
+		if !found {
+			return false
+		}
+		t.codes[i] = uint8(lanes * at)
+	}
+	return true
+}

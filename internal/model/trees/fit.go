@@ -1,0 +1,180 @@
+package trees
+
+// phase is what a fit does next.
+type phase int
+
+const (
+	fitOld    phase = iota // Leaves of the oldest tree, chunk by chunk.
+	fitBag                 // The bag, its residuals and the inputs.
+	fitRoot                // Histograms of the root, group by group.
+	fitSearch              // The best split of the root.
+	fitSplit               // The next split.
+	fitCount               // Histograms of the smaller part, group by group.
+	fitDerive              // Histograms of the larger part, and the best splits of both.
+	fitFinish              // The tree enters the ring.
+)
+
+// chunk is the number of slots of a step over values.
+const chunk = 1024
+
+// Units of work, measured: about a nanosecond each with assembly.
+const (
+	unitsValue  = 20  // A row down a tree by values.
+	unitsBag    = 5   // A row into the bag.
+	unitsCount  = 3   // A row into lanes inputs' histograms.
+	unitsPart   = 2   // A row to its side of a split.
+	unitsSearch = 350 // A histogram.
+	unitsDerive = 60  // A histogram.
+	unitsFinish = 3   // A row of the finished tree.
+	unitsCuts   = 15  // A row of an input's new cut points.
+	unitsStep   = 50  // Anything.
+)
+
+// unitsLeaves are the units of leaves.
+func unitsLeaves(size, filled int) int64 { return int64(size) * int64(filled) / 40 }
+
+// fit is a refit of a ring under way. Its stored state is ring, start, mean and steps.
+type fit struct {
+	ring  int
+	start uint64 // Rows of the window at the start.
+	mean  int64  // What a centred column subtracts.
+	steps int
+	// The rest follows from running the steps.
+	phase   phase
+	at      int // Slot or group.
+	leaf    int // That was split last.
+	smaller int
+	grown   tree
+	// old and grew have the leaves of the slots in the oldest tree and in the grown tree.
+	old, grew []uint8
+}
+
+// begin begins a fit of a ring, which uses start rows.
+func (f *Forest) begin(ring int, start uint64, mean int64) {
+	j := &f.fit
+	j.ring, j.start, j.mean, j.steps = ring, start, mean, 0
+	j.phase, j.at = fitOld, 0
+	j.grown.clear()
+}
+
+// oldest is the tree that a fit replaces.
+func (r *ring) oldest() *tree { return &r.trees[r.made%Trees] }
+
+// step does the next step of the fit and returns its units.
+func (f *Forest) step() (units int64, done bool) {
+	j, g := &f.fit, &f.grower
+	j.steps++
+	r := &f.rings[j.ring]
+	units = unitsStep
+	switch j.phase {
+	case fitOld:
+		units += f.oldLeaves(r.oldest())
+	case fitBag:
+		units += f.bag(r)
+		j.phase, j.at = fitRoot, 0
+	case fitRoot:
+		g.count(g.histogram(0, j.at), 0, j.at, &f.cuts)
+		units += unitsCount * int64(g.leaves[0].count)
+		if j.at++; j.at == g.groups() {
+			j.phase = fitSearch
+		}
+	case fitSearch:
+		g.search(0, float64(r.kind.leastSide()))
+		units += unitsSearch * int64(g.groups())
+		j.phase = fitSplit
+	case fitSplit:
+		j.leaf = g.widest()
+		if j.leaf < 0 || len(g.leaves) == r.kind.leaves() {
+			j.phase = fitFinish
+			break
+		}
+		units += unitsPart * int64(g.leaves[j.leaf].count)
+		j.smaller = g.split(j.leaf, &j.grown, &f.cuts)
+		j.phase, j.at = fitCount, 0
+		if len(g.leaves) == r.kind.leaves() {
+			j.phase = fitFinish
+		}
+	case fitCount:
+		g.count(g.histogram(len(g.leaves)-1, j.at), j.smaller, j.at, &f.cuts)
+		units += unitsCount * int64(g.leaves[j.smaller].count)
+		if j.at++; j.at == g.groups() {
+			j.phase = fitDerive
+		}
+	case fitDerive:
+		for group := range g.groups() {
+			g.derive(j.leaf, j.smaller, group)
+		}
+		g.search(j.leaf, float64(r.kind.leastSide()))
+		g.search(len(g.leaves)-1, float64(r.kind.leastSide()))
+		units += int64(g.groups()) * (unitsDerive + 2*unitsSearch)
+		j.phase = fitSplit
+	case fitFinish:
+		units += f.finish(r)
+		done = true
+	}
+	return units, done
+}
+
+// oldLeaves writes the leaves of the oldest tree.
+func (f *Forest) oldLeaves(old *tree) (units int64) {
+	j, filled := &f.fit, f.filled()
+	if old.coded {
+		leaves(j.old[:filled], old, f.cuts.codes, f.cuts.slots)
+		j.phase = fitBag
+		return unitsLeaves(old.size, filled)
+	}
+	end := min(j.at+chunk, filled)
+	for slot := j.at; slot < end; slot++ {
+		j.old[slot] = uint8(old.leaf(f.w.Row(slot)))
+	}
+	if j.at = end; end == filled {
+		j.phase = fitBag
+	}
+	return unitsValue * chunk
+}
+
+// bag draws the rows and the inputs of the fit.
+func (f *Forest) bag(r *ring) (units int64) {
+	j, g, old := &f.fit, &f.grower, r.oldest()
+	const inBag = 45875 // 0.7·2¹⁶.
+	g.rng.Seed(f.o.Seed, uint64(r.kind)<<32+r.made)
+	g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
+	slots := uint64(f.w.Slots())
+	count := min(j.start, uint64(f.w.Capacity()))
+	slot, bits, rows, total := int((j.start-count)%slots), uint64(0), g.rows[:0], int64(0)
+	for i := range count {
+		if i%4 == 0 {
+			bits = g.rng.Uint64()
+		}
+		if bits&0xffff < inBag {
+			packed := pack(r.residuals[slot] - j.mean + old.values[j.old[slot]])
+			g.packed[slot] = packed
+			total += packed
+			rows = append(rows, uint16(slot))
+		}
+		bits >>= 16
+		if slot++; slot == int(slots) {
+			slot = 0
+		}
+	}
+	g.leaves = append(g.leaves[:0], open{count: len(rows), packed: total})
+	return unitsBag * int64(count)
+}
+
+// finish replaces the oldest tree by the grown tree.
+func (f *Forest) finish(r *ring) (units int64) {
+	j, old, filled := &f.fit, r.oldest(), f.filled()
+	f.grower.finish(&j.grown)
+	for n := j.start; n < f.n; n++ { // Rows after the start.
+		slot := int(n % uint64(f.w.Slots()))
+		j.old[slot] = uint8(old.leaf(f.w.Row(slot)))
+	}
+	leaves(j.grew[:filled], &j.grown, f.cuts.codes, f.cuts.slots)
+	residuals, grew := r.residuals[:filled], j.grew[:filled]
+	for slot, leaf := range j.old[:filled] {
+		residuals[slot] += old.values[leaf] - j.grown.values[grew[slot]]
+	}
+	old.copy(&j.grown)
+	r.made++
+	return unitsLeaves(j.grown.size, filled) + unitsFinish*int64(filled)
+}

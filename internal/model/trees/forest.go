@@ -1,0 +1,233 @@
+package trees
+
+import (
+	"math"
+
+	"hindsight/internal/model/window"
+)
+
+// ring is a column.
+type ring struct {
+	kind   Kind
+	inputs []uint16
+	trees  []tree
+	// residuals are q(y) − q(o) − Σ f_j by slot, where o counts as a for a centred column.
+	residuals []int64
+	// made counts the trees fitted. Tree made mod Trees is the oldest.
+	made   uint64
+	credit int64
+}
+
+// job is what the work is for.
+type job int
+
+const (
+	idle job = iota
+	fitting
+	cutting
+)
+
+// Forest predicts by columns of rolling boosted trees. Predict may run concurrently with
+// itself. Neither Predict nor Observe allocates.
+type Forest struct {
+	o      Options
+	layout window.Layout
+	w      *window.Window
+	// n is the number of rows observed.
+	n uint64
+	// mean is the mean of all labels.
+	mean  float64
+	rings []ring
+	cuts  cuts
+	// nextCuts is the number of rows at which cut points are due.
+	nextCuts uint64
+	job      job
+	fit      fit
+	cutInput int // The next input of new cut points.
+	// debt are the units that a round spent beyond its own.
+	debt   int64
+	grower grower
+}
+
+// New is a forest of trees 0 over an empty window, whose columns are those of
+// window.Layout{Inputs: o.Inputs}.
+func New(o Options, w *window.Window) *Forest {
+	f := &Forest{
+		o: o, layout: window.Layout{Inputs: o.Inputs}, w: w, nextCuts: 16, cuts: newCuts(w.Columns(), w.Slots()),
+	}
+	mostLeaves, groups := 1, 1
+	for _, k := range o.Columns {
+		r := ring{kind: k, inputs: k.inputs(f.layout), trees: make([]tree, Trees), residuals: make([]int64, w.Slots())}
+		for i := range r.trees {
+			r.trees[i] = newTree(k.leaves())
+		}
+		f.rings = append(f.rings, r)
+		mostLeaves, groups = max(mostLeaves, k.leaves()), max(groups, k.groups(f.layout))
+	}
+	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()), grew: make([]uint8, w.Slots())}
+	f.grower = newGrower(w.Slots(), mostLeaves, groups, w.Columns())
+	return f
+}
+
+// Columns is the number of predictions.
+func (f *Forest) Columns() int { return len(f.rings) }
+
+// filled is the number of slots that have a row.
+func (f *Forest) filled() int { return int(min(f.n, uint64(f.w.Slots()))) }
+
+const (
+	fixedBits = 32
+	one       = 1 << fixedBits
+	clip      = 1 << 15
+)
+
+// fixed is q(y).
+func (f *Forest) fixed(y float64) int64 {
+	served := f.layout.Served()
+	scaled := (y - f.w.Offset(served)) / f.w.Unit(served)
+	return int64(math.RoundToEven(math.Max(-clip, math.Min(clip, scaled)) * one))
+}
+
+// last is the last label of a row.
+func (f *Forest) last(row []float32) float64 {
+	lag := f.layout.Lag()
+	return f.w.Value(lag, row[lag])
+}
+
+// Predict writes the predictions of the columns for a row as Window.Round wrote it, served
+// with the prediction v. The caller cuts predictions to the labels seen.
+func (f *Forest) Predict(dst []float64, row []float32, served float64) {
+	unit := f.w.Unit(f.layout.Served())
+	for c := range f.rings {
+		r := &f.rings[c]
+		offset := served
+		switch r.kind {
+		case Labels, Plain:
+			offset = f.mean
+		case Changes:
+			offset = f.last(row)
+		case Residuals:
+		}
+		dst[c] = offset + float64(unit*(float64(sumTrees(r.trees, row))/one))
+	}
+}
+
+// residual is the residual of the row in a slot.
+func (f *Forest) residual(r *ring, slot int) int64 {
+	row := f.w.Row(slot)
+	target := f.fixed(f.w.Labels[slot]) - sumTrees(r.trees, row)
+	switch r.kind {
+	case Changes:
+		target -= f.fixed(f.last(row))
+	case Residuals:
+		target -= f.fixed(f.w.Served[slot])
+	case Labels, Plain:
+	}
+	return target
+}
+
+// price is the credit that a tree over n rows costs.
+func (f *Forest) price(r *ring) int64 {
+	return 4 * int64(f.w.Len()) * int64(r.kind.drawn(len(r.inputs))) * 7 / 10
+}
+
+// Observe learns the newest row of the window and works on the trees. Column c earns
+// eighths[c]/8 of the credit; nil is 8 for all.
+func (f *Forest) Observe(eighths []int) {
+	slot := f.w.Slot(0)
+	f.n++
+	f.mean += (f.w.Labels[slot] - f.mean) / float64(f.n)
+	f.cuts.row(slot, f.w.Row(slot))
+	for c := range f.rings {
+		r := &f.rings[c]
+		r.residuals[slot] = f.residual(r, slot)
+		share := int64(8)
+		if eighths != nil {
+			share = int64(eighths[c])
+		}
+		if f.n >= leastRows {
+			r.credit = min(mostCredit*f.price(r), r.credit+creditRound*share/8)
+		}
+	}
+	f.workOn()
+}
+
+// workOn spends the units of a round.
+func (f *Forest) workOn() {
+	left := f.o.work() - f.debt
+	f.debt = 0
+	for {
+		if f.job == idle && !f.startJob() {
+			return
+		}
+		// The rows of a fit must not leave the ring before its end.
+		last := f.job == fitting && f.n-f.fit.start >= window.Slack-1
+		if left <= 0 && !last {
+			f.debt = -left
+			return
+		}
+		left -= f.workStep()
+	}
+}
+
+// workStep does the next step of the job.
+func (f *Forest) workStep() (units int64) {
+	if f.job == fitting {
+		units, done := f.step()
+		if done {
+			f.job = idle
+		}
+		return units
+	}
+	f.cuts.renew(f.cutInput, f.w.Rows, f.w.Columns(), f.filled())
+	if f.cutInput++; f.cutInput == f.w.Columns() {
+		f.job = idle
+	}
+	return unitsStep + unitsCuts*int64(f.filled())
+}
+
+// startJob begins what is due: cut points, or the fit whose column has most credit for its
+// price.
+func (f *Forest) startJob() bool {
+	if f.n >= f.nextCuts {
+		f.startCuts()
+		return true
+	}
+	if f.n < leastRows {
+		return false
+	}
+	best := -1
+	for c := range f.rings {
+		r := &f.rings[c]
+		if price := f.price(r); r.credit >= price &&
+			(best < 0 || r.credit*f.price(&f.rings[best]) > f.rings[best].credit*price) {
+			best = c
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	r := &f.rings[best]
+	r.credit -= f.price(r)
+	mean := int64(0)
+	if r.kind.centred() {
+		mean = f.fixed(f.mean)
+	}
+	f.job = fitting
+	f.begin(best, f.n, mean)
+	return true
+}
+
+func (f *Forest) startCuts() {
+	f.nextCuts = f.n + f.n/2 + 1
+	if half := uint64(f.w.Capacity()+1) / 2; f.n >= 2*half {
+		f.nextCuts = f.n + half
+	}
+	for c := range f.rings {
+		for i := range f.rings[c].trees {
+			t := &f.rings[c].trees[i]
+			t.coded = t.size == 1
+		}
+	}
+	f.job, f.cutInput = cutting, 0
+}

@@ -1,0 +1,237 @@
+package trees
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	countBits = 14
+	countMask = 1<<countBits - 1
+	fineBits  = 12 // Of a residual, which a histogram does not add.
+	mostPack  = 1<<35 - 1
+	leastGain = 1 // In (2⁻²⁰ s)².
+)
+
+// pack is a row in a histogram: its residual and the count 1.
+func pack(residual int64) int64 {
+	coarse := (residual + 1<<(fineBits-1)) >> fineBits
+	return max(-mostPack, min(mostPack, coarse))<<countBits + 1
+}
+
+func sumOf(packed int64) int64   { return packed >> countBits }
+func countOf(packed int64) int64 { return packed & countMask }
+
+// split is the best split of a group of a leaf's histogram.
+type split struct {
+	// score is S_l²/(n_l + λ) + S_r²/(n_r + λ).
+	score float64
+	// lane and code are where.
+	lane, code int
+}
+
+// open is a leaf of a growing tree.
+type open struct {
+	node, begin, count int
+	packed             int64
+	gain               float64
+	input              int // Of the drawn inputs.
+	code               uint8
+}
+
+// grower grows a tree over the rows of a fit. One grower serves all columns.
+type grower struct {
+	// rows are the slots in the bag, leaf by leaf; packed has the rows by slot.
+	rows, room []uint16
+	packed     []int64
+	// drawn are the inputs, ascending, the last repeated until lanes divides their number.
+	drawn      []uint16
+	histograms []int64
+	leaves     []open
+	deck       []uint16
+	rng        rand.PCG
+}
+
+func newGrower(slots, leaves, groups, inputs int) grower {
+	return grower{
+		rows: make([]uint16, slots), room: make([]uint16, slots), packed: make([]int64, slots),
+		drawn: make([]uint16, 0, mostInputs), histograms: make([]int64, leaves*groups*groupSize),
+		leaves: make([]open, 0, leaves), deck: make([]uint16, inputs),
+	}
+}
+
+// draw draws count inputs.
+func (g *grower) draw(inputs []uint16, count int) {
+	deck := g.deck[:len(inputs)]
+	copy(deck, inputs)
+	if count < len(deck) {
+		for i := range count {
+			j := i + int(g.below(uint64(len(deck)-i)))
+			deck[i], deck[j] = deck[j], deck[i]
+		}
+		slices.Sort(deck[:count])
+	}
+	g.drawn = append(g.drawn[:0], deck[:count]...)
+	for len(g.drawn)%lanes != 0 {
+		g.drawn = append(g.drawn, g.drawn[count-1])
+	}
+}
+
+// below is a number below n, nearly uniform.
+func (g *grower) below(n uint64) uint64 { return g.rng.Uint64() >> 32 * n >> 32 }
+
+func (g *grower) groups() int { return len(g.drawn) / lanes }
+
+// histogram is the histogram of a group of a leaf.
+func (g *grower) histogram(leaf, group int) *[groupSize]int64 {
+	return (*[groupSize]int64)(g.histograms[(leaf*g.groups()+group)*groupSize:])
+}
+
+// count counts the rows of a leaf in a histogram of a group.
+func (g *grower) count(h *[groupSize]int64, leaf, group int, c *cuts) {
+	clear(h[:])
+	l := &g.leaves[leaf]
+	var codes [lanes][]uint8
+	for i, input := range g.drawn[group*lanes:][:lanes] {
+		codes[i] = c.codes[int(input)*c.slots:][:c.slots]
+	}
+	addRows(h, g.rows[l.begin:][:l.count], g.packed, &codes)
+}
+
+// addRowsGo is addRows.
+func addRowsGo(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][]uint8) {
+	first, second, third, fourth := codes[0], codes[1], codes[2], codes[3]
+	for _, i := range rows {
+		v := packed[i]
+		h[first[i]] += v
+		h[second[i]|1] += v
+		h[third[i]|2] += v
+		h[fourth[i]|3] += v
+	}
+}
+
+// subtractGo is subtract.
+func subtractGo(from, h *[groupSize]int64) {
+	for i, v := range h {
+		from[i] -= v
+	}
+}
+
+// bestGo is best.
+func bestGo(h *[groupSize]int64, total int64, least float64) split {
+	var s split
+	sum, count := float64(sumOf(total)), float64(countOf(total))
+	for lane := range lanes {
+		below := int64(0)
+		for at := lane; at < groupSize-lanes; at += lanes {
+			if h[at] == 0 {
+				continue
+			}
+			below += h[at]
+			left, right := float64(countOf(below)), count-float64(countOf(below))
+			if left < least {
+				continue
+			}
+			if right < least {
+				break
+			}
+			sumLeft := float64(sumOf(below))
+			sumRight := sum - sumLeft
+			left, right = left+lambda, right+lambda
+			score := (float64(float64(sumLeft*sumLeft)*right) + float64(float64(sumRight*sumRight)*left)) / float64(left*right)
+			if score > s.score {
+				s = split{score, lane, at - lane}
+			}
+		}
+	}
+	return s
+}
+
+// search finds the best split of a leaf by its histograms.
+func (g *grower) search(leaf int, leastSide float64) {
+	l := &g.leaves[leaf]
+	sum := float64(sumOf(l.packed))
+	parent := float64(sum*sum) / (float64(countOf(l.packed)) + lambda)
+	l.gain = 0
+	if float64(l.count) < 2*leastSide {
+		return
+	}
+	most := parent
+	for group := range g.groups() {
+		if s := best(g.histogram(leaf, group), l.packed, leastSide); s.score > most {
+			most = s.score
+			l.input, l.code = group*lanes+s.lane, uint8(s.code)
+		}
+	}
+	l.gain = most - parent
+}
+
+// widest is the leaf of the largest gain, or −1 without a gain.
+func (g *grower) widest() int {
+	at, most := -1, float64(leastGain)
+	for i := range g.leaves {
+		if g.leaves[i].gain > most {
+			at, most = i, g.leaves[i].gain
+		}
+	}
+	return at
+}
+
+// split splits a leaf of a tree, whose right part becomes the last leaf, and returns the
+// leaf with fewer rows.
+func (g *grower) split(at int, t *tree, c *cuts) (smaller int) {
+	l := &g.leaves[at]
+	input := g.drawn[l.input]
+	n := &t.nodes[l.node]
+	*n = node{cut: c.of(int(input))[l.code/lanes], input: input, left: uint16(t.size)}
+	t.codes[l.node] = l.code
+	t.nodes[t.size], t.nodes[t.size+1] = node{}, node{}
+	t.size += 2
+	rows := g.rows[l.begin:][:l.count]
+	left, packed := g.part(rows, c.codes[int(input)*c.slots:][:c.slots], l.code)
+	g.leaves = append(g.leaves, open{
+		node: int(n.left) + 1, begin: l.begin + left, count: l.count - left, packed: l.packed - packed,
+	})
+	l = &g.leaves[at]
+	l.node, l.count, l.packed = int(n.left), left, packed
+	if right := len(g.leaves) - 1; g.leaves[right].count < left {
+		return right
+	}
+	return at
+}
+
+// part moves the rows that go left to the front, in order, and returns their number and sum.
+func (g *grower) part(rows []uint16, codes []uint8, split uint8) (left int, packed int64) {
+	right, room := 0, g.room[:len(rows)]
+	for _, i := range rows {
+		rows[left], room[right] = i, i
+		goesRight := (int64(split) - int64(codes[i])) >> 63 // −1 or 0.
+		packed += g.packed[i] &^ goesRight
+		left += 1 + int(goesRight)
+		right -= int(goesRight)
+	}
+	copy(rows[left:], room[:right])
+	return left, packed
+}
+
+// derive gives the larger of the leaves at and the last its histogram of a group: the
+// parent's, which at has, less that of the smaller, which is in the last.
+func (g *grower) derive(at, smaller, group int) {
+	last := len(g.leaves) - 1
+	parent, counted := g.histogram(at, group), g.histogram(last, group)
+	subtract(parent, counted)
+	if smaller == at {
+		*parent, *counted = *counted, *parent
+	}
+}
+
+// finish writes the values of the leaves.
+func (g *grower) finish(t *tree) {
+	for i := range g.leaves {
+		l := &g.leaves[i]
+		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
+		t.values[l.node] = int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda)))
+	}
+	t.coded = true
+}
