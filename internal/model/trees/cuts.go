@@ -20,7 +20,7 @@ type cuts struct {
 func newCuts(columns, slots int) cuts {
 	return cuts{
 		slots: slots, edges: make([]float32, columns*bins), counts: make([]uint8, columns),
-		codes: make([]uint8, columns*slots), keys: make([]uint64, slots), room: make([]uint64, slots),
+		codes: make([]uint8, columns*slots+padding), keys: make([]uint64, slots), room: make([]uint64, slots),
 	}
 }
 

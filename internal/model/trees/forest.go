@@ -64,7 +64,7 @@ func New(o Options, w *window.Window) *Forest {
 		f.rings = append(f.rings, r)
 		mostLeaves, groups = max(mostLeaves, k.leaves()), max(groups, k.groups(f.layout))
 	}
-	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()), grew: make([]uint8, w.Slots())}
+	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()+padding), grew: make([]uint8, w.Slots()+padding)}
 	f.grower = newGrower(w.Slots(), mostLeaves, groups, w.Columns())
 	return f
 }

@@ -111,10 +111,13 @@ func addRowsGo(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes
 	}
 }
 
-// subtractGo is subtract.
-func subtractGo(from, h *[groupSize]int64) {
-	for i, v := range h {
-		from[i] -= v
+// deriveGo is derive.
+func deriveGo(parent, counted *[groupSize]int64, swap bool) {
+	for i, v := range counted {
+		parent[i] -= v
+	}
+	if swap {
+		*parent, *counted = *counted, *parent
 	}
 }
 
@@ -219,11 +222,7 @@ func (g *grower) part(rows []uint16, codes []uint8, split uint8) (left int, pack
 // parent's, which at has, less that of the smaller, which is in the last.
 func (g *grower) derive(at, smaller, group int) {
 	last := len(g.leaves) - 1
-	parent, counted := g.histogram(at, group), g.histogram(last, group)
-	subtract(parent, counted)
-	if smaller == at {
-		*parent, *counted = *counted, *parent
-	}
+	derive(g.histogram(at, group), g.histogram(last, group), smaller == at)
 }
 
 // finish writes the values of the leaves.

@@ -1,10 +1,14 @@
+//go:build !amd64 || purego
+
 package trees
+
+// The loops are documented in loops_amd64.go.
 
 func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][]uint8) {
 	addRowsGo(h, rows, packed, codes)
 }
 
-func subtract(from, h *[groupSize]int64) { subtractGo(from, h) }
+func derive(parent, counted *[groupSize]int64, swap bool) { deriveGo(parent, counted, swap) }
 
 func best(h *[groupSize]int64, total int64, least float64) split { return bestGo(h, total, least) }
 

@@ -79,6 +79,8 @@ const (
 	lanes       = 4  // Inputs of one histogram.
 	groupSize   = bins * lanes
 	leastRows   = 32 // Of a fit.
+	maxNodes    = 2*127 - 1
+	padding     = 32 // Of slots, so that loops may take whole blocks.
 	creditRound = 20_000
 	mostCredit  = 4 // Trees.
 	lambda      = 2

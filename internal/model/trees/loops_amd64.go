@@ -1,0 +1,99 @@
+//go:build !purego
+
+package trees
+
+import "golang.org/x/sys/cpu"
+
+// The loops below have the same results as their twins in Go: integers have no rounding,
+// and best does the operations of bestGo on four inputs at once.
+
+// addRows adds rows to the histograms of lanes inputs.
+func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][]uint8) {
+	if len(rows) == 0 {
+		return
+	}
+	addRowsAMD64(&h[0], &rows[0], len(rows), &packed[0], &codes[0][0], &codes[1][0], &codes[2][0], &codes[3][0])
+}
+
+// derive gives a parent's histogram the larger part, parent less counted. With swap the
+// parent's gets counted, and counted the larger part.
+func derive(parent, counted *[groupSize]int64, swap bool) {
+	if !cpu.X86.HasAVX2 {
+		deriveGo(parent, counted, swap)
+		return
+	}
+	larger, smaller := parent, counted
+	if swap {
+		larger, smaller = counted, parent
+	}
+	deriveAVX2(&parent[0], &counted[0], &larger[0], &smaller[0])
+}
+
+// best is the best split of a histogram whose bins add up to total, with at least so many
+// rows on each side; its score is 0 without a split.
+func best(h *[groupSize]int64, total int64, least float64) split {
+	if !cpu.X86.HasAVX2 {
+		return bestGo(h, total, least)
+	}
+	var scores [lanes]float64
+	var at [lanes]int64
+	bestAVX2(&h[0], float64(sumOf(total)), float64(countOf(total)), least, &scores[0], &at[0])
+	var s split
+	for lane, score := range scores {
+		if score > s.score {
+			s = split{score, lane, int(at[lane])}
+		}
+	}
+	return s
+}
+
+// leafStep is a split of a tree: 32 rows at a time go left or right.
+type leafStep struct {
+	offset, split, left, node int64
+}
+
+const block = 32
+
+// leaves writes the leaf of every slot. The tree is coded; codes holds slots codes an input.
+// ids and codes have space for whole blocks.
+func leaves(ids []uint8, t *tree, codes []uint8, slots int) {
+	if !cpu.X86.HasAVX2 || len(ids) == 0 {
+		leavesGo(ids, t, codes, slots)
+		return
+	}
+	var steps [(maxNodes + 1) / 2]leafStep
+	var values [maxNodes * block]uint8
+	count := 0
+	for i := t.size - 1; i >= 0; i-- { // Children first.
+		if n := t.nodes[i]; n.left != 0 {
+			steps[count] = leafStep{int64(n.input) * int64(slots), int64(t.codes[i]), int64(n.left) * block, int64(i) * block}
+			count++
+			continue
+		}
+		row := values[i*block:][:block]
+		for k := range row {
+			row[k] = uint8(i)
+		}
+	}
+	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block)
+}
+
+// addRowsAMD64 is addRowsGo of n rows, not 0.
+//
+//go:noescape
+func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, third, fourth *uint8)
+
+// deriveAVX2 writes parent less counted and counted.
+//
+//go:noescape
+func deriveAVX2(parent, counted, larger, smaller *int64)
+
+// bestAVX2 is the best split of each lane.
+//
+//go:noescape
+func bestAVX2(h *int64, sum, count, least float64, scores *float64, at *int64)
+
+// leavesAVX2 takes blocks of rows through count splits.
+//
+//go:noescape
+func leavesAVX2(ids, values *uint8, steps *leafStep, count int, codes *uint8, blocks int)

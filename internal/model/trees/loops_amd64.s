@@ -1,0 +1,163 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, third, fourth *uint8)
+TEXT ·addRowsAMD64(SB), NOSPLIT, $0-64
+	MOVQ h+0(FP), DI
+	MOVQ rows+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ packed+24(FP), DX
+	MOVQ first+32(FP), R8
+	MOVQ second+40(FP), R9
+	MOVQ third+48(FP), R10
+	MOVQ fourth+56(FP), R11
+	LEAQ (SI)(CX*2), CX
+
+row:
+	MOVWLZX (SI), AX
+	MOVQ    (DX)(AX*8), BX
+	MOVBLZX (R8)(AX*1), R12
+	MOVBLZX (R9)(AX*1), R13
+	ADDQ    BX, (DI)(R12*8)
+	ADDQ    BX, 8(DI)(R13*8)
+	MOVBLZX (R10)(AX*1), R12
+	MOVBLZX (R11)(AX*1), R13
+	ADDQ    BX, 16(DI)(R12*8)
+	ADDQ    BX, 24(DI)(R13*8)
+	ADDQ    $2, SI
+	CMPQ    SI, CX
+	JNE     row
+	RET
+
+// func deriveAVX2(parent, counted, larger, smaller *int64)
+TEXT ·deriveAVX2(SB), NOSPLIT, $0-32
+	MOVQ parent+0(FP), SI
+	MOVQ counted+8(FP), DI
+	MOVQ larger+16(FP), R8
+	MOVQ smaller+24(FP), R9
+	XORQ AX, AX
+
+next:
+	VMOVDQU (SI)(AX*1), Y0
+	VMOVDQU (DI)(AX*1), Y1
+	VMOVDQU 32(SI)(AX*1), Y2
+	VMOVDQU 32(DI)(AX*1), Y3
+	VPSUBQ  Y1, Y0, Y0
+	VPSUBQ  Y3, Y2, Y2
+	VMOVDQU Y0, (R8)(AX*1)
+	VMOVDQU Y1, (R9)(AX*1)
+	VMOVDQU Y2, 32(R8)(AX*1)
+	VMOVDQU Y3, 32(R9)(AX*1)
+	ADDQ    $64, AX
+	CMPQ    AX, $2048
+	JNE     next
+	VZEROUPPER
+	RET
+
+DATA best<>+0(SB)/8, $0x3fff             // The count of a bin.
+DATA best<>+8(SB)/8, $0x4330000000000000 // 2⁵².
+DATA best<>+16(SB)/8, $0x4000000000000000 // 2⁶², and the number 2: λ.
+DATA best<>+24(SB)/8, $0x4331000000000000 // 2⁵² + 2⁴⁸.
+DATA best<>+32(SB)/8, $4                 // The distance of two codes.
+GLOBL best<>(SB), RODATA|NOPTR, $40
+
+// A bin w = 2¹⁴ sum + count becomes two doubles: count + 2⁵² and, as |w| ≤ 2⁶²,
+// (w + 2⁶²) >> 14 = sum + 2⁴⁸ in the mantissa of 2⁵².
+
+// func bestAVX2(h *int64, sum, count, least float64, scores *float64, at *int64)
+TEXT ·bestAVX2(SB), NOSPLIT, $0-48
+	MOVQ         h+0(FP), SI
+	VBROADCASTSD sum+8(FP), Y0
+	VBROADCASTSD count+16(FP), Y1
+	VBROADCASTSD least+24(FP), Y2
+	MOVQ         scores+32(FP), R8
+	MOVQ         at+40(FP), R9
+	VBROADCASTSD best<>+0(SB), Y3
+	VBROADCASTSD best<>+8(SB), Y4
+	VBROADCASTSD best<>+16(SB), Y5
+	VBROADCASTSD best<>+24(SB), Y6
+	VPXOR        Y7, Y7, Y7    // Σ w.
+	VPXOR        Y8, Y8, Y8    // Scores.
+	VPXOR        Y9, Y9, Y9    // Their codes.
+	VPXOR        Y10, Y10, Y10 // The code.
+	MOVQ         $63, CX
+
+bin:
+	VPADDQ    (SI), Y7, Y7
+	VPAND     Y3, Y7, Y11
+	VPOR      Y4, Y11, Y11
+	VSUBPD    Y4, Y11, Y11           // n_l.
+	VPADDQ    Y5, Y7, Y12
+	VPSRLQ    $14, Y12, Y12
+	VPOR      Y4, Y12, Y12
+	VSUBPD    Y6, Y12, Y12           // S_l.
+	VSUBPD    Y11, Y1, Y13           // n_r.
+	VSUBPD    Y12, Y0, Y14           // S_r.
+	VCMPPD    $0x1d, Y2, Y11, Y15    // n_l ≥ least.
+	VADDPD    Y5, Y11, Y11
+	VMULPD    Y12, Y12, Y12
+	VMULPD    Y14, Y14, Y14
+	VMULPD    Y11, Y14, Y14          // S_r² (n_l + λ).
+	VCMPPD    $0x1d, Y2, Y13, Y2     // Clobbers least: it is loaded again.
+	VANDPD    Y2, Y15, Y15
+	VBROADCASTSD least+24(FP), Y2
+	VADDPD    Y5, Y13, Y13
+	VMULPD    Y13, Y12, Y12          // S_l² (n_r + λ).
+	VADDPD    Y14, Y12, Y12
+	VMULPD    Y13, Y11, Y11
+	VDIVPD    Y11, Y12, Y12
+	VCMPPD    $0x1e, Y8, Y12, Y11    // Better.
+	VANDPD    Y11, Y15, Y15
+	VBLENDVPD Y15, Y12, Y8, Y8
+	VBLENDVPD Y15, Y10, Y9, Y9
+	VPBROADCASTQ best<>+32(SB), Y11
+	VPADDQ    Y11, Y10, Y10
+	ADDQ      $32, SI
+	DECQ      CX
+	JNZ       bin
+	VMOVUPD   Y8, (R8)
+	VMOVUPD   Y9, (R9)
+	VZEROUPPER
+	RET
+
+// func leavesAVX2(ids, values *uint8, steps *leafStep, count int, codes *uint8, blocks int)
+TEXT ·leavesAVX2(SB), NOSPLIT, $0-48
+	MOVQ ids+0(FP), DI
+	MOVQ values+8(FP), SI
+	MOVQ steps+16(FP), R10
+	MOVQ count+24(FP), R11
+	MOVQ codes+32(FP), DX
+	MOVQ blocks+40(FP), CX
+	SHLQ $5, R11
+	ADDQ R10, R11
+
+rows:
+	MOVQ R10, R8
+	CMPQ R8, R11
+	JEQ  done
+
+split:
+	MOVQ         (R8), AX
+	MOVQ         16(R8), BX
+	MOVQ         24(R8), R9
+	VMOVDQU      (DX)(AX*1), Y0
+	VPBROADCASTB 8(R8), Y1
+	VPMINUB      Y0, Y1, Y2
+	VPCMPEQB     Y0, Y2, Y2               // code ≤ split.
+	VMOVDQU      32(SI)(BX*1), Y3
+	VPBLENDVB    Y2, (SI)(BX*1), Y3, Y3
+	VMOVDQU      Y3, (SI)(R9*1)
+	ADDQ         $32, R8
+	CMPQ         R8, R11
+	JNE          split
+
+done:
+	VMOVDQU (SI), Y0
+	VMOVDQU Y0, (DI)
+	ADDQ    $32, DI
+	ADDQ    $32, DX
+	DECQ    CX
+	JNZ     rows
+	VZEROUPPER
+	RET

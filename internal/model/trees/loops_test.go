@@ -1,0 +1,116 @@
+package trees_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model/trees"
+)
+
+// histogram has rows of the largest sums, equal bins and empty ones.
+func histogram(rng *rand.Rand, count int) (h [trees.GroupSize]int64, total int64) {
+	scale := int64(1) << (8 + rng.IntN(40))
+	for range count {
+		residual := rng.Int64N(2*scale) - scale
+		packed := trees.Pack(residual)
+		if rng.IntN(20) == 0 {
+			packed = trees.Pack(1 << 60)
+		}
+		for lane := range trees.Lanes {
+			bin := rng.IntN(64)
+			if lane == 1 {
+				bin = bin / 16 * 5
+			}
+			h[trees.Lanes*bin+lane] += packed
+		}
+		total += packed
+	}
+	return h, total
+}
+
+func TestLoopsEqualTheirTwins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for round := range 2000 {
+		h, total := histogram(rng, 1+rng.IntN(1<<rng.IntN(14)))
+		for _, least := range []float64{1, 2, 5} {
+			if got, want := trees.Best(&h, total, least), trees.BestGo(&h, total, least); got != want {
+				t.Fatalf("round %d: best split %+v, want %+v", round, got, want)
+			}
+		}
+		other, _ := histogram(rng, 100)
+		for _, swap := range []bool{false, true} {
+			a, b, c, d := h, other, h, other
+			trees.Derive(&a, &b, swap)
+			if trees.DeriveGo(&c, &d, swap); a != c || b != d {
+				t.Fatalf("round %d: another difference", round)
+			}
+		}
+		const slots = 300
+		packed, rows := make([]int64, slots), make([]uint16, rng.IntN(slots))
+		var codes [trees.Lanes][]uint8
+		for lane := range codes {
+			codes[lane] = make([]uint8, slots)
+			for i := range codes[lane] {
+				codes[lane][i] = uint8(trees.Lanes * rng.IntN(64))
+			}
+		}
+		for i := range packed {
+			packed[i] = rng.Int64()
+		}
+		for i := range rows {
+			rows[i] = uint16(rng.IntN(slots))
+		}
+		got, want := h, h
+		trees.AddRows(&got, rows, packed, &codes)
+		if trees.AddRowsGo(&want, rows, packed, &codes); got != want {
+			t.Fatalf("round %d: another histogram", round)
+		}
+	}
+}
+
+func TestLeavesEqualTheirTwin(t *testing.T) {
+	for _, capacity := range []int{97, 1000} {
+		s, _ := fed(trees.Options{Inputs: 3, Columns: allKinds()}, capacity, 1411)
+		coded := 0
+		for column := range trees.Kinds {
+			for number := range trees.Trees {
+				got, want := s.f.Leaves(column, number)
+				if !slices.Equal(got, want) {
+					t.Fatalf("column %d, tree %d: %v, want %v", column, number, got, want)
+				}
+				coded += len(got)
+			}
+		}
+		if coded == 0 {
+			t.Error("no tree is coded")
+		}
+	}
+}
+
+func BenchmarkBest(b *testing.B) {
+	h, total := histogram(rand.New(rand.NewPCG(5, 6)), 5000)
+	for b.Loop() {
+		trees.Best(&h, total, 5)
+	}
+}
+
+func BenchmarkAddRows(b *testing.B) {
+	const slots = 8192
+	rng := rand.New(rand.NewPCG(5, 6))
+	packed, rows := make([]int64, slots), make([]uint16, slots)
+	var codes [trees.Lanes][]uint8
+	for lane := range codes {
+		codes[lane] = make([]uint8, slots)
+		for i := range codes[lane] {
+			codes[lane][i] = uint8(trees.Lanes * rng.IntN(64))
+		}
+	}
+	for i := range rows {
+		rows[i] = uint16(i)
+	}
+	var h [trees.GroupSize]int64
+	for b.Loop() {
+		trees.AddRows(&h, rows, packed, &codes)
+	}
+}
