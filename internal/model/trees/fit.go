@@ -119,14 +119,12 @@ func (f *Forest) step() (units int64, done bool) {
 func (f *Forest) oldLeaves(old *tree) (units int64) {
 	j, filled := &f.fit, f.filled()
 	if old.coded {
-		leaves(j.old[:filled], old, f.cuts.codes, f.cuts.slots)
+		f.leavesOf(old, j.old, 0, filled)
 		j.phase = fitBag
 		return unitsLeaves(old.size, filled)
 	}
 	end := min(j.at+chunk, filled)
-	for slot := j.at; slot < end; slot++ {
-		j.old[slot] = uint8(old.leaf(f.w.Row(slot)))
-	}
+	f.leavesOf(old, j.old, j.at, end)
 	if j.at = end; end == filled {
 		j.phase = fitBag
 	}

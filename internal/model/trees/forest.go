@@ -112,18 +112,28 @@ func (f *Forest) Predict(dst []float64, row []float32, served float64) {
 	}
 }
 
-// residual is the residual of the row in a slot.
-func (f *Forest) residual(r *ring, slot int) int64 {
-	row := f.w.Row(slot)
-	target := f.fixed(f.w.Labels[slot]) - sumTrees(r.trees, row)
+// target is q(y) − q(o) of the row in a slot.
+func (f *Forest) target(r *ring, slot int) int64 {
+	target := f.fixed(f.w.Labels[slot])
 	switch r.kind {
 	case Changes:
-		target -= f.fixed(f.last(row))
+		target -= f.fixed(f.last(f.w.Row(slot)))
 	case Residuals:
 		target -= f.fixed(f.w.Served[slot])
 	case Labels, Plain:
 	}
 	return target
+}
+
+// leavesOf writes the leaves of a tree from slot begin to slot end.
+func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
+	if t.coded && begin == 0 {
+		leaves(ids[:end], t, f.cuts.codes, f.cuts.slots)
+		return
+	}
+	for slot := begin; slot < end; slot++ {
+		ids[slot] = uint8(t.leaf(f.w.Row(slot)))
+	}
 }
 
 // price is the credit that a tree over n rows costs.
@@ -140,7 +150,7 @@ func (f *Forest) Observe(eighths []int) {
 	f.cuts.row(slot, f.w.Row(slot))
 	for c := range f.rings {
 		r := &f.rings[c]
-		r.residuals[slot] = f.residual(r, slot)
+		r.residuals[slot] = f.target(r, slot) - sumTrees(r.trees, f.w.Row(slot))
 		share := int64(8)
 		if eighths != nil {
 			share = int64(eighths[c])

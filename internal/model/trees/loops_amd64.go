@@ -55,7 +55,7 @@ type leafStep struct {
 const block = 32
 
 // leaves writes the leaf of every slot. The tree is coded; codes holds slots codes an input.
-// ids and codes have space for whole blocks.
+// The slices ids and codes have space for whole blocks.
 func leaves(ids []uint8, t *tree, codes []uint8, slots int) {
 	if !cpu.X86.HasAVX2 || len(ids) == 0 {
 		leavesGo(ids, t, codes, slots)

@@ -123,13 +123,23 @@ func (t *tree) sound() bool {
 	return 2*splits+1 == t.size
 }
 
-// rebuild computes the codes and the residuals of all slots.
+// rebuild computes the codes and the residuals of all slots, tree by tree.
 func (f *Forest) rebuild() {
-	for slot := range f.filled() {
+	filled, ids := f.filled(), f.fit.old
+	for slot := range filled {
 		f.cuts.row(slot, f.w.Row(slot))
-		for c := range f.rings {
-			r := &f.rings[c]
-			r.residuals[slot] = f.residual(r, slot)
+	}
+	for c := range f.rings {
+		r := &f.rings[c]
+		for slot := range filled {
+			r.residuals[slot] = f.target(r, slot)
+		}
+		for i := range r.trees {
+			t := &r.trees[i]
+			f.leavesOf(t, ids, 0, filled)
+			for slot, leaf := range ids[:filled] {
+				r.residuals[slot] -= t.values[leaf]
+			}
 		}
 	}
 }
