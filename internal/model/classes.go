@@ -6,68 +6,64 @@ import (
 	"unicode/utf8"
 )
 
-// Sentinels of what can be wrong with a class.
+// Sentinels of a wrong class.
 var (
 	ErrClassLimit   = errors.New("class limit reached")
 	ErrInvalidClass = errors.New("invalid class")
 	ErrLabelKind    = errors.New("the model learns another kind of label")
 )
 
-// MaxClassBytes is how long a class may be.
+// MaxClassBytes is the longest class.
 const MaxClassBytes = 256
 
-// Classifier is a learner whose label is a class. Classes are strings. Each has a
-// number: its place in the order of first appearance, which never changes. Renaming
-// classes changes names alone.
+// Classifier is a learner whose label is a class, a string. The number of a class is its
+// place in the order of first appearance, and never changes. Renaming classes changes only
+// names.
 //
-// As a Learner it predicts what it regresses on: the raw values, of which it makes
-// probabilities. Its Check and Observe refuse real labels with ErrLabelKind.
+// As a Learner it predicts its raw values, from which it computes probabilities. Its Check
+// and Observe refuse real labels with ErrLabelKind.
 //
-// PredictClass, CheckClass, LossOfClass and Classes only read; ObserveClass needs
-// exclusive access.
+// PredictClass, CheckClass, LossOfClass and Classes only read; ObserveClass needs exclusive
+// access.
 type Classifier interface {
 	Learner
-	// PredictClass answers from the present state, which it leaves as it was, into
-	// p, whose slices it reuses. It fails with the errors of CheckClass on x alone.
+	// PredictClass answers into p, whose slices it reuses, and leaves the state as it was. It
+	// fails with the errors of CheckClass on x alone.
 	PredictClass(p *ClassPrediction, x []float64) error
-	// CheckClass tells whether ObserveClass would accept the observation. What it
-	// accepts, ObserveClass learns without failing. A class too many fails with
-	// ErrClassLimit.
+	// CheckClass tells whether ObserveClass would accept the observation. ObserveClass learns
+	// without failing what CheckClass accepts. A class too many is ErrClassLimit.
 	CheckClass(x []float64, class string, weight float64) error
-	// ObserveClass learns one observation and says what came of it in o, whose
-	// slices it reuses. A class that is not known is one from then on. Advice is what
-	// Prediction.Advice held when the input was predicted before, nil if it was not;
-	// advice that no state of the learner gives is ignored. On an error the state is
-	// as it was.
+	// ObserveClass learns one observation and writes the outcome into o, whose slices it
+	// reuses. A new class is known from then on. Advice is Prediction.Advice of the input's
+	// earlier prediction, or nil; advice that no state of the learner gives is ignored. On an
+	// error the state is as it was.
 	ObserveClass(o *ClassOutcome, x []float64, class string, weight float64, advice []float64) error
-	// LossOfClass is the learner's loss of raw values that were predicted, now or
-	// when there were fewer classes, under the class of a number.
+	// LossOfClass is the learner's loss of raw values, predicted now or when fewer classes
+	// were known, under the class of a number.
 	LossOfClass(values []float64, class int) float64
-	// Classes are the names of the classes by their numbers, to be read only. What
-	// was returned stays as it is when classes appear.
+	// Classes are the names of the classes by number, to be read only. New classes leave a
+	// returned slice as it was.
 	Classes() []string
 }
 
 // NoClass is the number of no class.
 const NoClass = -1
 
-// ClassPrediction is what a classifier says of one input.
+// ClassPrediction is a classifier's answer for one input.
 type ClassPrediction struct {
-	// Prediction are the raw values, which the learner's loss is of. Its Probability
-	// is 0.
+	// Prediction are the raw values, of which the learner has its loss. Its Probability is 0.
 	Prediction
-	// Class is the number of the class that is predicted, NoClass while none is
-	// known. It need not be the most probable: a classifier may favour classes that
-	// are rare.
+	// Class is the number of the predicted class, NoClass while no class is known. It need
+	// not be the most probable class: a classifier may favour rare classes.
 	Class int
-	// Classes are the names of the classes that were known, to be read only.
+	// Classes are the names of the known classes, to be read only.
 	Classes []string
-	// Probabilities are those of the classes. They are neither 0 nor 1 where there
-	// are two or more, and their sum is 1 to rounding.
+	// Probabilities are those of the classes: in (0, 1) for two classes or more, of sum 1 to
+	// rounding.
 	Probabilities []float64
 }
 
-// Name is the class that is predicted, empty while none is known.
+// Name is the predicted class, empty while no class is known.
 func (p *ClassPrediction) Name() string {
 	if p.Class == NoClass {
 		return ""
@@ -75,19 +71,19 @@ func (p *ClassPrediction) Name() string {
 	return p.Classes[p.Class]
 }
 
-// ClassOutcome is what came of one observation of a class.
+// ClassOutcome is the outcome of one observation of a class.
 type ClassOutcome struct {
-	// Prediction is the prequential prediction: from all that was learned before
-	// this observation. Its Classes do not have a class that is new.
+	// Prediction is the prequential prediction, from all earlier observations. Its Classes
+	// exclude a new class.
 	Prediction ClassPrediction
-	// Class is the number of the class that was observed.
+	// Class is the number of the observed class.
 	Class int
-	// Loss is the loss of the prequential prediction, times the weight, Regret the
-	// learner's regret after this observation, as in Outcome.
+	// Loss is the loss of the prequential prediction times the weight; Regret is as in
+	// Outcome.
 	Loss, Regret float64
 }
 
-// KnownClasses says what a model wants that has all its classes, and what to do with another.
+// KnownClasses is the advice for a model that has all its classes and sees another.
 func KnownClasses(most int) string {
 	return fmt.Sprintf("one of the %d that are known: the spec's max_classes is %d and does not change; create a model with more", most, most)
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Sentinels of what can be wrong with a call. Errors of this package wrap one
-// of them in a *FieldError that names the field.
+// Errors of this package wrap one of these in a *FieldError that names the field.
 var (
 	ErrDimensionMismatch = errors.New("dimension mismatch")
 	ErrNotFinite         = errors.New("not finite")
@@ -21,39 +20,34 @@ var (
 	ErrCorruptState      = errors.New("corrupt state")
 )
 
-// FieldError says which field is wrong, what came and what was expected.
+// FieldError names a wrong field, the value it got and the value it wants.
 type FieldError struct {
-	// Field is the path of the field, as in the API: features[3], label.
-	Field string
-	// Got and Want are what came and what was expected.
+	// Field is the path of the field in the API: features[3], label.
+	Field     string
 	Got, Want string
-	// Err is the sentinel.
-	Err error
+	Err       error
 }
 
-// Error is one line: the field, what came, what was expected.
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: got %s, want %s", e.Field, e.Got, e.Want)
 }
 
-// Unwrap gives the sentinel.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// At is the same error with the field path below a prefix: At("rows[2]").
+// At is the error with the field path below a prefix: At("rows[2]").
 func (e *FieldError) At(prefix string) *FieldError {
 	moved := *e
 	moved.Field = prefix + "." + e.Field
 	return &moved
 }
 
-// FieldErrors are the wrong fields of one call, two or more, in the order in which they
-// were found. The first is what errors.As finds; errors.Is knows the sentinels of all.
+// FieldErrors are two or more wrong fields of one call, in order. As finds the first; Is
+// knows the sentinels of all.
 type FieldErrors []*FieldError
 
-// toldFields bounds the fields in the text of FieldErrors.
 const toldFields = 5
 
-// Error tells the first fields in one line, and how many more there are.
+// Error names the first fields in one line, and counts the rest.
 func (e FieldErrors) Error() string {
 	told := make([]string, 0, toldFields+1)
 	for _, field := range e[:min(len(e), toldFields)] {
@@ -65,7 +59,6 @@ func (e FieldErrors) Error() string {
 	return strings.Join(told, "; ")
 }
 
-// Unwrap gives the fields.
 func (e FieldErrors) Unwrap() []error {
 	out := make([]error, len(e))
 	for n, field := range e {
@@ -74,7 +67,7 @@ func (e FieldErrors) Unwrap() []error {
 	return out
 }
 
-// Err is nil without fields, the field if it is one, and all if they are more.
+// Err is nil for no field, the *FieldError for one, and e for more.
 func (e FieldErrors) Err() error {
 	switch len(e) {
 	case 0:
@@ -85,8 +78,8 @@ func (e FieldErrors) Err() error {
 	return e
 }
 
-// JoinFields is what is wrong with a call altogether: nil, one *FieldError or
-// FieldErrors. An error that is none of these is given back alone.
+// JoinFields joins the errors of a call: nil, one *FieldError or FieldErrors. Any other error
+// is returned alone.
 func JoinFields(errs ...error) error {
 	var all FieldErrors
 	for _, err := range errs {
@@ -105,7 +98,7 @@ func JoinFields(errs ...error) error {
 	return all.Err()
 }
 
-// FieldsAt is an error whose fields are below a prefix, as At has it.
+// FieldsAt moves the fields of an error below a prefix: see At.
 func FieldsAt(err error, prefix string) error {
 	var several FieldErrors
 	var one *FieldError
@@ -122,8 +115,7 @@ func FieldsAt(err error, prefix string) error {
 	return err
 }
 
-// CheckFeatures accepts x when it has d entries, all finite and of magnitude
-// at most limit.
+// CheckFeatures accepts x with d entries, all finite and of magnitude at most limit.
 func CheckFeatures(x []float64, d int, limit float64) error {
 	if len(x) != d {
 		return &FieldError{
@@ -132,7 +124,7 @@ func CheckFeatures(x []float64, d int, limit float64) error {
 		}
 	}
 	for i, v := range x {
-		// One comparison accepts the good case: NaN fails it too.
+		// NaN fails the first comparison too.
 		if math.Abs(v) <= limit && !math.IsInf(v, 0) {
 			continue
 		}

@@ -2,12 +2,11 @@ package model
 
 import "slices"
 
-// What a value that is missing becomes.
+// What becomes of a missing value.
 const (
-	// MissingRefuse refuses the record.
 	MissingRefuse = "refuse"
-	// MissingIndicator puts the running mean of each feature in its place, and 1
-	// into a feature of its own. It is the default of all but categorical inputs.
+	// MissingIndicator imputes the running mean of each feature, and sets a feature of its
+	// own to 1. It is the default of all but categorical inputs.
 	MissingIndicator = "indicator"
 	// MissingCategory is a category of its own, the default of categorical inputs.
 	MissingCategory = "category"
@@ -20,28 +19,26 @@ const (
 	CycleDayOfYear = "day_of_year"
 )
 
-// Input declares one named input of a record. It has exactly one kind.
+// Input declares one named input of a record, of exactly one kind.
 type Input struct {
-	// Name is the name that records call it by.
 	Name        string            `json:"name"`
 	Numeric     *NumericInput     `json:"numeric,omitempty" oneof:"kind"`
 	Boolean     *BooleanInput     `json:"boolean,omitempty" oneof:"kind"`
 	Categorical *CategoricalInput `json:"categorical,omitempty" oneof:"kind"`
 	Time        *TimeInput        `json:"time,omitempty" oneof:"kind"`
 	Vector      *VectorInput      `json:"vector,omitempty" oneof:"kind"`
-	// Missing is refuse, indicator or category.
-	Missing string `json:"missing,omitempty"`
+	Missing     string            `json:"missing,omitempty"`
 }
 
 // NumericInput is a number.
 type NumericInput struct {
 	// Log1p takes v as sign(v) log(1 + |v|), after Clip.
 	Log1p *bool `json:"log1p,omitempty"`
-	// Clip moves a number outside of a range to its nearest end.
+	// Clip moves a number outside a range to its nearest end.
 	Clip *Clip `json:"clip,omitempty"`
 }
 
-// Clip is a range. An end that is left out bounds nothing.
+// Clip is a range. A missing end bounds nothing.
 type Clip struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
@@ -50,35 +47,34 @@ type Clip struct {
 // BooleanInput is true or false.
 type BooleanInput struct{}
 
-// CategoricalInput is one of several texts. Numbers and booleans are texts too.
+// CategoricalInput is one of several texts. Numbers and booleans count as texts.
 type CategoricalInput struct {
-	// MaxCategories is how many categories get a feature of their own, in the
-	// order of first appearance.
+	// MaxCategories is the number of categories with a feature of their own, in the order of
+	// first appearance.
 	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
-	// HashBuckets is how many features all categories share by their hashes.
+	// HashBuckets is the number of features that all categories share by their hashes.
 	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
-	// JointScale scales all features of the input by one factor, so that together they
-	// vary as much as one number.
+	// JointScale scales all features of the input by one factor: together they vary as much
+	// as one number.
 	JointScale *bool `json:"joint_scale,omitempty"`
 }
 
-// TimeInput is a moment, as RFC 3339 writes it.
+// TimeInput is a moment in RFC 3339.
 type TimeInput struct {
-	// Cycles are hour_of_day, day_of_week and day_of_year. All of them if none is
-	// named, unless there is a trend.
+	// Cycles are hour_of_day, day_of_week and day_of_year. The default is all of them, or
+	// none if the input has a trend.
 	Cycles []string `json:"cycles,omitempty"`
-	// Trend adds the days since the first time that was observed.
+	// Trend adds the days since the first observed time.
 	Trend *bool `json:"trend,omitempty"`
 }
 
 // VectorInput is a list of numbers, each a feature.
 type VectorInput struct {
-	// Length is how many numbers it has.
 	Length *int `json:"length,omitempty"`
 }
 
-// WithJointScale are the inputs with the JointScale that of returns for the category i, which
-// has the given one. It writes to no input.
+// WithJointScale copies the inputs, with the JointScale that of returns for the category i
+// and its given value.
 func WithJointScale(inputs []*Input, of func(i int, given *bool) *bool) []*Input {
 	out := slices.Clone(inputs)
 	for i, in := range out {

@@ -5,36 +5,31 @@ import (
 	"strings"
 )
 
-// Spec says what a model is. It is immutable once a model exists, and is
-// stored with every default filled in. Its JSON form is what logs and snapshots
-// carry. The JSON name of a field is the name of the field in the API: by it
+// Spec says what a model is. It is immutable once a model exists, and is stored as JSON with
+// every default filled in. The JSON name of a field is its name in the API: by it
 // internal/rpc copies between the two.
 type Spec struct {
-	// Dimension is d, the number of inputs.
-	Dimension int `json:"dimension"`
-	// Outputs is the number of label columns.
-	Outputs int `json:"outputs"`
-	// Seed seeds every random draw of the learner.
-	Seed uint64 `json:"seed"`
+	Dimension int    `json:"dimension"`
+	Outputs   int    `json:"outputs"`
+	Seed      uint64 `json:"seed"`
 	// Revision is that of the learner's rules. It is nil of models of before there were
 	// revisions, and of learners that have one set of rules.
 	Revision *int `json:"revision,omitempty"`
-	// Scaling is what happens to inputs and labels before the learner. Nil is
-	// the default. A completed spec has one, unless its learner scales for
-	// itself.
+	// Scaling is applied to inputs and labels before the learner. Nil is the default. A
+	// completed spec has one, unless its learner scales for itself.
 	Scaling *Scaling `json:"scaling,omitempty"`
 	// Coverage are the levels of the prediction intervals, ascending.
 	Coverage []float64 `json:"coverage,omitempty"`
-	// Inputs are the named inputs, from which Dimension follows; none for vectors.
+	// Inputs are the named inputs, which determine Dimension; none for vectors.
 	Inputs []*Input `json:"inputs,omitempty"`
-	// Classes says that labels are classes; nil: they are real.
+	// Classes says that labels are classes. Nil: labels are real.
 	Classes *Classes `json:"classes,omitempty"`
 	// LabelGate is GateOn, GateOff or empty: off, and for auto the rule of models that are
 	// older than the gate.
 	LabelGate string `json:"label_gate,omitempty"`
 
-	// At most one learner is set, none for Auto; in a completed spec exactly one.
-	// Its JSON name is the learner's name.
+	// At most one learner is set, none for Auto; in a completed spec exactly one. Its JSON
+	// name is the learner's name.
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`
 	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty" oneof:"learner"`
 	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty" oneof:"learner"`
@@ -60,13 +55,12 @@ const (
 
 // Classes says that labels are classes.
 type Classes struct {
-	// MaxClasses is how many there may be.
 	MaxClasses *int `json:"max_classes,omitempty"`
 }
 
 // RLSC is regularised least squares classification.
 type RLSC struct {
-	// Kernel is the one whose random features are used, nil for (x, 1).
+	// Kernel is the kernel of the random features, nil for (x, 1).
 	Kernel *Kernel `json:"kernel,omitempty"`
 	// Frequencies is D, nil without a kernel.
 	Frequencies *int     `json:"frequencies,omitempty"`
@@ -76,12 +70,11 @@ type RLSC struct {
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
-// DefaultLearner is the name of the learner of a spec that names none.
+// DefaultLearner is the learner of a spec that names none.
 const DefaultLearner = "auto"
 
-// Name is the name of the learner that is set, as in the API: pkawv_taylor,
-// linear_awv. It is the first of them if there are several, and DefaultLearner
-// if there is none.
+// Name is the name of the set learner, as in the API: pkawv_taylor, linear_awv. It is the
+// first if several are set, and DefaultLearner if none is.
 func (s Spec) Name() string {
 	fields := reflect.ValueOf(s)
 	for i := range fields.NumField() {
@@ -131,11 +124,11 @@ type Scaling struct {
 	None    *NoScaling      `json:"none,omitempty"`
 }
 
-// Unscaled is the scaling that leaves inputs and labels as they are.
+// Unscaled leaves inputs and labels as they are.
 func Unscaled() *Scaling { return &Scaling{None: &NoScaling{}} }
 
-// FixedScaling is given: (x − offset)·scale, and the same for labels. An
-// offset that is left out is 0, a scale that is left out is 1.
+// FixedScaling is given: (x − offset)·scale, and the same for labels. A missing offset is 0,
+// a missing scale is 1.
 type FixedScaling struct {
 	Offset      []float64 `json:"offset,omitempty"`
 	Scale       []float64 `json:"scale,omitempty"`
@@ -143,9 +136,8 @@ type FixedScaling struct {
 	LabelScale  *float64  `json:"label_scale,omitempty"`
 }
 
-// WarmupScaling is determined from the first observations.
+// WarmupScaling follows from the first observations.
 type WarmupScaling struct {
-	// Observations is the number of observations.
 	Observations int `json:"observations"`
 	// Labels says whether labels are scaled too.
 	Labels *bool `json:"labels,omitempty"`
@@ -173,15 +165,12 @@ const (
 
 // FirstOrder is what the first-order learners share.
 type FirstOrder struct {
-	// Frequencies is D, per kernel.
-	Frequencies *int `json:"frequencies,omitempty"`
-	// Loss is squared, logistic or hinge.
-	Loss string `json:"loss,omitempty"`
+	Frequencies *int   `json:"frequencies,omitempty"`
+	Loss        string `json:"loss,omitempty"`
 	// Step is η of Raker and FOGD, η0 of AdaRaker.
-	Step *float64 `json:"step,omitempty"`
-	// Lambda is the ridge λ.
+	Step   *float64 `json:"step,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
-	// TrackRegret keeps the statistics from which regret is solved.
+	// TrackRegret keeps the statistics from which Report solves for the regret.
 	TrackRegret *bool `json:"track_regret,omitempty"`
 }
 
@@ -196,48 +185,39 @@ type Raker struct {
 // AdaRaker is Raker experts over a hierarchy of intervals.
 type AdaRaker struct {
 	Raker
-	// StepCap bounds the steps of the experts.
-	StepCap *float64 `json:"step_cap,omitempty"`
-	// BaseInterval is the length of the shortest interval.
-	BaseInterval *int `json:"base_interval,omitempty"`
-	// Restart is warm or cold.
-	Restart string `json:"restart,omitempty"`
+	StepCap      *float64 `json:"step_cap,omitempty"`
+	BaseInterval *int     `json:"base_interval,omitempty"`
+	Restart      string   `json:"restart,omitempty"`
 }
 
 // FOGD is Fourier online gradient descent: Raker with one kernel.
 type FOGD struct {
 	Kernel *Kernel `json:"kernel,omitempty"`
 	FirstOrder
-	// Decay is θ: the step of round t is Step t^−θ. It is nil for 0.
+	// Decay is ϑ: the step of round t is Step t^−ϑ. Nil is 0.
 	Decay *float64 `json:"decay,omitempty"`
-	// Average says to predict by the average of the functions. It is nil for false.
+	// Average predicts by the average of the functions. Nil is false.
 	Average *bool `json:"average,omitempty"`
 }
 
 // Ridges are several ridges in place of one.
 type Ridges struct {
-	// Lambdas are the ridges, ascending, in place of Lambda.
+	// Lambdas are the ridges, ascending, which replace Lambda.
 	Lambdas []float64 `json:"lambdas,omitempty"`
-	// Range is the least and the largest label, nil if it is not known.
+	// Range is the least and the largest label, nil if unknown.
 	Range []float64 `json:"range,omitempty"`
 }
 
-// Kernel names a kernel and its parameters. Parameters that the kind does not
-// use are left out.
+// Kernel is a kernel and its parameters. Parameters that the kind does not use are absent.
 type Kernel struct {
-	// Kind is gaussian, laplacian, matern_12, matern_32, matern_52, cauchy,
-	// rational_quadratic, polynomial or linear.
-	Kind string `json:"kind,omitempty"`
-	// Sigma is the bandwidth σ of the shift-invariant kernels.
-	Sigma *float64 `json:"sigma,omitempty"`
-	// Alpha is the shape of the rational quadratic kernel.
-	Alpha *float64 `json:"alpha,omitempty"`
-	// Degree and Offset are the polynomial kernel's.
+	Kind   string   `json:"kind,omitempty"`
+	Sigma  *float64 `json:"sigma,omitempty"`
+	Alpha  *float64 `json:"alpha,omitempty"`
 	Degree *int     `json:"degree,omitempty"`
 	Offset *float64 `json:"offset,omitempty"`
 }
 
-// Histories that a growing dictionary may keep.
+// Values of PKAWVNystrom.History.
 const (
 	HistoryNone   = "none"
 	HistoryWindow = "window"
@@ -249,60 +229,52 @@ type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
 	Ridges
-	// Mu, Epsilon and Beta are the parameters of KORS. Beta may follow from
-	// Horizon and Delta, and then takes their place.
-	Mu      *float64 `json:"mu,omitempty"`
-	Epsilon *float64 `json:"epsilon,omitempty"`
-	Beta    *float64 `json:"beta,omitempty"`
-	Horizon *int64   `json:"horizon,omitempty"`
-	Delta   *float64 `json:"delta,omitempty"`
-	// MaxDictionary is the largest number of centres.
-	MaxDictionary *int `json:"max_dictionary,omitempty"`
-	// History is none, window or full; HistoryWindow is the most rounds that are kept.
-	// Full without it is of stored specs, and keeps all.
+	// Mu, Epsilon and Beta are the parameters of KORS. Horizon and Delta may determine Beta,
+	// and are then absent.
+	Mu            *float64 `json:"mu,omitempty"`
+	Epsilon       *float64 `json:"epsilon,omitempty"`
+	Beta          *float64 `json:"beta,omitempty"`
+	Horizon       *int64   `json:"horizon,omitempty"`
+	Delta         *float64 `json:"delta,omitempty"`
+	MaxDictionary *int     `json:"max_dictionary,omitempty"`
+	// History is none, window or full; HistoryWindow is the most kept rounds. A stored spec
+	// of full without it keeps all.
 	History       string `json:"history,omitempty"`
 	HistoryWindow *int   `json:"history_window,omitempty"`
-	// Dictionary holds the centres if they are given. It is then frozen.
+	// Dictionary holds the centres of a given, frozen dictionary.
 	Dictionary [][]float64 `json:"dictionary,omitempty"`
-	// Forgetting is f: the past counts f times as much each round.
-	Forgetting *float64 `json:"forgetting,omitempty"`
+	Forgetting *float64    `json:"forgetting,omitempty"`
 }
 
 // FourierAWV is the forecaster over random Fourier features.
 type FourierAWV struct {
-	Kernel *Kernel `json:"kernel,omitempty"`
-	// Frequencies is D; the features are 2D.
+	Kernel      *Kernel  `json:"kernel,omitempty"`
 	Frequencies *int     `json:"frequencies,omitempty"`
 	Orthogonal  *bool    `json:"orthogonal,omitempty"`
 	Lambda      *float64 `json:"lambda,omitempty"`
 	Ridges
-	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // NewtonSteps are what the learners by online Newton steps share.
 type NewtonSteps struct {
-	Kernel *Kernel `json:"kernel,omitempty"`
-	// Loss is squared, logistic or squared_hinge.
-	Loss string `json:"loss,omitempty"`
-	// Range is the lowest and the highest label of the squared loss.
-	Range []float64 `json:"range,omitempty"`
+	Kernel *Kernel   `json:"kernel,omitempty"`
+	Loss   string    `json:"loss,omitempty"`
+	Range  []float64 `json:"range,omitempty"`
 	// Clip is C, the largest score, of the other losses.
 	Clip *float64 `json:"clip,omitempty"`
-	// Eta is the step η. It is nil for the squared loss without a range, where it follows
-	// the labels.
-	Eta *float64 `json:"eta,omitempty"`
-	// Alpha is the ridge α.
+	// Eta is the step η, nil for the squared loss without a range, whose step follows the
+	// labels.
+	Eta   *float64 `json:"eta,omitempty"`
 	Alpha *float64 `json:"alpha,omitempty"`
 }
 
 // FourierKONS is online Newton steps over random Fourier features.
 type FourierKONS struct {
 	NewtonSteps
-	// Frequencies is D; the features are 2D.
 	Frequencies *int  `json:"frequencies,omitempty"`
 	Orthogonal  *bool `json:"orthogonal,omitempty"`
-	// TrackRegret keeps a second factor, which tells the regret.
+	// TrackRegret keeps a second factor, from which the regret follows.
 	TrackRegret *bool `json:"track_regret,omitempty"`
 }
 
@@ -315,18 +287,14 @@ const (
 // ProsNKONS is online Newton steps over a Nyström dictionary grown by KORS.
 type ProsNKONS struct {
 	NewtonSteps
-	// Mu, Epsilon and Beta are the parameters of KORS.
-	Mu      *float64 `json:"mu,omitempty"`
-	Epsilon *float64 `json:"epsilon,omitempty"`
-	Beta    *float64 `json:"beta,omitempty"`
-	// MaxDictionary is the largest number of centres.
-	MaxDictionary *int `json:"max_dictionary,omitempty"`
-	// Dictionary holds the centres if they are given. It is then frozen.
-	Dictionary [][]float64 `json:"dictionary,omitempty"`
-	// Growth is grow or restart.
-	Growth string `json:"growth,omitempty"`
-	// TrackRegret keeps a second factor, which tells the regret.
-	TrackRegret *bool `json:"track_regret,omitempty"`
+	Mu            *float64 `json:"mu,omitempty"`
+	Epsilon       *float64 `json:"epsilon,omitempty"`
+	Beta          *float64 `json:"beta,omitempty"`
+	MaxDictionary *int     `json:"max_dictionary,omitempty"`
+	// Dictionary holds the centres of a given, frozen dictionary.
+	Dictionary  [][]float64 `json:"dictionary,omitempty"`
+	Growth      string      `json:"growth,omitempty"`
+	TrackRegret *bool       `json:"track_regret,omitempty"`
 }
 
 // KONS is online Newton steps in the whole space of a kernel, or sketched.
@@ -335,42 +303,34 @@ type KONS struct {
 	// Gamma is γ, the least probability with which a round enters the matrix.
 	Gamma *float64 `json:"gamma,omitempty"`
 	// Epsilon and Beta are the parameters of KORS, of a sketch alone.
-	Epsilon *float64 `json:"epsilon,omitempty"`
-	Beta    *float64 `json:"beta,omitempty"`
-	// MaxObservations is the largest number of observations.
-	MaxObservations *int `json:"max_observations,omitempty"`
+	Epsilon         *float64 `json:"epsilon,omitempty"`
+	Beta            *float64 `json:"beta,omitempty"`
+	MaxObservations *int     `json:"max_observations,omitempty"`
 }
 
 // KernelAWV is exact Kernel-AWV.
 type KernelAWV struct {
-	Kernel *Kernel  `json:"kernel,omitempty"`
-	Lambda *float64 `json:"lambda,omitempty"`
-	// MaxObservations is the largest number of observations.
-	MaxObservations *int `json:"max_observations,omitempty"`
+	Kernel          *Kernel  `json:"kernel,omitempty"`
+	Lambda          *float64 `json:"lambda,omitempty"`
+	MaxObservations *int     `json:"max_observations,omitempty"`
 }
 
-// PKAWVTaylor is PKAWV over the Taylor basis of the Gaussian kernel. A field
-// that is nil takes its default when the spec is completed.
+// PKAWVTaylor is PKAWV over the Taylor basis of the Gaussian kernel.
 type PKAWVTaylor struct {
 	// Sigma is the bandwidth σ of exp(−‖x−x'‖²/2σ²).
 	Sigma *float64 `json:"sigma,omitempty"`
 	// Degree is M, the largest total degree of a monomial.
-	Degree *int `json:"degree,omitempty"`
-	// Lambda is the ridge λ.
+	Degree *int     `json:"degree,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
 	Ridges
-	// MaxFeatures is the ceiling on the number of features.
-	MaxFeatures *int `json:"max_features,omitempty"`
-	// Forgetting is f: the past counts f times as much each round.
-	Forgetting *float64 `json:"forgetting,omitempty"`
+	MaxFeatures *int     `json:"max_features,omitempty"`
+	Forgetting  *float64 `json:"forgetting,omitempty"`
 }
 
 // LinearAWV is the Azoury-Warmuth-Vovk forecaster over (x, 1).
 type LinearAWV struct {
-	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
 	Ridges
-	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
@@ -378,15 +338,13 @@ type LinearAWV struct {
 type SemiparametricAWV struct {
 	// Parametric are the numbers of the features P, ascending.
 	Parametric []int `json:"parametric,omitempty"`
-	// ParametricInputs are the names of the inputs whose features P are, in place of
+	// ParametricInputs are the names of the inputs whose features are P; they replace
 	// Parametric.
 	ParametricInputs []string `json:"parametric_inputs,omitempty"`
 	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
 	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
 	Kernel           *Kernel  `json:"kernel,omitempty"`
-	// Frequencies is D; the others are 2D.
-	Frequencies *int     `json:"frequencies,omitempty"`
-	Lambda      *float64 `json:"lambda,omitempty"`
-	// Forgetting is f: the past counts f times as much each round.
-	Forgetting *float64 `json:"forgetting,omitempty"`
+	Frequencies      *int     `json:"frequencies,omitempty"`
+	Lambda           *float64 `json:"lambda,omitempty"`
+	Forgetting       *float64 `json:"forgetting,omitempty"`
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // account is the loss account of one label column. With a forgetting factor f < 1 every sum
-// discounts the round s at round t by f^(t−s). Its Certificate is C = Σ y² h, h = q/(1+q)
-// the leverage, for a weight ω ≠ 1 see weigh. Its Bound is B = max |y| Beta(ω).
+// discounts the round s at round t by f^(t−s). Certificate is C = Σ y² h, h = q/(1+q); weigh
+// has the term of a weight ω ≠ 1. Bound is B = max |y| Beta(ω).
 type account struct{ ledger.Account }
 
 // unbounded is above every B of weights that have a Beta. From it on there is no bound.
@@ -28,17 +28,15 @@ func Beta(weight float64) float64 {
 	return 1 / math.Sqrt(left)
 }
 
-// add accounts for one observation, given its label y and weight ω; the previous ridge
-// prediction p of the row and its residual ε, both times √ω; and the rotation by √ω(z, y).
-// It returns the prediction that Predict gave, before it knew the weight, and its loss.
+// add accounts for one observation: its label y and weight ω, the previous ridge prediction p
+// of the row and its residual ε, both times √ω, and the rotation by √ω(z, y). It returns
+// Predict's prediction, made without the weight, and its loss.
 //
 // Each term h (y² − γ²p²) of the regret equals (y−ŷ)² − ε² exactly.
 func (a *account) add(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
 	if weight != 1 {
 		return a.weigh(y, p, residual, weight, rotation)
 	}
-	// The conversions keep the compiler from fusing a product with a later
-	// sum, also across statements.
 	prior := float64(rotation.Gamma * p)
 	prediction = float64(rotation.Gamma * prior)
 	miss := y - prediction
@@ -101,9 +99,9 @@ func (a *account) tolerance(forgetting float64) float64 {
 	return ledger.Tolerance(a.rounds(forgetting))
 }
 
-// summarize adds up the figures of every label column, given log det(A/λ) and
-// each column's ‖u‖². Unless certified, or if a B is unbounded, there is no bound, and
-// CertificateOK covers the identities alone. It allocates nothing.
+// summarize adds up the figures of every label column, given log det(A/λ) and each column's
+// ‖u‖². Unless certified, or if a B is unbounded, the sum has no bound and CertificateOK
+// covers the identities alone. It allocates nothing.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
 	tolerance := columns[0].tolerance(forgetting)
 	for j := range columns {
@@ -126,18 +124,15 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 	return total
 }
 
-// holds tells whether the theorem Regret ≤ C ≤ B² log det(A/λ) and the identities of the
-// account hold to the tolerance.
+// holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) and the account's identities.
 //
-// Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem
-// 11.8.
+// Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem 11.8.
 func (a *account) holds(s model.Stats, explained, tolerance float64) bool {
 	slack := tolerance * (s.Loss + a.Energy.Value())
 	theorem := s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
 	return (theorem || !s.Certified) && a.Reconciles(explained, tolerance)
 }
 
-// visit visits the account of a label column, which has as many rounds as the first.
 func (a *account) visit(v *codec.Visitor, first *account) {
 	v.Uint64(&a.Rounds)
 	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Hindsight, &a.Energy, &a.Certificate, &a.Regret} {

@@ -1,8 +1,8 @@
-// Package awv is the Azoury-Warmuth-Vovk forecaster over a feature map: the
-// learner behind every PKAWV model.
+// Package awv is the Azoury-Warmuth-Vovk forecaster over a feature map.
 package awv
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -15,8 +15,7 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// approximation is a Map of features that are cut short of those of a kernel:
-// k(x,x) > ‖φ(x)‖².
+// approximation is a Map that truncates the features of a kernel: k(x,x) > ‖φ(x)‖².
 type approximation interface {
 	// Self is k(x,x).
 	Self(x []float64) float64
@@ -33,14 +32,14 @@ type approximation interface {
 // Azoury and Warmuth's.
 type Forecaster struct {
 	features feature.Map
-	// approximation is features, or nil if they are not cut short.
+	// approximation is features, or nil if they are not truncated.
 	approximation approximation
 	o             Options
 	factor        *qr.Factor
 	columns       []account
 	// renewal is nil unless the forecaster forgets.
 	renewal *renewal
-	// row and priors are the scratch of Observe: features and then labels; predictions.
+	// row and priors are scratch of Observe: features and then labels; predictions.
 	row, priors []float64
 	scratch     scratch
 }
@@ -57,14 +56,11 @@ type Options struct {
 }
 
 func (o Options) completed() Options {
-	o.Outputs = max(o.Outputs, 1)
-	if o.Forgetting == 0 {
-		o.Forgetting = 1
-	}
+	o.Outputs, o.Forgetting = max(o.Outputs, 1), cmp.Or(o.Forgetting, 1)
 	return o
 }
 
-// New is a forecaster before its first observation. It panics if an option is out of range.
+// New is a forecaster without observations. It panics if an option is out of range.
 func New(features feature.Map, o Options) *Forecaster {
 	o = o.completed()
 	if !(o.Forgetting > 0 && o.Forgetting <= 1) {
@@ -85,17 +81,15 @@ func New(features feature.Map, o Options) *Forecaster {
 	return f
 }
 
-// scratch lends the numbers that concurrent calls of Predict work on.
 type scratch struct{ pool sync.Pool }
 
-// take lends n numbers of any value.
 func (s *scratch) take(n int) *[]float64 {
 	buffer, ok := s.pool.Get().(*[]float64)
 	if !ok {
 		buffer = new([]float64)
 	}
 	if cap(*buffer) < n {
-		*buffer = make([]float64, n, n+n/2) // With room for a map that grows.
+		*buffer = make([]float64, n, n+n/2) // A map may grow.
 	}
 	*buffer = (*buffer)[:n]
 	return buffer
@@ -135,8 +129,8 @@ func (f *Forecaster) checkFeatures(x []float64) error {
 	return model.CheckFeatures(x, f.features.Dimension(), f.features.InputLimit())
 }
 
-// Predict answers ŷ = p/(1+q) by one forward solve. It reads the state and
-// allocates nothing once its scratch is warm.
+// Predict answers ŷ = p/(1+q) by one forward solve. It only reads the state, and allocates
+// nothing once its scratch is warm.
 func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	if err := f.checkFeatures(x); err != nil {
 		return err
@@ -147,7 +141,7 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// predict is Predict for checked features. It leaves v = R⁻ᵀφ(x) in v, r numbers.
+// predict leaves v = R⁻ᵀφ(x) in v, r numbers.
 func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
 	f.features.Map(v, x)
 	p.Resize(f.o.Outputs)
@@ -155,7 +149,7 @@ func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
 	f.answer(p, f.factor.Solve(v, p.Values), left)
 }
 
-// answer completes a prediction with Values v·u, v = R⁻ᵀz, given ‖v‖² and leftOut.
+// answer completes a prediction whose Values are v·u, v = R⁻ᵀz, given ‖v‖² and leftOut.
 func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 	left /= f.o.Lambda
 	q := square / f.o.Forgetting
@@ -168,13 +162,12 @@ func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 	known(p, f.columns[0].Rounds)
 }
 
-// leftOut is k(x,x) − ‖z‖², the part of the kernel beyond the features z of x. It is 0 if the
-// difference is rounding or the features are not cut short. The learner never learns this
-// part, so the part keeps its prior variance: q of the kernel is q of the features +
-// leftOut/λ, except for the parts left out of the learned inputs. It costs r multiply-adds and k(x,x).
+// leftOut is k(x,x) − ‖z‖², the part of the kernel beyond the features z of x, or 0 if the
+// difference is rounding or the features are not truncated. The learner never learns this
+// part: it keeps its prior variance, and q of the kernel is q of the features + leftOut/λ, up
+// to the parts left out of the learned inputs. It costs r multiply-adds and k(x,x).
 //
-// Source: Quiñonero-Candela and Rasmussen, JMLR 2005, §6 (the predictive variance
-// of FITC).
+// Source: Quiñonero-Candela and Rasmussen, JMLR 2005, §6 (the predictive variance of FITC).
 func (f *Forecaster) leftOut(z, x []float64) float64 {
 	if f.approximation == nil {
 		return 0
@@ -197,9 +190,9 @@ func known(p *model.Prediction, observations uint64) {
 	}
 }
 
-// Observe learns (x, y) by one rotation pass, which also yields the prequential
-// prediction and the accounts. A weight w scales the row by √w; the prediction is that of
-// Predict, before the weight is known. It allocates nothing once the outcome has room.
+// Observe learns (x, y) by one rotation pass, which also yields the prequential prediction
+// and the accounts. A weight w scales the row by √w; the prediction is Predict's, made
+// without the weight. It allocates nothing once the outcome has capacity.
 func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := f.Check(x, y, weight); err != nil {
 		return err
@@ -209,8 +202,8 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 	return nil
 }
 
-// learn is Observe of the features in the row. It returns the rotation of the row, and
-// leaves √ω times the previous ridge predictions in the priors.
+// learn learns the features in the row. It leaves √ω times the previous ridge predictions in
+// the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
 	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
 	root := math.Sqrt(weight)
@@ -245,8 +238,8 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 }
 
 // grow adds a feature, given its inner products with the existing features, its corner and
-// its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls by the square of
-// the new entry of u, and the regret rises by it.
+// its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls, and the regret
+// rises, by the square of the new entry of u.
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	f.factor.Append(a, corner, b, f.o.Lambda)
 	for j, u := range b {
@@ -258,9 +251,9 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	}
 }
 
-// AddOutput adds a last output whose labels so far were all 0. It has the bits of an
-// output from the start: labels of 0 have no loss, and leave nothing in the factor. It
-// costs at most as much as Observe.
+// AddOutput adds a last output whose labels so far were all 0. The output has the bits of one
+// from the start: labels of 0 have no loss and leave nothing in the factor. It costs at most
+// one Observe.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
 	late := account{}
@@ -281,9 +274,9 @@ func (f *Forecaster) Size() uint64 {
 	return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
 }
 
-// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output, for
-// affine features the weights of the same solution, and if asked the effective dimension,
-// at r³/6.
+// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output; for
+// affine features the weights of the same solution; and if asked the effective dimension, at
+// r³/6.
 func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o) }
 
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
@@ -298,7 +291,7 @@ func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
 	return r
 }
 
-// stats is Stats, without the certificate unless certified.
+// stats is Stats, without the certificate unless certified is true.
 func (f *Forecaster) stats(certified bool) model.Stats {
 	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.factor.Explained, certified && f.renewal == nil, f.o.Forgetting)
 	if f.renewal != nil {
@@ -309,20 +302,19 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	return s
 }
 
-// consistent tells whether the identities of the accounts hold.
+// consistent checks the identities of the accounts.
 func (f *Forecaster) consistent() bool {
 	return summarize(f.columns, 0, f.factor.Explained, false, f.o.Forgetting).CertificateOK
 }
 
-// hindsightPath is L* of the model of the first m features alone, m = 0 … r, summed over
-// the outputs, at rk multiply-adds of k outputs:
+// hindsightPath is L* of the first m features alone, m = 0 … r, summed over the outputs, at
+// rk multiply-adds of k outputs. The first m rows and columns of R and u are those of that
+// model:
 //
 //	L*_m = Σy² − Σ_{i≤m} u_i²
 //
-// The first m rows and columns of R and u are those of that model.
-//
-// Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström
-// estimator has this loss for every m.
+// Source: Camoriano, thesis (Genoa, 2017), chapter 4: its incremental Nyström estimator has
+// this loss for every m.
 func (f *Forecaster) hindsightPath() []float64 {
 	var left compensated.Sum
 	for j := range f.columns {
@@ -370,8 +362,8 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 // maxWeights bounds the weights in a report.
 const maxWeights = 1 << 16
 
-// appendWeights appends the weights ĝ = A⁻¹b of an output, those of the best ridge function
-// in hindsight, ĝ·(x, 1). Predict answers its value over 1 + q: see Forecaster.
+// appendWeights appends the weights ĝ = A⁻¹b of an output: the best ridge function in
+// hindsight is ĝ·(x, 1). Predict answers its value over 1 + q.
 func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
 	last := len(g) - 1
 	for i, v := range g {
@@ -400,8 +392,8 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
 	fresh := New(f.features, f.o)
 	if err := codec.Read(state, fresh.visit); err != nil {
@@ -411,8 +403,8 @@ func (f *Forecaster) Restore(state []byte) error {
 	return nil
 }
 
-// leastDiagonal is the least diagonal entry of a factor in √λ, with room for rounding: the
-// ridge alone is λ, or λ/1000 at least if the forecaster forgets.
+// leastDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
+// the ridge is λ, or at least λ/1000 if the forecaster forgets.
 const leastDiagonal = 1e-5
 
 func (f *Forecaster) visit(v *codec.Visitor) {

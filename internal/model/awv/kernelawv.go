@@ -14,8 +14,7 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Kernel is exact Kernel-AWV, the reference that the approximations converge
-// to:
+// Kernel is exact Kernel-AWV, the reference that the approximations converge to:
 //
 //	f̂_t = argmin_f Σ_{s<t}(y_s−f(x_s))² + λ‖f‖² + f(x_t)²,  ŷ_t = f̂_t(x_t)
 //
@@ -32,8 +31,8 @@ type Kernel struct {
 	o     KernelOptions
 	limit float64
 
-	// inputs holds the inputs one after another, scales their √weight, fitted a row of v
-	// for each, one entry per output.
+	// inputs holds the inputs one after another, scales their √weight, fitted a row of v for
+	// each, one entry per output.
 	inputs, scales, fitted []float64
 	gram                   *qr.Lower
 	columns                []account
@@ -41,8 +40,7 @@ type Kernel struct {
 	scratch                scratch
 }
 
-// figures are the figures of Stats that are sums over the rows of L and v, which never
-// change.
+// figures are the sums over the rows of L and v that Stats needs. A row never changes.
 type figures struct {
 	// logDet is log det(A/λ).
 	logDet float64
@@ -50,7 +48,6 @@ type figures struct {
 	squares []compensated.Sum
 }
 
-// add adds the row of an observation.
 func (f *figures) add(diagonal, lambda float64, fitted []float64) {
 	f.logDet += 2 * math.Log(diagonal/math.Sqrt(lambda))
 	for j, v := range fitted {
@@ -70,12 +67,11 @@ type KernelOptions struct {
 	Capacity int
 }
 
-// KernelRange bounds k(x,x)/λ. Beyond it the ridge is lost in the rounding of the Gram
-// matrix.
+// KernelRange bounds k(x,x)/λ. Beyond it the Gram matrix rounds the ridge away.
 const KernelRange = 1e12
 
-// NewKernel is exact Kernel-AWV before its first observation. It panics unless dimension,
-// lambda and capacity are positive.
+// NewKernel is exact Kernel-AWV without observations. It panics unless dimension, lambda and
+// capacity are positive.
 func NewKernel(o KernelOptions) *Kernel {
 	if o.Dimension < 1 || !(o.Lambda > 0) || o.Capacity < 1 {
 		panic("awv: NewKernel wants positive dimension, lambda and capacity")
@@ -88,7 +84,7 @@ func NewKernel(o KernelOptions) *Kernel {
 	}
 }
 
-// KernelCost is the cost of exact Kernel-AWV when it is full.
+// KernelCost is the cost of a full Kernel.
 func KernelCost(o KernelOptions) model.Cost {
 	t := uint64(o.Capacity)
 	round := t*t/2 + t*uint64(o.Dimension+o.Outputs)
@@ -97,7 +93,6 @@ func KernelCost(o KernelOptions) model.Cost {
 	}
 }
 
-// bytes is the memory of t observations.
 func (o KernelOptions) bytes(t int) uint64 {
 	return 8 * uint64(qr.LowerSize(t)+t*(o.Dimension+max(o.Outputs, 1)+1))
 }
@@ -122,9 +117,8 @@ func (k *Kernel) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
-// Admit refuses an observation with weight k(x,x) > 1e12 λ. The ridge is lost in
-// the rounding of the rows of such weights, and their errors grow from row to
-// row until nothing is finite.
+// Admit refuses an observation with weight k(x,x) > 1e12 λ. Rows of such weights round the
+// ridge away, and their errors grow from row to row until nothing is finite.
 func (k *Kernel) Admit(x []float64, weight float64) error {
 	self := k.o.Kernel.At(x, x)
 	if float64(weight*self) <= KernelRange*k.o.Lambda {
@@ -140,8 +134,8 @@ func (k *Kernel) checkFeatures(x []float64) error {
 	return model.CheckFeatures(x, k.o.Dimension, k.limit)
 }
 
-// solve writes c = L⁻¹k for an input of the given √weight into dst and c·v of
-// each output into p, and answers s².
+// solve writes c = L⁻¹k for an input of the given √weight into dst and c·v of each output
+// into p, and returns s².
 func (k *Kernel) solve(dst, p, x []float64, scale float64) (square float64) {
 	k.o.Kernel.Values(dst, k.inputs, x)
 	for i, other := range k.scales {
@@ -227,8 +221,8 @@ func (k *Kernel) explained(column int) float64 {
 // Size is the memory of the state.
 func (k *Kernel) Size() uint64 { return k.o.bytes(k.gram.Order()) }
 
-// Report adds to Stats the regret without the penalty, at t²/2 multiply-adds
-// an output, and if asked the effective dimension, at t³/6.
+// Report adds to Stats the regret without the penalty, at t²/2 multiply-adds an output, and
+// if asked the effective dimension, at t³/6.
 func (k *Kernel) Report(o model.ReportOptions) model.Report {
 	r := ledger.Report(k.Stats())
 	r.RegretUnpenalized = k.regretUnpenalized()
@@ -238,8 +232,8 @@ func (k *Kernel) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// regretUnpenalized is regret_λ + λ‖f̂‖², ‖f̂‖² = ‖v‖² − λ‖α‖² with
-// α = L⁻ᵀv, summed over the outputs, at t²/2 multiply-adds each.
+// regretUnpenalized is regret_λ + λ‖f̂‖², ‖f̂‖² = ‖v‖² − λ‖α‖² with α = L⁻ᵀv, summed over the
+// outputs, at t²/2 multiply-adds each.
 func (k *Kernel) regretUnpenalized() float64 {
 	alpha := make([]float64, k.gram.Order())
 	regret := 0.0
@@ -273,8 +267,8 @@ func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same
-// spec. It refuses numbers that no stream of observations leads to.
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// numbers that no stream of observations leads to.
 func (k *Kernel) Restore(state []byte) error {
 	fresh := NewKernel(k.o)
 	if err := codec.Read(state, fresh.visit); err != nil {

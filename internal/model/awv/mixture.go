@@ -16,26 +16,26 @@ import (
 //	f_k = min(max(ŷ_k, l), h),  c_k = Σ ω(f_k − y)²
 //	ŷ = Σ w_k f_k / Σ w_k,  w_k = exp(−(c_k − min c)/(2W²))
 //
-// with c_k of the previous rounds and ω the weight of an observation. On [l, h] the loss
-// ω(f − y)², ω ≤ 1, is exponentially concave at the rate 1/(2W²). While no label leaves
-// the range and no weight is above 1,
+// with c_k of the previous rounds and ω the weight of an observation. On [l, h] the loss ω(f
+// − y)², ω ≤ 1, is exponentially concave at the rate 1/(2W²). While all labels are in the
+// range and all weights at most 1,
 //
 //	Σ ω(ŷ − y)² ≤ min_k c_k + 2W² ln K
 //
-// and c_k is at most the loss of forecaster k: a cut brings a prediction no further from a
-// label in the range. Several outputs share one weight per forecaster: losses are summed,
-// and W² is Σ W_j².
+// and c_k is at most the loss of forecaster k: clipping brings no prediction further from a
+// label in the range. Several outputs share one weight per forecaster: losses are summed, and
+// W² is Σ W_j².
 //
-// A range that is not given is that of the previous labels. While its W is 0, nothing is
-// cut and all weights are equal.
+// A range that is not given is the range of the previous labels. While its W is 0, nothing is
+// clipped and all weights are equal.
 //
-// Source: Kivinen and Warmuth, EuroCOLT 1999, §3; Cesa-Bianchi and Lugosi (2006),
-// Proposition 3.1 and Theorem 3.2.
+// Source: Kivinen and Warmuth, EuroCOLT 1999, §3; Cesa-Bianchi and Lugosi (2006), Proposition
+// 3.1 and Theorem 3.2.
 type mixture struct {
 	// low and high are the range of each label.
 	low, high []float64
-	// given: the range is known beforehand. broken: a label left it or a weight was above 1,
-	// or other than 1 if the mixture is unrevised.
+	// given: the spec has the range. broken: a label left the range or a weight was above 1,
+	// or, if the mixture is unrevised, not 1.
 	given, broken, unrevised bool
 	// loss is that of the mixture, n the number of rounds.
 	loss    compensated.Sum
@@ -43,9 +43,8 @@ type mixture struct {
 	n       uint64
 }
 
-// expert is the account of one forecaster.
 type expert struct {
-	// cut is c_k, gap the loss of the mixture less that of the uncut predictions.
+	// cut is c_k, gap the mixture's loss less that of the unclipped predictions.
 	cut, gap compensated.Sum
 }
 
@@ -59,7 +58,6 @@ func newMixture(outputs int, p Path) *mixture {
 	return m
 }
 
-// mixtureBytes is the memory of the sums of a mixture.
 func mixtureBytes(outputs int, p Path) uint64 {
 	if p.Low != nil {
 		return uint64(8 + 16 + 32*len(p.Lambdas))
@@ -83,7 +81,6 @@ func (m *mixture) width() float64 {
 	return float64(most * math.Sqrt(sum))
 }
 
-// mostExponent is above every x with exp(−x) > 0.
 const mostExponent = 800
 
 // weigh writes the weights w_k into dst. The largest is 1.
@@ -102,8 +99,8 @@ func (m *mixture) weigh(dst []float64) {
 	exponential.Exp(dst, dst)
 }
 
-// mix cuts the advice, which holds the predictions of one forecaster after those of
-// another, and writes the mixed prediction of each label into dst.
+// mix clips the advice, which holds the predictions of one forecaster after those of another,
+// and writes the mixed prediction of each label into dst.
 func (m *mixture) mix(dst, weights, advice []float64) {
 	cuts := m.given || m.width() > 0
 	for j := range dst {
@@ -123,7 +120,7 @@ func (m *mixture) mix(dst, weights, advice []float64) {
 }
 
 // spread sets the mean leverage of the forecasters and the standard errors about the mixed
-// prediction ŷ of a label, sqrt(Σ w_k (σ_k² + (f_k − ŷ)²) / Σ w_k), given the cut advice.
+// prediction ŷ of a label, sqrt(Σ w_k (σ_k² + (f_k − ŷ)²) / Σ w_k), given the clipped advice.
 func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []model.Prediction) {
 	total := 0.0
 	p.Leverage = 0
@@ -144,8 +141,8 @@ func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []m
 	}
 }
 
-// learn accounts for a round, given the mixed predictions, the cut advice that is judged
-// and the predictions of each forecaster. It returns the loss.
+// learn accounts for a round, given the mixed predictions, the clipped advice that is judged
+// and each forecaster's predictions. It returns the loss.
 func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float64, weight float64) (loss float64) {
 	for j, label := range y {
 		miss := label - mixed[j]
@@ -166,7 +163,7 @@ func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float6
 	return loss
 }
 
-// follow ends a round: a range that is not given grows to hold the labels.
+// follow ends a round. A range that is not given grows to hold the labels.
 func (m *mixture) follow(y []float64, weight float64) {
 	m.n++
 	if m.given {
@@ -184,7 +181,7 @@ func (m *mixture) follow(y []float64, weight float64) {
 	}
 }
 
-// certified tells whether the theorem above applies.
+// certified tells whether the theorem applies.
 func (m *mixture) certified() bool { return m.given && !m.broken }
 
 // excess is 2W² ln K, which bounds the loss of the mixture less that of its best forecaster.
@@ -193,8 +190,8 @@ func (m *mixture) excess() float64 {
 	return 2 * width * width * exponential.Log(float64(len(m.experts)))
 }
 
-// visit visits the range, or for a given range whether it is broken, the loss and the sums
-// of every forecaster. It refuses what no n rounds lead to.
+// visit visits the range, or for a given range whether it is broken, the loss and the sums of
+// every forecaster.
 func (m *mixture) visit(v *codec.Visitor) {
 	if m.given {
 		v.Bool(&m.broken)

@@ -17,14 +17,14 @@ type NystromOptions struct {
 	Path
 	Kernel    kernel.Kernel
 	Dimension int
-	// Mu, Epsilon and Beta are KORS's.
+	// Mu, Epsilon and Beta are the parameters of KORS.
 	Mu, Epsilon, Beta float64
 	// MaxDictionary caps the centres.
 	MaxDictionary int
-	// Window is the number of last rounds that a new feature is summed over: 0 takes its
-	// past as 0, WholeHistory keeps every round.
+	// Window is the number of last rounds that a new feature is summed over. 0 takes its past
+	// as 0; WholeHistory keeps every round.
 	Window int
-	// Frees frees the rounds once the dictionary is full: no later round needs them.
+	// Frees frees the rounds once the dictionary is full.
 	Frees bool
 	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled and the
 	// feature space is fixed.
@@ -33,16 +33,15 @@ type NystromOptions struct {
 	Seed uint64
 }
 
-// WholeHistory is the Window that keeps every round, and so predicts exactly as eq. (4)
-// of the paper does. Nothing bounds its memory.
+// WholeHistory is the Window that keeps every round, as eq. (4) of the paper does. Nothing
+// bounds its memory.
 const WholeHistory = math.MaxInt
 
-// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is kept is
-// added first and then learned as an ordinary round in the larger space: in eq. (4)
-// H̃_t contains x_t. The draw happens in Observe; Predict reads the dictionary.
+// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A kept point joins the
+// dictionary first and is then learned as an ordinary round in the larger space: in eq. (4)
+// H̃_t contains x_t. Observe draws; Predict only reads the dictionary.
 //
-// Source: PKAWV-Nyström (NeurIPS 2019), §4; a dictionary given beforehand is
-// Corollary 8 there.
+// Source: PKAWV-Nyström (NeurIPS 2019), §4; Corollary 8 for a given dictionary.
 type Nystrom struct {
 	*Ridges
 
@@ -57,12 +56,11 @@ type Nystrom struct {
 type pastRound struct {
 	x, y   []float64
 	weight float64
-	// features are φ(x), grown with the dictionary; not scaled.
+	// features are the unscaled φ(x). They grow with the dictionary.
 	features []float64
 }
 
-// NewNystrom is a forecaster before its first observation. It panics where the feature
-// package does.
+// NewNystrom is a forecaster without observations. It panics where package feature does.
 func NewNystrom(o NystromOptions) *Nystrom {
 	o.Options = o.Options.completed()
 	o.Path = o.Path.completed(o.Options)
@@ -74,9 +72,8 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	return n
 }
 
-// NystromCost is the cost of a forecaster with a full dictionary and a full window, whether
-// or not the rounds are freed. For WholeHistory it counts one round per centre, the fewest
-// possible.
+// NystromCost is the cost with a full dictionary and a full window, whether or not the rounds
+// are freed. For WholeHistory it counts one round per centre, the fewest possible.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -97,15 +94,14 @@ func NystromCost(o NystromOptions) model.Cost {
 	return c
 }
 
-// roundBytes is the memory of a round of the past with m features: three
-// slices and their numbers.
+// roundBytes is the memory of a past round with m features: three slices and their numbers.
 func (o NystromOptions) roundBytes(m int) uint64 {
 	return 3*24 + 8*uint64(o.Dimension+max(o.Outputs, 1)+1+m)
 }
 
-// Observe draws for x, grows when it is kept, and learns. A round costs the
-// forecaster's and two forward solves in the dictionary; a growing one also
-// O(m) for every past round that is kept.
+// Observe draws for x, grows if x is kept, and learns. A round costs the forecaster's Observe
+// and two forward solves in the dictionary; a growing one also O(m) for every kept past
+// round.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err
@@ -121,12 +117,11 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	return nil
 }
 
-// complete tells whether the history is freed: no more centre will be added.
+// complete: the history is freed and the dictionary grows no more.
 func (n *Nystrom) complete() bool {
 	return n.o.Frees && n.dictionary.Size() >= n.o.MaxDictionary
 }
 
-// consider draws for a point, and grows the space if it is kept.
 func (n *Nystrom) consider(x []float64) {
 	m := n.dictionary.Size()
 	if !n.dictionary.Consider(x) {
@@ -156,7 +151,7 @@ func (n *Nystrom) consider(x []float64) {
 	n.grow(a, corners, b)
 }
 
-// discounts are f^(t−s) of the past that is kept, nil if nothing is forgotten.
+// discounts are f^(t−s) of the kept past, nil if the forecaster forgets nothing.
 func (n *Nystrom) discounts() []float64 {
 	if n.o.Forgetting == 1 || len(n.past) == 0 {
 		return nil
@@ -171,7 +166,6 @@ func (n *Nystrom) discounts() []float64 {
 	return out
 }
 
-// keep remembers a round for later features.
 func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
 	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
@@ -186,9 +180,9 @@ func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	n.next = (n.next + 1) % n.o.Window
 }
 
-// Stats is certified if no new feature is summed over the past. Where the past of a new
-// feature is 0, the features of a round stay as they were before its label came, those of
-// one fixed space. Where it is not, the theorem has a further term, and there is no bound.
+// Stats is certified if no new feature is summed over the past. If the past of a new feature
+// is 0, every round's features are fixed before its label, in one space. Otherwise the
+// theorem has a further term, and Stats has no bound.
 func (n *Nystrom) Stats() model.Stats {
 	s := n.stats(len(n.o.Given) > 0 || n.o.Window == 0)
 	s.Dictionary = n.dictionary.Size()
@@ -206,8 +200,8 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 	return n.report(n.Stats(), o)
 }
 
-// AppendBinary appends the dictionary, the forecasters, the generator
-// and the past that is kept. Factors of the dictionary follow from it.
+// AppendBinary appends the dictionary, the forecasters, the generator and the kept past. The
+// factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
 	n.visit(&size)
@@ -216,8 +210,8 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same
-// spec. It refuses numbers that no stream of observations leads to.
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
 	fresh := NewNystrom(n.o)
 	if err := codec.Read(state, fresh.visit); err != nil {
@@ -236,8 +230,8 @@ func (n *Nystrom) visit(v *codec.Visitor) {
 	n.visitPast(v)
 }
 
-// kept is the number of rounds of the past after so many observations, and the place of
-// the next one.
+// kept is the number of past rounds after so many observations, and the place of the next
+// one.
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
 	if window == 0 || len(n.o.Given) > 0 || n.complete() {
@@ -246,9 +240,9 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	return min(observations, window), observations % window
 }
 
-// visitPast visits the past that is kept. A read fails unless the past is that of
-// the observations of the accounts. Earlier versions never freed a whole history: their
-// states hold all of it, which is read, and dropped if it is of no more use.
+// visitPast visits the kept past. A read fails unless the past fits the observations of the
+// accounts. Earlier versions never freed a whole history: a read drops such a history if the
+// dictionary is complete.
 func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
 	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))

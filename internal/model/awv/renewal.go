@@ -14,10 +14,9 @@ import (
 //	A_t = Λ_t + Σ f^(t−s) z_s z_sᵀ,  b_t = Σ f^(t−s) y_s z_s
 //
 // A ridge that is only discounted, Λ_t = f^t λ, vanishes with the past, and A becomes
-// singular in a direction that no input excites. After a round the next few coordinates
-// are therefore raised to λ, in turn. Each takes a row √(λ−Λ_ii) e_i of label 0 in a
-// rotation pass from row i on. Every Λ_ii stays in [λ/1000, λ], and all identities hold
-// with Λ_t for λ.
+// singular in a direction that no input excites. After a round the next few coordinates are
+// therefore raised to λ, in turn. Each takes a row √(λ−Λ_ii) e_i of label 0 in a rotation
+// pass from row i on. Invariant: Λ_ii in [λ/1000, λ]. All identities hold with Λ_t for λ.
 type renewal struct {
 	// ridge is the diagonal of Λ_t, next the coordinate to renew next.
 	ridge []float64
@@ -37,14 +36,14 @@ func newRenewal(r int, o Options) *renewal {
 // ridgeFloor is the least Λ_ii/λ.
 const ridgeFloor = 1e-3
 
-// renewedPerRound is the number n of coordinates renewed per round, with which a ridge falls
-// by f^(r/n) ≥ ridgeFloor until its turn.
+// renewedPerRound is the number n of coordinates renewed per round: until its turn a ridge
+// falls by f^(r/n) ≥ ridgeFloor.
 func renewedPerRound(r int, forgetting float64) int {
 	n := math.Ceil(float64(r) * exponential.Log(forgetting) / exponential.Log(ridgeFloor))
 	return min(r, max(1, int(n)))
 }
 
-// renew ends a round. It costs half a rotation pass a coordinate on average.
+// renew ends a round, at half a rotation pass a coordinate on average.
 func (f *Forecaster) renew() {
 	n := f.renewal
 	r := len(n.ridge)

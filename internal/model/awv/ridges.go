@@ -14,15 +14,15 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Path says which ridges there are.
+// Path lists the ridges.
 type Path struct {
-	// Lambdas are the ridges λ_k > 0, in place of Options.Lambda, if there are any.
+	// Lambdas are the ridges λ_k > 0. If not empty, they replace Options.Lambda.
 	Lambdas []float64
-	// Low and High are the range of the label of each output; nil: it is not known.
+	// Low and High are the label range of each output, nil if it is not known.
 	Low, High []float64
-	// Unrevised are the rules of the first models: the forecasters learn labels as they
-	// are, not less the middle of their range, and the mixture judges what a forecaster
-	// would predict if it knew the weight of the observation.
+	// Unrevised selects the rules of the first models: the forecasters learn labels as they
+	// are, not less the middle of their range, and the mixture judges what a forecaster would
+	// predict if it knew the weight of the observation.
 	Unrevised bool
 }
 
@@ -34,37 +34,35 @@ func (p Path) middle(output int) float64 {
 	return p.Low[output]/2 + p.High[output]/2
 }
 
-// Ridges has a forecaster for each of several ridges λ_k, over the same features, and
-// mixes their predictions: see mixture. Each forecaster has the bits of the plain one of
-// its ridge. One ridge alone has no mixture: nothing is cut. The forecasters learn labels
-// less the middle of their range.
+// Ridges mixes forecasters of several ridges λ_k over the same features: see mixture. Each
+// forecaster has the bits of the plain one of its ridge. A single ridge has no mixture and no
+// clipping. The forecasters learn labels less the middle of their range.
 //
 // The best function in hindsight is that of the ridge with the least L*_k. With the
 // certificate C_k of its forecaster
 //
 //	loss − min_k L*_k ≤ C_k + 2W² ln K ≤ B² log det(A_k/λ_k) + 2W² ln K
 //
-// while the range of the labels is given and none leaves it, no weight is above 1 and
-// nothing is forgotten.
+// while the range is given and holds all labels, all weights are at most 1 and nothing is
+// forgotten.
 //
-// Source: Camoriano, thesis (Genoa, 2017), chapter 4, for the path of ridges; the
-// mixture makes it one online learner with a bound.
+// Source: Camoriano, thesis (Genoa, 2017), chapter 4, for the path of ridges.
 type Ridges struct {
 	features    feature.Map
 	path        Path
 	forecasters []*Forecaster
 	// mixture is nil for one ridge.
 	mixture *mixture
-	// The rest is scratch. labels are what the forecasters learn, informed what they would
-	// predict if they knew the weight, nil unless the path is unrevised.
+	// Scratch: labels are what the forecasters learn; informed what they would predict if
+	// they knew the weight, nil unless the path is unrevised.
 	own              []model.Outcome
 	weights, advice  []float64
 	labels, informed []float64
 	rooms            sync.Pool
 }
 
-// NewRidges is a learner before its first observation. It panics where New does, if the
-// ranges are neither one for each output nor none, and if several ridges forget.
+// NewRidges is a learner without observations. It panics where New does, unless every output
+// or none has a range, and if several ridges forget.
 func NewRidges(features feature.Map, o Options, p Path) *Ridges {
 	o, p = o.completed(), p.completed(o)
 	if len(p.Low) != len(p.High) || (p.Low != nil && len(p.Low) != o.Outputs) {
@@ -114,16 +112,14 @@ func RidgesCost(r int, o Options, p Path, mapBytes uint64) model.Cost {
 	return c
 }
 
-// exponentialFlops is the cost of an exponential.
 const exponentialFlops = 30
 
-// room is the scratch of a Predict.
+// room is the scratch of Predict.
 type room struct {
 	features, solved, weights, advice []float64
 	own                               []model.Prediction
 }
 
-// take lends a room for so many features.
 func (r *Ridges) take(features int) *room {
 	p, ok := r.rooms.Get().(*room)
 	if !ok {
@@ -132,7 +128,7 @@ func (r *Ridges) take(features int) *room {
 			own: make([]model.Prediction, len(r.forecasters)),
 		}
 	}
-	if cap(p.features) < features { // With room for a map that grows.
+	if cap(p.features) < features { // The map may grow.
 		p.features, p.solved = make([]float64, features+features/2), make([]float64, features+features/2)
 	}
 	p.features, p.solved = p.features[:features], p.solved[:features]
@@ -144,8 +140,8 @@ func (r *Ridges) Check(x, y []float64, weight float64) error {
 	return r.forecasters[0].Check(x, y, weight)
 }
 
-// Predict answers the mixture of the forecasters, by one feature map and a forward
-// solve each. It reads the state and allocates nothing once its scratch is warm.
+// Predict answers the mixture of the forecasters, by one feature map and a forward solve
+// each. It only reads the state, and allocates nothing once its scratch is warm.
 func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 	if r.mixture == nil {
 		return r.forecasters[0].Predict(p, x)
@@ -173,8 +169,8 @@ func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y) in every forecaster: one feature map, and a rotation pass each.
-// It allocates nothing once the outcome has room.
+// Observe learns (x, y) in every forecaster: one feature map, and a rotation pass each. It
+// allocates nothing once the outcome has capacity.
 func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := r.Check(x, y, weight); err != nil {
 		return err
@@ -184,10 +180,9 @@ func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error
 	return nil
 }
 
-// row holds the features of a round.
 func (r *Ridges) row() []float64 { return r.forecasters[0].row[:r.features.Size()] }
 
-// learn is Observe of the features in the row.
+// learn learns the features in the row.
 func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	if r.mixture == nil {
 		r.forecasters[0].learn(o, y, weight)
@@ -219,7 +214,7 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	o.Regret = r.own[best].Regret + r.mixture.experts[best].gap.Value()
 }
 
-// aboutMiddle adds the middles of the ranges to the predictions of a forecaster.
+// aboutMiddle adds the middles of the ranges to a forecaster's predictions.
 func (r *Ridges) aboutMiddle(dst, predictions []float64) {
 	for j, v := range predictions {
 		dst[j] = v
@@ -245,7 +240,7 @@ func (r *Ridges) grow(a, corners, b []float64) {
 	}
 }
 
-// best is the number of the first ridge with the least L*.
+// best is the first ridge with the least L*.
 func (r *Ridges) best() (number int) {
 	least := math.Inf(1)
 	for k, f := range r.forecasters {
@@ -260,14 +255,13 @@ func (r *Ridges) best() (number int) {
 	return number
 }
 
-// observations is the number of rounds.
 func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].Rounds }
 
-// Stats costs r logarithms and, with K ridges and k outputs, rkK multiply-adds. It
-// allocates nothing.
+// Stats costs r logarithms and, with K ridges and k outputs, rkK multiply-adds. It allocates
+// nothing.
 func (r *Ridges) Stats() model.Stats { return r.stats(true) }
 
-// stats is Stats, without the certificate unless certified.
+// stats is Stats, without the certificate unless certified is true.
 func (r *Ridges) stats(certified bool) model.Stats {
 	best := r.best()
 	f := r.forecasters[best]
@@ -301,8 +295,8 @@ func (r *Ridges) Size() uint64 {
 	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.path, r.features.Bytes()).StateBytes
 }
 
-// Report is that of the forecaster with the least L*, with the regret of the mixture.
-// Experts are the ridges, with the losses of their predictions within the range.
+// Report is that of the forecaster with the least L*, with the regret of the mixture. Experts
+// are the ridges, with the losses of their clipped predictions.
 func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o) }
 
 func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
@@ -326,7 +320,7 @@ func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
 	return report
 }
 
-// AppendWeights appends the weights of the ridges, none for a single one.
+// AppendWeights appends the weights of the ridges, none for a single ridge.
 func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	if r.mixture == nil {
 		return dst
@@ -338,7 +332,7 @@ func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	return dst
 }
 
-// WeightNames are the names of the ridges, none for a single one.
+// WeightNames are the names of the ridges, none for a single ridge.
 func (r *Ridges) WeightNames() []string {
 	if r.mixture == nil {
 		return nil
@@ -361,8 +355,8 @@ func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// numbers that no stream of observations leads to.
 func (r *Ridges) Restore(state []byte) error {
 	fresh := NewRidges(r.features, r.forecasters[0].o, r.path)
 	if err := codec.Read(state, fresh.visit); err != nil {

@@ -9,38 +9,36 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// Semiparametric is the forecaster over a parametric block and the features of a
-// kernel: two ridges in one problem. With the gain g = √(λ/λ_p),
+// Semiparametric is the forecaster over a parametric block and the features of a kernel: two
+// ridges in one problem. With the gain g = √(λ/λ_p),
 //
 //	min over π, w of Σ (y − π·(x_P, 1) − w·φ(x))² + λ_p‖π‖² + λ‖w‖²
 //
-// is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ, so that all
-// else is the forecaster's, its theorem included.
-//
-// The block comes first. The first rows and columns of the factor are those of the
-// parametric model alone:
+// is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ. All else, the theorem
+// included, is the forecaster's. The block comes first: the first rows and columns of the
+// factor are those of the parametric model alone:
 //
 //	π̂ = g R_pp⁻¹ u_p, which explains ‖u_p‖²/‖u‖² of all that is explained
 //
-// Source: Camoriano, thesis (Genoa, 2017), chapter 8, where a second stage learns the rest
-// from the residuals of the parametric part. Here both are learned at once.
+// Source: Camoriano, thesis (Genoa, 2017), chapter 8, whose second stage learns the residuals
+// of the parametric part. Here both are learned at once.
 type Semiparametric struct {
 	*Forecaster
 	features *feature.Semiparametric
 }
 
-// NewSemiparametric is a forecaster before its first observation. It panics where New does.
+// NewSemiparametric is a forecaster without observations. It panics where New does.
 func NewSemiparametric(features *feature.Semiparametric, o Options) *Semiparametric {
 	return &Semiparametric{Forecaster: New(features, o), features: features}
 }
 
-// Predict is the forecaster's, with the prediction of the parametric model alone, for
-// v = R⁻ᵀz
+// Predict adds to the forecaster's prediction that of the parametric model alone, for v =
+// R⁻ᵀz
 //
 //	π̂·(x_P, 1) = v_p·u_p
 //
-// the value of the function with the weights of Report, not divided by 1 + q. It costs p
-// more multiply-adds an output, for p parametric features.
+// the value of the function with the weights of Report, not divided by 1 + q. It costs p more
+// multiply-adds an output, for p parametric features.
 func (s *Semiparametric) Predict(p *model.Prediction, x []float64) error {
 	if err := s.checkFeatures(x); err != nil {
 		return err
@@ -61,8 +59,8 @@ func (s *Semiparametric) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Report is the forecaster's, with the weights of the parametric model alone, the best ridge
-// function of (x_P, 1) in hindsight, and its share, at p²/2 + rk multiply-adds.
+// Report adds the weights of the parametric model alone, the best ridge function of (x_P, 1)
+// in hindsight, and its share, at p²/2 + rk multiply-adds.
 func (s *Semiparametric) Report(o model.ReportOptions) model.Report {
 	r := s.Forecaster.Report(o)
 	r.Weights, r.ParametricShare = s.parametricWeights(), s.parametricShare()

@@ -1,31 +1,31 @@
-// Package calibration learns online to turn the scores of classes into probabilities.
+// Package calibration turns the scores of classes into probabilities, learned online.
 //
 // A score is the expectation of the indicator of a class: near 1 for an input of that class,
 // near 0 for another. With π_k the share of class k in the observations,
 //
 //	P_k ∝ exp(θ·φ_k),  φ_k = (s_k, log max(s_k, 0.01), log π_k)
 //
-// θ = (0, 1, 0) takes the scores as probabilities; the first entry is a temperature, the
-// last a shift towards frequent classes. Online Newton steps on the logistic loss of P move
-// θ, each after the probabilities of its round:
+// θ = (0, 1, 0) takes the scores as probabilities; the first entry is a temperature, the last
+// a shift towards frequent classes. Online Newton steps on the logistic loss of P move θ
+// after the probabilities of each round:
 //
 //	A ← f A + (1−f) a₀ I + ω Cov_P(φ),   θ ← θ − A⁻¹ ω (E_P φ − φ_truth)
 //
-// cut to ±50. The best memory f depends on the stream: 0.95 if it drifts, 0.999 if it does
-// not. P is the mixture of three softmaxes, with f = 0.95, 0.99 and 0.999, by
+// clipped to ±50. P is the mixture of three softmaxes of the memories f = 0.95, 0.99 and
+// 0.999, because the best memory depends on the drift of the stream:
 //
 //	v_i ← 0.98 v_i P_i(truth)^ω / Σ + 0.02/3
 //
-// This mixture loses little against the best softmax in any stretch of rounds: Herbster and
-// Warmuth, Machine Learning 32 (1998), fixed share. A table then corrects the probability of
-// class 1 of two classes, or of each class of more before they are normalized.
+// The mixture loses little against the best softmax in any stretch of rounds (fixed share:
+// Herbster and Warmuth, Machine Learning 32 (1998)). A table then corrects the probability of
+// class 1 of two classes, or of each of more classes before they are normalized.
 //
-// Source: Platt, Advances in Large Margin Classifiers (1999), for a logistic function
-// of a score; the rest is ours. On the published streams elec2 and ijcnn1 every bin of
-// the reliability table that has 500 members is within 0.05 of its probability, for
-// every learner. One f = 0.95 is off by up to 0.23,
-// two parameters with f = 0.9995 by up to 0.18. On each stream mixture and table together
-// lose at most 1 % more than the best of the three memories there, and up to 5 % less.
+// Source: Platt, Advances in Large Margin Classifiers (1999), for a logistic function of a
+// score; the rest is ours. On the published streams elec2 and ijcnn1 every bin of the
+// reliability table that has 500 members is within 0.05 of its probability, for every
+// learner. A single f = 0.95 is off by up to 0.23, two parameters with f = 0.9995 by up to
+// 0.18. On each stream mixture and table together lose at most 1 % more than the best of the
+// three memories, and up to 5 % less.
 package calibration
 
 import (
@@ -44,7 +44,7 @@ const (
 	mostWeight = 1e3 // Larger weights make the same step.
 )
 
-// Link is the calibration of one classifier. Probabilities only reads.
+// Link calibrates one classifier. Probabilities only reads.
 type Link struct {
 	softmaxes [memories]softmax
 	// mixture is v, Σ v_i = 1.
@@ -54,7 +54,7 @@ type Link struct {
 	pool *sync.Pool
 }
 
-// New is a link that has seen nothing.
+// New is a link without observations.
 func New() *Link {
 	l := &Link{pool: &sync.Pool{New: func() any { return new(scratch) }}}
 	for i, decay := range [memories]float64{0.95, 0.99, 0.999} {
@@ -63,7 +63,6 @@ func New() *Link {
 	return l
 }
 
-// scratch of a call: φ, P_i and their mixture.
 type scratch struct {
 	classes []point
 	each    [memories][]float64
@@ -84,7 +83,7 @@ func (s *scratch) resize(classes int) {
 	}
 }
 
-// mix writes the probabilities into the scratch, without the table.
+// mix writes the probabilities before the table's correction into the scratch.
 func (l *Link) mix(s *scratch, scores, counts []float64, total float64) {
 	if len(counts) != len(scores) {
 		panic("calibration: a link wants a count for each score")
@@ -102,10 +101,10 @@ func (l *Link) mix(s *scratch, scores, counts []float64, total float64) {
 	}
 }
 
-// Probabilities writes a probability for each score of two classes or more into dst, above 0
-// and below 1, of sum 1 to rounding. Counts are n_k in any unit, total is their sum. All
-// three slices have one length; dst may be scores. Probabilities allocates nothing once its
-// scratch is warm, and costs some ten logarithms and exponentials a class.
+// Probabilities writes a probability for each score of two classes or more into dst: in (0,
+// 1), of sum 1 to rounding. Counts are n_k in any unit, total is their sum. All three slices
+// have one length; dst may be scores. It allocates nothing once its scratch is warm, and
+// costs some ten logarithms and exponentials a class.
 func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 	if len(dst) != len(scores) || len(dst) < 2 {
 		panic("calibration: Probabilities wants two scores or more, and a place for each")
@@ -148,7 +147,6 @@ func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight 
 	}
 }
 
-// remix moves the mixture towards the softmaxes that were right.
 func (l *Link) remix(s *scratch, truth int, weight float64) {
 	var gains [memories]float64
 	for i := range gains {
@@ -165,7 +163,7 @@ func (l *Link) remix(s *scratch, truth int, weight float64) {
 }
 
 // Visit visits θ and the lower triangle of A, by rows, of each memory, the mixture and the
-// table. Reading refuses what cannot be a calibration.
+// table.
 func (l *Link) Visit(v *codec.Visitor) {
 	for i := range l.softmaxes {
 		l.softmaxes[i].visit(v)

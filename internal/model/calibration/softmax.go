@@ -23,7 +23,6 @@ const (
 	startLinear = 1
 )
 
-// point is φ of a class.
 type point [parameters]float64
 
 // softmax is P ∝ exp(θ·φ), learned with a memory of 1/(1−decay) rounds.
@@ -42,7 +41,6 @@ func newSoftmax(decay float64) softmax {
 	return c
 }
 
-// features is φ of a class.
 func features(score, share float64) point {
 	return point{
 		math.Max(-mostScore, math.Min(mostScore, score)),
@@ -69,7 +67,6 @@ func (c *softmax) probabilities(dst []float64, classes []point) {
 	mix.Normalize(dst)
 }
 
-// learn learns the observed class, given the probabilities of all.
 func (c *softmax) learn(probabilities []float64, classes []point, truth int, weight float64) {
 	var mean, step point
 	var second [parameters]point
@@ -99,8 +96,8 @@ func (c *softmax) learn(probabilities []float64, classes []point, truth int, wei
 	}
 }
 
-// solve overwrites b by A⁻¹b, and returns the least pivot of the elimination, at least a₀ to
-// rounding because A is at least a₀I.
+// solve overwrites b by A⁻¹b and returns the least pivot of the elimination: at least a₀ to
+// rounding, because A ≥ a₀I.
 func (c *softmax) solve(b *point) (pivot float64) {
 	m := c.a
 	pivot = math.Inf(1)
@@ -123,7 +120,6 @@ func (c *softmax) solve(b *point) (pivot float64) {
 	return pivot
 }
 
-// visit visits θ and the lower triangle of A, by rows.
 func (c *softmax) visit(v *codec.Visitor) {
 	v.FloatsWithin(mostTheta, c.theta[:])
 	for i := range c.a {

@@ -7,13 +7,13 @@ import (
 	"hindsight/internal/model/exponential"
 )
 
-// table corrects probabilities that were wrong. Knot j is at the log-odds j = −6, −5, … 6. It
-// has the discounted sums, over the rounds near it, of
+// table corrects wrong probabilities. Knot j is at the log-odds j = −6, −5, … 6. It holds the
+// discounted sums, over the rounds near it, of
 //
 //	n = Σ u,  p = Σ u P,  t = Σ u [the class was observed]
 //
-// The part u of a probability falls from 1 at the knot to 0 at the next knots. With
-// c_j = 1/(1+exp(−j)) and a prior of m = 20 rounds in which probabilities were right,
+// The part u of a probability falls from 1 at the knot to 0 at the next knots. With c_j =
+// 1/(1+exp(−j)) and a prior of m = 20 rounds of correct probabilities,
 //
 //	shift_j = logit((t+m c_j)/(n+m)) − logit((p+m c_j)/(n+m))
 //
@@ -48,7 +48,6 @@ func place(l float64) (knot int, next float64) {
 	return knot, l - float64(knot)
 }
 
-// at is the corrected probability.
 func (b *table) at(p float64) float64 {
 	l := logOdds(p)
 	j, next := place(l)
@@ -60,7 +59,6 @@ func (b *table) shift(j int) float64 {
 	return logOdds((b.t[j]+prior)/(b.n[j]+priorCount)) - logOdds((b.p[j]+prior)/(b.n[j]+priorCount))
 }
 
-// learn learns whether the class of a probability was observed, 1 or 0.
 func (b *table) learn(p, observed, weight float64) {
 	j, next := place(logOdds(p))
 	for i, part := range [2]float64{1 - next, next} {

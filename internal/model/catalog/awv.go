@@ -10,16 +10,13 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// Defaults and limits of the AWV learners over fixed features, and of exact
-// Kernel-AWV.
 const (
 	defaultFeatures        = 512  // Of the Taylor basis, when its degree is left to the server.
 	defaultGivenFeatures   = 4096 // When its degree is given.
 	defaultFrequencies     = 50
 	defaultMaxObservations = 4000
 	maxObservations        = 20_000
-	// The generator that draws frequencies has the stream fourierStream.
-	fourierStream = 0x666f7572
+	fourierStream          = 0x666f7572
 )
 
 // defaultLambda is the ridge of an AWV learner whose spec has none.
@@ -70,9 +67,9 @@ const (
 	foundRadius, givenRadius = 1.0, 3.0
 )
 
-// usefulDegree is the least degree, from 8 to 40, whose kernel is exact, but for 1/9!, for
-// inputs of norm up to 1 where the scaling is found, and up to 3 where it is given or
-// none. More features cost time and make no prediction better.
+// usefulDegree is the least degree, from 8 to 40, whose kernel has an error ≤ 1/9!, for
+// inputs of norm up to 1 where the server determines the scaling, and up to 3 where it is
+// given or none. A higher degree costs time and improves no prediction.
 func (c *completion) usefulDegree(sigma float64) int {
 	if c.stored {
 		return leastAutoDegree
@@ -88,9 +85,9 @@ func (c *completion) usefulDegree(sigma float64) int {
 	return degree
 }
 
-// taylorSize completes the degree and counts the features, which are at most
-// ceiling. A degree that is left to the server is at least 1: a wide input gets
-// the linear part of its kernel rather than a constant.
+// taylorSize completes the degree and counts the features, at most ceiling. A degree that the
+// server chooses is at least 1: a wide input gets the linear part of its kernel rather than a
+// constant.
 func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma float64) (size, degree int) {
 	d := c.spec.Dimension
 	left := given.Degree == nil
@@ -151,24 +148,22 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	}}.mixing(path)
 }
 
-// waves are random Fourier features that are not yet drawn.
+// waves are random Fourier features, not yet drawn.
 type waves struct {
 	// size is their number, bytes the memory of the map.
 	size  int
 	bytes uint64
-	// draw draws them once: a learner that is made to restore a state shares them.
+	// draw draws them once: learners that restore a state share them.
 	draw func() *feature.Fourier
 }
 
-// cost is a learner's cost with that of the map.
 func (w waves) cost(c model.Cost) model.Cost {
 	c.PredictFlops += w.bytes / 8
 	c.ObserveFlops += w.bytes / 8
 	return c
 }
 
-// waves completes kernel, frequencies and orthogonality of random Fourier features, of
-// at most so many frequencies.
+// waves completes kernel, frequencies and orthogonality, for at most so many frequencies.
 func (c *completion) waves(of **model.Kernel, count **int, rows **bool, most int) waves {
 	d, seed := c.spec.Dimension, c.spec.Seed
 	k := c.spectral("kernel", of,

@@ -1,5 +1,4 @@
-// Package catalog turns a spec into a learner. It is the only place that
-// knows every learner: one row each in the table of learners.
+// Package catalog turns a spec into a learner. Only its table of learners knows them all.
 package catalog
 
 import (
@@ -10,12 +9,9 @@ import (
 
 // Limits of a spec.
 const (
-	// MaxDimension is the largest number of inputs, of features of named ones.
 	MaxDimension = 1 << 16
-	// MaxOutputs is the largest number of label columns.
-	MaxOutputs = 1024
-	// MaxFeatures is the largest number of features: the factor then takes
-	// 1 GiB.
+	MaxOutputs   = 1024
+	// MaxFeatures is the largest number of features: their factor takes 1 GiB.
 	MaxFeatures = 1 << 14
 )
 
@@ -41,15 +37,13 @@ func learners() []learner {
 
 // learner is a row of the table.
 type learner struct {
-	// given says whether a spec is of this learner.
 	given func(*model.Spec) bool
-	// complete fills in and checks the learner's part of the spec. It is
-	// called only where given is true.
+	// complete fills in and checks the learner's part of the spec. It requires given.
 	complete func(*completion) entry
 }
 
-// row is the learner whose part of a spec is a T, which of points to. What
-// complete is handed is a copy of that part.
+// row is the learner whose part of a spec is the T at of(spec). Complete gets a copy of that
+// part.
 func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) learner {
 	return learner{
 		given: func(s *model.Spec) bool { return *of(s) != nil },
@@ -64,56 +58,53 @@ func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) 
 // entry is what the catalogue knows of a completed spec.
 type entry struct {
 	cost model.Cost
-	// make is a learner that has seen nothing, of the outputs of the completion. Only
-	// one that grows is asked for, and heeds, another number of outputs.
+	// make returns a learner without observations. Only a growing learner heeds outputs; for
+	// the others it is that of the completion.
 	make func(outputs int) model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
-	// unfit is why no new model may have the spec, nil if one may.
+	// unfit is the reason why no new model may have the spec, or nil.
 	unfit error
 	// forgetting is the learner's factor, 0 for none.
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
 	capacity int
-	// classifies says that labels are classes: -1 and 1 for the loss of the learner, or
-	// those of the spec.
+	// classifies: labels are classes, -1 and 1 for the loss of the learner or those of the
+	// spec.
 	classifies bool
-	// ranged says that the learner's spec has the range of the labels, which are not
-	// scaled then.
+	// ranged: the spec has the range of the labels, which are then not scaled.
 	ranged bool
-	// indicators says that the learner grows, and learns the indicators of classes.
+	// indicators: the learner grows, and learns the indicators of classes.
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.
 	recoding float64
-	// revised says that the learner has revisions of its rules.
+	// revised: the learner has revisions of its rules.
 	revised bool
-	// middle is that of the range of the labels, which is predicted before the first one.
+	// middle is the middle of the range of the labels, the prediction before the first label.
 	middle float64
-	// affine says that the learner's functions are affine in the inputs.
 	affine bool
 	// advice is the length of the learner's advice, 0 for one without any.
 	advice int
-	// scalesItself says that the learner scales inputs and labels for itself.
-	// Its spec has no scaling.
+	// scalesItself: the learner scales inputs and labels, and its spec has no scaling.
 	scalesItself bool
 }
 
-// Complete checks a spec, which may be a stored one, and fills in its defaults.
-// It does not write to what the spec points to, but the result may share it.
+// Complete checks a spec, possibly a stored one, and fills in its defaults. It does not write
+// to what the spec points to; the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, true)
 	return s, e.cost, err
 }
 
-// Create is Complete of the spec of a new model. It refuses some of what earlier
-// servers accepted, and completes some of it otherwise: stored models keep what
-// Complete makes of their specs. What Create answers, both leave as it is.
+// Create is Complete for the spec of a new model. It refuses some specs that earlier servers
+// accepted, and completes some otherwise; stored models keep what Complete makes of their
+// specs. Both leave the spec that Create returns as it is. For a new model
 //
-// The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
-// usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
-// A whole history gets a window, which bounds it. A learner that has revisions gets the
-// newest. Auto gets a label gate, and takes 64 classes where it took 2. The features of a
-// category have a joint scale, and had one each.
+//	AWV         the ridge is 0.1, not 1; a Taylor degree goes up to usefulDegree, not 8
+//	Nyström     β replaces horizon and delta; a whole history gets a window
+//	auto        has a label gate, and 64 classes, not 2
+//	categories  have a joint scale, not one each
+//	revision    is the newest if the learner has revisions
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
@@ -144,9 +135,9 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	return s, e.cost, nil
 }
 
-// New is a learner of a completed spec that has seen nothing. Another spec has the
-// defaults of a new model, but the label gate, horizon, delta, a whole history without a
-// window, the rules without a revision and the scales of categories are as in stored ones.
+// New returns a learner of a completed spec, without observations. If the spec is not
+// complete it takes the defaults of a new model, except label gate, horizon, delta, whole
+// history, revision and category scales, which are as in stored specs.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {
@@ -155,7 +146,7 @@ func New(s model.Spec) (model.Learner, error) {
 	return e.make(s.Outputs), nil
 }
 
-// look completes a spec, with the defaults of before if it may be a stored one.
+// look completes a spec, with the earlier defaults if it may be a stored one.
 func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	c := &completion{spec: s, stored: stored, at: "spec"}
 	l, ok := c.learner()
@@ -192,12 +183,12 @@ func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	return c.spec, e, nil
 }
 
-// learner completes the shape of the model and finds the learner of the spec. Where the
-// shape is wrong, the rest is checked for one that is not.
+// learner completes the shape of the model and finds the learner of the spec. A wrong shape
+// is clamped, so that the other fields are still checked.
 func (c *completion) learner() (l learner, ok bool) {
 	s := &c.spec
 	c.inputs()
-	// That of named inputs follows from them, and is wrong only if they are.
+	// The dimension of named inputs follows from them.
 	if !c.failed() && (s.Dimension < 1 || s.Dimension > MaxDimension) {
 		c.refuse("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
 	}

@@ -7,21 +7,20 @@ import (
 	"hindsight/internal/model/classifier"
 )
 
-// Defaults of a model of classes.
 const (
 	defaultClasses     = 2
 	defaultAutoClasses = 64
 	defaultRLSCClasses = 256
-	// Those of rlsc over random features, and of every rlsc.
+	// The defaults of rlsc.
 	defaultRLSCFrequencies = 100
 	defaultRLSCLambda      = 0.1
 	defaultRecoding        = 0.5
 )
 
-// labels completes what labels are, and returns how many outputs the learner has: those
-// of the spec for real labels; for classes one for two of them, max_classes for more, and
-// for rlsc, which grows, as many as it may come to have. The spec of a model of classes
-// keeps outputs = 1: an observation has one class.
+// labels completes the spec's labels and returns the learner's number of outputs: for real
+// labels the spec's; for classes one for two, max_classes for more, and for rlsc, which
+// grows, its maximum. The spec of a model of classes keeps outputs = 1: an observation has
+// one class.
 func (c *completion) labels() (outputs int) {
 	s := &c.spec
 	most := defaultClasses
@@ -52,7 +51,6 @@ func (c *completion) labels() (outputs int) {
 	return most
 }
 
-// keepIntervals refuses intervals of classes, which only real labels have.
 func (c *completion) keepIntervals(e entry) {
 	if !e.classifies || len(c.spec.Coverage) == 0 {
 		return
@@ -64,7 +62,7 @@ func (c *completion) keepIntervals(e entry) {
 	c.fail(model.ErrInvalidSpec, "spec.coverage", c.spec.Coverage, want)
 }
 
-// classified makes a classifier of the learner of an entry.
+// classified makes the entry's learner a classifier.
 func (c *completion) classified(e entry) entry {
 	o := classifier.Options{
 		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,

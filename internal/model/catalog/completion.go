@@ -16,32 +16,28 @@ const (
 	minRidge           = 1e-12 // A smaller one drowns in the rounding of a Gram matrix.
 )
 
-// completion fills in and checks a spec field by field. It goes on behind a field that
-// is wrong, so that all wrong fields are told at once. What its methods return is then of
-// no meaning, so a learner asks failed before it computes from what they returned.
+// completion fills in and checks a spec field by field, and collects every wrong field. After
+// a failure the values that its methods return have no meaning: a learner calls failed before
+// it computes with them.
 //
-// The methods take the field's name below at and a pointer to the field. They
-// set the field to a value of its own, so that the completed spec holds it,
-// and return that value.
+// The methods take the field's name below at and a pointer to the field. They set the field
+// to a copy of its value or to the default, and return the value.
 type completion struct {
 	spec model.Spec
-	// stored says that the defaults are those of before: see Create.
+	// stored selects the earlier defaults: see Create.
 	stored bool
-	// schema is that of the spec's inputs, nil without any.
 	schema *input.Schema
-	// outputs is how many the learner has, or may come to have: those of the spec, or
-	// those that its classes are coded in.
+	// outputs is the largest number of outputs of the learner.
 	outputs int
-	// at is the path of the part of the spec that is being completed.
-	at string
-	// wrong are the fields that are wrong, each once.
+	// at is the path of the part of the spec under completion.
+	at    string
 	wrong model.FieldErrors
 }
 
-// maxWrong bounds the fields that are told.
+// maxWrong bounds the reported fields.
 const maxWrong = 100
 
-// newestRevision is that of the rules of new models whose learner has revisions.
+// newestRevision is the revision of new models whose learner has revisions.
 //
 //	none  lambdas: labels are learned as they are, and the mixture judges ridges as if
 //	      they knew the weight. Online Newton steps: the ridge is α whatever the weights
@@ -51,10 +47,9 @@ const maxWrong = 100
 //	      weight. The first prediction is the middle of the range.
 const newestRevision = 1
 
-// unrevised says that the spec has the rules of before there were revisions.
+// unrevised selects the rules without a revision.
 func (c *completion) unrevised() bool { return c.spec.Revision == nil }
 
-// checkRevision refuses a revision that is unknown, and of a learner that has none.
 func (c *completion) checkRevision(e entry) {
 	switch given := c.spec.Revision; {
 	case given == nil || c.failed():
@@ -65,10 +60,9 @@ func (c *completion) checkRevision(e entry) {
 	}
 }
 
-// failed says that a field is wrong.
 func (c *completion) failed() bool { return len(c.wrong) > 0 }
 
-// refuse fails with an invalid field, unless the field was refused before.
+// refuse records an invalid field, unless the field is already recorded.
 func (c *completion) refuse(name string, got any, want string) {
 	c.fail(model.ErrInvalidSpec, c.at+"."+name, got, want)
 }
@@ -77,7 +71,6 @@ func (c *completion) fail(sentinel error, field string, got any, want string) {
 	c.add(&model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want})
 }
 
-// add fails with errors of fields.
 func (c *completion) add(errs ...*model.FieldError) {
 	for _, err := range errs {
 		told := slices.ContainsFunc(c.wrong, func(e *model.FieldError) bool { return e.Field == err.Field })
@@ -87,8 +80,7 @@ func (c *completion) add(errs ...*model.FieldError) {
 	}
 }
 
-// filled sets a field that is nil to the default, and one that is not to a
-// copy of its value.
+// filled sets a field that is nil to the default, and any other to a copy of its value.
 func filled[T any](field **T, otherwise T) T {
 	value := otherwise
 	if *field != nil {
@@ -98,13 +90,11 @@ func filled[T any](field **T, otherwise T) T {
 	return value
 }
 
-// pointer points to the value of a field, or to its default.
 func pointer[T any](field *T, otherwise T) *T {
 	filled(&field, otherwise)
 	return field
 }
 
-// number is a number from least to most.
 func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
 	value := filled(field, otherwise)
 	if !(value >= least && value <= most) {
@@ -113,12 +103,12 @@ func (c *completion) number(name string, field **float64, otherwise, least, most
 	return value
 }
 
-// scale is a positive number that arithmetic survives.
+// scale is a positive number that cannot overflow the arithmetic.
 func (c *completion) scale(name string, field **float64, otherwise float64) float64 {
 	return c.number(name, field, otherwise, minScale, maxScale)
 }
 
-// ridge is a scale that is not below what a Gram matrix can carry.
+// ridge is a scale that a Gram matrix does not round away.
 func (c *completion) ridge(name string, field **float64, otherwise float64) float64 {
 	value := c.scale(name, field, otherwise)
 	if value < minRidge {
@@ -127,7 +117,6 @@ func (c *completion) ridge(name string, field **float64, otherwise float64) floa
 	return value
 }
 
-// step is a positive number of at most maxStep.
 func (c *completion) step(name string, field **float64, otherwise float64) float64 {
 	value := c.number(name, field, otherwise, 0, maxStep)
 	if value == 0 {
@@ -136,13 +125,11 @@ func (c *completion) step(name string, field **float64, otherwise float64) float
 	return value
 }
 
-// forgetting is the factor by which the past counts less each round. It is 1
-// unless it is given: nothing is forgotten.
+// forgetting is the factor by which the past counts less each round; the default is 1.
 func (c *completion) forgetting(field **float64) float64 {
 	return c.number("forgetting", field, 1, minForgetting, 1)
 }
 
-// whole is a whole number from 1 to most.
 func (c *completion) whole(name string, field **int, otherwise, most int) int {
 	value := filled(field, otherwise)
 	if value < 1 || value > most {
@@ -151,7 +138,7 @@ func (c *completion) whole(name string, field **int, otherwise, most int) int {
 	return value
 }
 
-// choice is one of some names, the first unless it is given.
+// choice is one of the names. The default is the first.
 func (c *completion) choice(name string, field *string, names ...string) string {
 	if *field == "" {
 		*field = names[0]
@@ -163,7 +150,6 @@ func (c *completion) choice(name string, field *string, names ...string) string 
 	return *field
 }
 
-// bounds are the two numbers of a range of labels.
 func (c *completion) bounds(given []float64) (low, high float64) {
 	want := fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale)
 	if len(given) != 2 {

@@ -11,8 +11,7 @@ import (
 	"hindsight/internal/model/scaling"
 )
 
-// inputs completes the named inputs, from which the dimension follows. A dimension
-// that is given beside them must be the same.
+// inputs completes the named inputs, from which the dimension follows.
 func (c *completion) inputs() {
 	s := &c.spec
 	if len(s.Inputs) == 0 {
@@ -35,7 +34,6 @@ func (c *completion) inputs() {
 	s.Dimension = d
 }
 
-// addAt fails with the fields of an error, below at.
 func (c *completion) addAt(err error) {
 	var several model.FieldErrors
 	var one *model.FieldError
@@ -47,13 +45,11 @@ func (c *completion) addAt(err error) {
 	}
 }
 
-// encoded puts the encoder of named inputs before the learner of an entry.
+// encoded puts the encoder of named inputs before the entry's learner.
 //
-// It refuses inputs whose features may go beyond what the learner takes, by what is
-// learned after an observation has been accepted: what Check accepts, Observe learns.
-// Numbers and the members of vectors need no bound. The features of an observation
-// that has them stay what Check saw. Those of one that has not are means of others
-// that Check accepted, which lie between them.
+// It refuses inputs whose features may exceed the learner's limit after later observations:
+// what Check accepts, Observe learns. Numbers and vectors need no bound: their features are
+// those that Check saw, or, for a missing value, means of such features.
 func (c *completion) encoded(e entry) entry {
 	if c.schema == nil {
 		return e
@@ -77,8 +73,8 @@ func (c *completion) encoded(e entry) entry {
 	return e
 }
 
-// lists are the features of the inputs that have one scale: the numbers of a vector have one
-// unit, and those of a category with a joint scale vary together as one number.
+// lists are the features that share one scale: the numbers of a vector have one unit, and the
+// features of a category with a joint scale vary together as one number.
 func (c *completion) lists() (lists []scaling.List) {
 	for i, in := range c.spec.Inputs {
 		from, to := c.schema.Span(i)
@@ -92,7 +88,7 @@ func (c *completion) lists() (lists []scaling.List) {
 	return lists
 }
 
-// joint are the lists of auto, which scales each number of a vector for itself.
+// joint are the lists of auto, which scales each number of a vector separately.
 func (c *completion) joint() (spans []auto.Span) {
 	for _, l := range c.lists() {
 		if l.Joint {
@@ -102,11 +98,11 @@ func (c *completion) joint() (spans []auto.Span) {
 	return spans
 }
 
-// rounding is more than that of a feature that is bounded in exact arithmetic.
+// rounding exceeds the relative rounding of a feature that is bounded in exact arithmetic.
 const rounding = 1e-9
 
-// reach is how far a bounded feature goes from 0 when it comes to the learner. What a
-// scaling makes of it that is determined by observations is never refused.
+// reach bounds the magnitude of a bounded feature at the learner. A scaling that observations
+// determine refuses nothing.
 func (c *completion) reach(k int, bound float64) float64 {
 	s := c.spec.Scaling
 	switch {

@@ -18,8 +18,8 @@ func kinds() []kernel.Kind {
 	}
 }
 
-// kernel is a kernel, Gaussian with σ = 1 unless it is given. Parameters that
-// its kind does not use are refused.
+// kernel completes a kernel; the default is Gaussian with σ = 1. It refuses parameters that
+// its kind does not use.
 func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	given := new(model.Kernel)
 	if *field != nil {
@@ -67,9 +67,8 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	return k
 }
 
-// unfit refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, of more
-// than most times the ridge, such as 1e12 λ: it leaves no input for which the ridge is
-// not lost.
+// unfit refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
+// most·ridge: the Gram matrix then rounds the ridge away at every input.
 func (c *completion) unfit(k kernel.Kernel, name string, ridge, most float64) error {
 	if k.Kind != kernel.Polynomial || math.Pow(k.Offset, float64(k.Degree)) <= most*ridge {
 		return nil
@@ -81,8 +80,7 @@ func (c *completion) unfit(k kernel.Kernel, name string, ridge, most float64) er
 	}
 }
 
-// spectral is a kernel from whose spectral density frequencies can be drawn.
-// The refusal of another one says want.
+// spectral is a kernel with a spectral density.
 func (c *completion) spectral(name string, field **model.Kernel, want string) kernel.Kernel {
 	k := c.kernel(name, field)
 	if !k.Spectral() {

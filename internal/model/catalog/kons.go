@@ -8,7 +8,6 @@ import (
 	"hindsight/internal/model/losses"
 )
 
-// Defaults and limits of the learners by online Newton steps.
 const (
 	defaultAlpha        = 1 // Of the squared loss.
 	defaultClassAlpha   = 0.01
@@ -18,12 +17,10 @@ const (
 	maxLogisticClip     = 30 // Beyond it σ = exp(−C) leaves no step.
 	maxHingeClip        = 1e6
 	minExactAlpha       = 1e-6 // Below it predictions lose their digits.
-	// A step is from σ(C)/etaRange to σ(C)·etaRange.
-	etaRange = 1e9
+	etaRange            = 1e9
 )
 
-// newton completes what the learners by online Newton steps share, but for the kernel.
-// Least is the smallest ridge.
+// newton completes the options that the learners by online Newton steps share.
 func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
 	o := kons.Options{Outputs: c.outputs, Unrevised: c.unrevised()}
 	if given.Loss == model.LossHinge {
@@ -52,7 +49,7 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	return o
 }
 
-// labelRange is the range of the labels of a loss, both 0 without one.
+// labelRange is the range of the labels, 0 and 0 without one.
 func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high float64) {
 	switch {
 	case len(given) == 0:
@@ -64,8 +61,8 @@ func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high fl
 	return c.bounds(given)
 }
 
-// eta is the step, 0 for the largest that the theorem allows, σ(C), which stands in the
-// spec where C is known. For the squared loss without a range C follows the labels.
+// eta is the step, 0 for the largest of the theorem, σ(C), which the spec holds if C is
+// known. For the squared loss without a range C follows the labels.
 func (c *completion) eta(given **float64, o kons.Options) float64 {
 	clip := o.Clip
 	if o.Loss == losses.Squared {
@@ -86,7 +83,7 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 	return 0
 }
 
-// tracked says whether a second factor tells the regret, which only the squared loss has.
+// tracked tells whether a second factor tracks the regret, of the squared loss alone.
 func (c *completion) tracked(given **bool, o kons.Options) bool {
 	track := filled(given, o.Loss == losses.Squared)
 	if track && o.Loss != losses.Squared {
@@ -95,7 +92,6 @@ func (c *completion) tracked(given **bool, o kons.Options) bool {
 	return track
 }
 
-// stepping is the entry of a learner by online Newton steps.
 func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
 	return entry{
 		cost: cost, classifies: o.Loss != losses.Squared, ranged: o.Low != o.High,

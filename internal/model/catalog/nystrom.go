@@ -10,7 +10,6 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// Defaults and limits of the learner over a Nyström dictionary.
 const (
 	defaultMaxDictionary = 512
 	maxDictionary        = 4096
@@ -48,9 +47,8 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	}.mixing(o.Path)
 }
 
-// createNystrom is what a new model has of a completed spec. The β that follows from
-// horizon and δ takes their place, and a whole history has a window. It is given itself
-// where nothing changes.
+// createNystrom is a completed spec as a new model has it: β replaces horizon and δ, and a
+// whole history has a window. Without a change it returns given.
 func createNystrom(given *model.PKAWVNystrom) *model.PKAWVNystrom {
 	sampled, bounded := given.Horizon != nil, given.History == model.HistoryFull && given.HistoryWindow == nil
 	if !sampled && !bounded {
@@ -68,9 +66,8 @@ func createNystrom(given *model.PKAWVNystrom) *model.PKAWVNystrom {
 	return &created
 }
 
-// oversampling is β of KORS. It is given, or is 1 as in the paper's experiments.
-// Horizon and δ are those of a stored spec of a version that left them in the
-// completed spec, and that had the β of ε = ½ for every ε.
+// oversampling is β of KORS, by default 1 as in the paper's experiments. A completed spec
+// with horizon and δ comes from a version that took the β of ε = ½ for every ε.
 func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	switch {
 	case (given.Horizon == nil) != (given.Delta == nil):
@@ -91,9 +88,8 @@ func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	return math.Max(feature.KORSBeta(float64(horizon), delta, 0.5), minScale)
 }
 
-// history is the number of rounds that a growing dictionary may look back on, and whether
-// they are freed once it is full. A stored spec of a version that did not bound a whole
-// history keeps it.
+// history is the window of a growing dictionary, and whether a full dictionary frees it. A
+// stored spec without a window keeps its whole history.
 func (c *completion) history(given *model.PKAWVNystrom) (window int, frees bool) {
 	history := c.choice("history", &given.History, model.HistoryNone, model.HistoryWindow, model.HistoryFull)
 	switch {
@@ -107,7 +103,6 @@ func (c *completion) history(given *model.PKAWVNystrom) (window int, frees bool)
 	return 0, false
 }
 
-// dictionary checks the centres that are given.
 func (c *completion) dictionary(centres [][]float64, limit float64) {
 	if len(centres) > maxDictionary {
 		c.refuse("dictionary", fmt.Sprintf("%d centres", len(centres)), fmt.Sprintf("at most %d", maxDictionary))

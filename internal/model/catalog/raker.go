@@ -28,7 +28,6 @@ func defaultKernels() []*model.Kernel {
 	return out
 }
 
-// features are the maps of a dictionary of kernels, not yet drawn.
 type features struct {
 	kernels     []kernel.Kernel
 	dimension   int
@@ -36,8 +35,8 @@ type features struct {
 	seed        uint64
 }
 
-// draw makes the maps: orthogonal where the kernel is radial. Each kernel has
-// a generator of its own, so that its features do not depend on the others.
+// draw draws the maps: orthogonal where the kernel is radial. Each kernel has its own
+// generator: its features do not depend on the other kernels.
 func (f features) draw() []feature.Map {
 	maps := make([]feature.Map, len(f.kernels))
 	for p, k := range f.kernels {
@@ -47,8 +46,7 @@ func (f features) draw() []feature.Map {
 	return maps
 }
 
-// cost is what a learner over the features costs. The argument is the
-// learner's cost for maps of the given sizes that take the given memory.
+// cost adds the cost of the features to a learner's.
 func (f features) cost(of func(sizes []int, mapBytes uint64, o raker.Options) model.Cost, o raker.Options) model.Cost {
 	sizes := make([]int, len(f.kernels))
 	for p := range sizes {
@@ -61,7 +59,6 @@ func (f features) cost(of func(sizes []int, mapBytes uint64, o raker.Options) mo
 	return cost
 }
 
-// kernels are spectral kernels, those of the paper unless they are given.
 func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
 	given := *field
 	if len(given) == 0 {
@@ -79,8 +76,7 @@ func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
 	return out
 }
 
-// firstOrder completes what the first-order learners share. Adaptive chooses
-// the defaults of AdaRaker.
+// firstOrder completes the options that the first-order learners share.
 func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) (features, raker.Options) {
 	f := features{dimension: c.spec.Dimension, seed: c.spec.Seed, kernels: kernels}
 	f.frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
@@ -115,7 +111,7 @@ func fogd(c *completion, given *model.FOGD) entry {
 	f, o := c.firstOrder(c.kernels(&kernels), &given.FirstOrder, false)
 	given.Kernel = kernels[0]
 	o.Decay, o.Average = c.number("decay", &given.Decay, 0, 0, 1), filled(&given.Average, false)
-	// What is off is left out, as in the specs of before.
+	// A field that is off is absent, as in earlier specs.
 	if o.Decay == 0 {
 		given.Decay = nil
 	}
@@ -125,7 +121,7 @@ func fogd(c *completion, given *model.FOGD) entry {
 	return c.raker(f, o)
 }
 
-// raker is the entry of raker and of fogd, its case of one kernel.
+// raker is the entry of raker and of fogd.
 func (c *completion) raker(f features, o raker.Options) entry {
 	if c.failed() {
 		return entry{}

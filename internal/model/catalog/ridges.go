@@ -9,14 +9,13 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// How many ridges lambdas may hold.
 const (
 	leastRidges = 2
 	mostRidges  = 16
 )
 
-// ridges is the ridge λ, as one completes it, or the least of several. They take its
-// place: the completed spec has no other.
+// ridges completes the ridge λ by one, or several ridges, which replace it, and returns the
+// least.
 func (c *completion) ridges(
 	lambda **float64, several *model.Ridges, one func(name string, field **float64, otherwise float64) float64,
 ) (float64, awv.Path) {
@@ -47,7 +46,7 @@ func (c *completion) ridges(
 	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high, Unrevised: c.unrevised()}
 }
 
-// mixing completes an entry of a learner that may have several ridges.
+// mixing completes the entry of a learner that may have several ridges.
 func (e entry) mixing(path awv.Path) entry {
 	e.ranged, e.revised = path.Low != nil, len(path.Lambdas) > 0
 	if e.ranged {
@@ -64,15 +63,15 @@ func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learne
 	return awv.NewRidges(features, o, path)
 }
 
-// remembers refuses several ridges that forget.
+// remembers refuses forgetting with several ridges.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
 		c.refuse("forgetting", forgetting, "1 with lambdas")
 	}
 }
 
-// rangeOf is the range of the labels of each output, nil if it is not known. Labels with
-// a range are not scaled. Those of classes are -1 and 1.
+// rangeOf is the range of the labels of each output, nil if it is unknown. Labels with a
+// range are not scaled; those of classes are -1 and 1.
 func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
 	if len(several.Range) == 0 {
 		several.Range = nil

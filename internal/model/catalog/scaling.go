@@ -8,19 +8,16 @@ import (
 	"hindsight/internal/model/scaling"
 )
 
-// maxWarmup bounds the observations that determine a scaling: all of them are
-// kept until they are learned.
+// maxWarmup bounds the observations that determine a scaling. All of them stay in memory.
 const maxWarmup = 10_000
 
-// defaultWarmup is how many observations determine the scaling of the labels
-// and the first one of the inputs, unless the spec says it.
+// defaultWarmup is how many observations determine the scaling of the labels and the first
+// scaling of the inputs.
 const defaultWarmup = scaling.CatchUp
 
-// classesWarmup is that of a running scaling of classes, whose labels need none: only
-// the scaling that it begins with.
+// classesWarmup is the warm-up of a running scaling of classes, which scales no labels.
 const classesWarmup = 8
 
-// runningWarmup is how many observations determine what a running scaling begins with.
 func (c *completion) runningWarmup() int {
 	if c.spec.Classes != nil {
 		return classesWarmup
@@ -28,9 +25,8 @@ func (c *completion) runningWarmup() int {
 	return defaultWarmup
 }
 
-// defaultScaling is that of a spec without one. It suits raw columns. The
-// functions of an affine learner stay what they are under any scaling, but for
-// their ridge: it is frozen there, so that the theorem applies.
+// defaultScaling suits raw columns. A scaling changes only the ridge of an affine learner:
+// there the default freezes, so that the theorem applies.
 func defaultScaling(e entry) *model.Scaling {
 	if e.affine {
 		return &model.Scaling{Warmup: &model.WarmupScaling{Observations: defaultWarmup}}
@@ -38,7 +34,6 @@ func defaultScaling(e entry) *model.Scaling {
 	return &model.Scaling{Running: &model.RunningScaling{}}
 }
 
-// scaled puts the spec's scaling before the learner of an entry.
 func scaled(c *completion, e entry) entry {
 	if e.scalesItself {
 		return c.scalesItself(e)
@@ -98,7 +93,6 @@ func scaled(c *completion, e entry) entry {
 	return e
 }
 
-// kindsGiven is how many kinds of scaling are given.
 func kindsGiven(s model.Scaling) (n int) {
 	for _, given := range []bool{s.Fixed != nil, s.Warmup != nil, s.Running != nil, s.None != nil} {
 		if given {
@@ -108,8 +102,8 @@ func kindsGiven(s model.Scaling) (n int) {
 	return n
 }
 
-// scalesItself is the entry of a learner that scales for itself. No scaling and
-// none are the same there.
+// scalesItself is the entry of a learner that scales for itself. No scaling and none are the
+// same.
 func (c *completion) scalesItself(e entry) entry {
 	if s := c.spec.Scaling; s != nil && (s.None == nil || kindsGiven(*s) != 1) {
 		c.fail(model.ErrInvalidSpec, c.at, "a scaling", "nothing: "+c.spec.Name()+" scales inputs and labels for itself")
@@ -134,7 +128,7 @@ func (c *completion) fixed(given *model.FixedScaling, e entry) scaling.Affine {
 	return o
 }
 
-// numbers are count acceptable numbers, each the default unless they are given.
+// numbers are count acceptable numbers, by default all otherwise.
 func (c *completion) numbers(
 	name string, field *[]float64, count int, otherwise float64, acceptable func(float64) bool, want string,
 ) []float64 {
@@ -161,10 +155,9 @@ func (c *completion) numbers(
 	return values
 }
 
-// isOffset accepts what may be subtracted from an input or a label.
 func isOffset(v float64) bool { return math.Abs(v) <= model.MaxMagnitude }
 
-// isFactor accepts what an input may be multiplied with. 0 leaves it out.
+// isFactor accepts a factor of an input. 0 drops the input.
 func isFactor(v float64) bool {
 	return v == 0 || (math.Abs(v) >= minScale && math.Abs(v) <= maxScale)
 }
@@ -182,11 +175,9 @@ func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations i
 	return observations, labels
 }
 
-// keepsLabels says that labels reach the learner as they are: classes, and those whose
-// range the spec has.
+// keepsLabels: labels reach the learner unscaled.
 func (e entry) keepsLabels() bool { return e.classifies || e.ranged }
 
-// keepLabels refuses what would scale a label that the learner wants as it is.
 func (c *completion) keepLabels(name string, e entry, scales bool) {
 	if !scales || !e.keepsLabels() {
 		return

@@ -9,7 +9,6 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// semiparametricLambda is the default of both ridges.
 const semiparametricLambda = 0.1
 
 func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
@@ -44,8 +43,7 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	}
 }
 
-// parametric are the numbers of the features of the parametric model. All of them are
-// left out of the spec.
+// parametric are the numbers of the parametric features. The spec of all features is empty.
 func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 	d := c.spec.Dimension
 	if len(given.ParametricInputs) > 0 {
@@ -71,8 +69,8 @@ func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 	return given.Parametric
 }
 
-// parametricInputs are the numbers of the features of the inputs that are given by names.
-// The names stay in the spec, in the order in which the inputs are declared.
+// parametricInputs are the numbers of the features of the named inputs. The names stay in the
+// spec, in the order of the declarations.
 func (c *completion) parametricInputs(given *model.SemiparametricAWV) []int {
 	const field = "parametric_inputs"
 	switch {

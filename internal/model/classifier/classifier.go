@@ -20,41 +20,40 @@ import (
 type Options struct {
 	// MaxClasses is the largest number of classes, at least 2.
 	MaxClasses int
-	// Indicators selects the coding that grows, of labels 0 and 1. Otherwise labels are -1
-	// and 1: one label for two classes, one a class for more.
+	// Indicators selects the growing coding, of labels 0 and 1. Otherwise labels are -1 and
+	// 1: one label for two classes, one a class for more.
 	Indicators bool
-	// Recoding is a in [0, 1]: how much decisions favour rare classes. It is 0 unless
+	// Recoding is a in [0, 1]: how much decisions favour rare classes. a = 0 unless
 	// Indicators.
 	Recoding float64
-	// Forgetting is the learner's factor, by which the count of a class shrinks each round;
-	// 0 is 1.
+	// Forgetting is the learner's factor, by which the count of a class shrinks each round; 0
+	// is 1.
 	Forgetting float64
 	// New makes a learner. With Indicators it is a model.Growing.
 	New func(outputs int) model.Learner
 }
 
-// Learner is a classifier over a learner of real labels. Class k has the number k in
-// the order of first appearance. The learner regresses on one of three codings:
+// Learner is a classifier over a learner of real labels. Class k is the k-th in the order of
+// first appearance. The learner regresses on one of three codings:
 //
 //	indicators            output k is 1 for class k, 0 for every other
 //	sign                  one output is -1 for class 0, 1 for class 1
 //	one against the rest  output k is 1 for class k, -1 for every other
 //
-// An output of indicators appears with its class: before, all its labels are 0 and leave
-// nothing in the state, so that the state is that of an output from the start. The other
-// codings have all outputs from the start.
+// An output of indicators appears with its class. Its earlier labels are 0 and leave nothing
+// in the state, so that the state is that of an output from the start. The other codings have
+// all outputs from the start.
 //
 // With the predictions f_k of the learner, the score s_k is f_k for indicators and (1+f_k)/2
 // for signs, the expectation of the indicator of class k. For one output, s_1 is (1+f)/2 and
-// s_0 is 1 − s_1. With n_k the sum of the weights of class k, of the age-th last round times
-// Forgetting^age, and n = Σ n_k, the decision is
+// s_0 is 1 − s_1. With n_k the sum of the weights of class k, discounted by Forgetting, and n
+// = Σ n_k, the decision is
 //
 //	class = arg max s_k (n/n_k)^a    the older of two equal classes
 //
-// with a = 0 unless Indicators. Neither a nor the names change what is learned.
-// Probabilities are a calibration of s without the recoding, so that the decision need not
-// be the most probable class. The calibration learns the slope of the log-odds f that the
-// logistic loss predicts.
+// with a = 0 unless Indicators. Neither a nor the names change what is learned. Probabilities
+// are a calibration of s without the recoding: the decision need not be the most probable
+// class. The calibration learns the slope of the log-odds f of the logistic loss.
 //
 // Losses, regrets and the certificate are sums over the outputs. The labels of a round have
 // one length, c² = 1 or the number of outputs, so that the bound is c² times the bound for
@@ -64,23 +63,21 @@ type Learner struct {
 	inner model.Learner
 	names []string
 	// numbers[names[k]] = k.
-	numbers map[string]int
-	// nameBytes is the length of all names.
+	numbers   map[string]int
 	nameBytes int
-	// counts are n_k.
-	counts []float64
-	// bound is the largest √weight; of indicators, which the AWV family alone learns, the
+	counts    []float64
+	// bound is the largest √weight; of indicators, which only the AWV family learns, the
 	// largest awv.Beta of a weight, or √weight where Beta is infinite.
 	bound       float64
 	calibration *calibration.Link
-	// labels are the labels of no class. Observe sets the label of its class while it learns.
+	// labels are all absent(). Observe sets the label of its class while it learns.
 	labels []float64
 	// scores and outcome are scratch of Observe.
 	scores  []float64
 	outcome model.Outcome
 }
 
-// New is a classifier that has seen nothing. It panics if an option is out of its range.
+// New is a classifier without observations. It panics if an option is out of range.
 func New(o Options) *Learner {
 	if !(o.Recoding >= 0 && o.Recoding <= 1) || o.MaxClasses < 2 || (o.Recoding > 0 && !o.Indicators) {
 		panic(fmt.Sprintf("classifier: a recoding of %g, at most %d classes, indicators: %t", o.Recoding, o.MaxClasses, o.Indicators))
@@ -107,7 +104,7 @@ func (l *Learner) begin() {
 	l.scores = make([]float64, len(l.names), l.o.MaxClasses)
 }
 
-// Cost is the cost of a classifier with all its classes beside the learner.
+// Cost is the cost of the classifier with all its classes, without the learner.
 func (o Options) Cost() model.Cost {
 	k := uint64(o.MaxClasses)
 	return model.Cost{
@@ -119,10 +116,9 @@ func (o Options) Cost() model.Cost {
 
 const (
 	// The memory beside the learner: fixedBytes, mostly the calibration, and classBytes a
-	// class without the bytes of its name.
-	fixedBytes = 1024
-	classBytes = 88
-	// Logarithms and exponentials.
+	// class without its name.
+	fixedBytes    = 1024
+	classBytes    = 88
 	flopsPerClass = 150
 )
 
@@ -139,7 +135,8 @@ func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) erro
 	return l.Check(x, y, weight)
 }
 
-// Predict answers the raw values: the learner's predictions, of indicators for known classes.
+// Predict answers the raw values: the learner's predictions, of indicators those of known
+// classes.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, x); err != nil {
 		return err
@@ -159,7 +156,6 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	return nil
 }
 
-// answer decides between the first classes by the raw values of the prediction.
 func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	if cap(p.Probabilities) < classes {
 		p.Probabilities = make([]float64, classes, classes+classes/2)
@@ -205,7 +201,7 @@ func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
 }
 
 // ObserveClass learns one observation by one round of the learner. Unless the class is new,
-// only the learner allocates once the outcome has room.
+// only the learner allocates once the outcome has capacity.
 func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string, weight float64, advice []float64) error {
 	before := len(l.names)
 	number, known := l.numbers[class]
@@ -240,7 +236,6 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	return nil
 }
 
-// add adds a class and returns its number.
 func (l *Learner) add(class string) (number int) {
 	number = len(l.names)
 	if growing, ok := l.inner.(model.Growing); ok && l.o.Indicators && number > 0 {
@@ -256,7 +251,7 @@ func (l *Learner) add(class string) (number int) {
 }
 
 // LossOfClass is the learner's loss of raw values under the labels of a class, summed over
-// the outputs. The values of missing outputs are 0.
+// the outputs. Missing values are 0.
 func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
 	for j := range max(l.o.outputs(class+1), len(values)) {
 		value := 0.0
@@ -285,8 +280,8 @@ func (o Options) counts(weight float64) float64 {
 	return math.Sqrt(weight)
 }
 
-// Stats are the learner's. The bound of indicators is for labels of one length, in place of
-// the bound for the largest labels of each output. Labels of -1 and 1 have one length.
+// Stats are the learner's. The bound of indicators is for labels of one length, not for the
+// largest labels of each output. Labels of -1 and 1 have one length.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	each := s.LabelBound * s.LabelBound

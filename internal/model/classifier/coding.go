@@ -6,11 +6,10 @@ import (
 	"hindsight/internal/model/exponential"
 )
 
-// signs tells whether one output stands for two classes.
+// signs: one output stands for two classes.
 func (o Options) signs() bool { return !o.Indicators && o.MaxClasses == 2 }
 
-// outputs is the number of the learner's outputs. Without a class, indicators have the output
-// of the first.
+// outputs is the number of the learner's outputs.
 func (o Options) outputs(classes int) int {
 	switch {
 	case o.Indicators:
@@ -22,8 +21,7 @@ func (o Options) outputs(classes int) int {
 	}
 }
 
-// raw is how many of the learner's predictions are raw values: all, but for indicators
-// without a class.
+// raw is how many of the learner's predictions are raw values.
 func (o Options) raw(predictions, classes int) int {
 	if o.Indicators {
 		return min(predictions, classes)
@@ -39,7 +37,6 @@ func (o Options) absent() float64 {
 	return -1
 }
 
-// label is the label of an output when a class was observed.
 func (o Options) label(output, class int) float64 {
 	if class == o.of(output) {
 		return 1
@@ -47,7 +44,7 @@ func (o Options) label(output, class int) float64 {
 	return o.absent()
 }
 
-// of is the class whose label of an output is 1.
+// of is the class for which the label of an output is 1.
 func (o Options) of(output int) (class int) {
 	if o.signs() {
 		return 1
@@ -55,7 +52,7 @@ func (o Options) of(output int) (class int) {
 	return output
 }
 
-// code sets the label of the output of a class. Class 0 of signs has none.
+// code sets the label of the output of a class. Class 0 of signs has no output.
 func (o Options) code(labels []float64, class int, label float64) {
 	switch {
 	case !o.signs():
@@ -73,7 +70,7 @@ func (o Options) length(classes int) float64 {
 	return math.Sqrt(float64(o.outputs(classes)))
 }
 
-// scores are s_k of the raw values: the values themselves, or written into dst.
+// scores returns s_k: the raw values themselves, or dst.
 func (o Options) scores(dst, values []float64) []float64 {
 	switch {
 	case o.Indicators:
@@ -92,7 +89,6 @@ func (o Options) scores(dst, values []float64) []float64 {
 // mostRatio bounds n/n_k: n_k may be forgotten.
 const mostRatio = 1e30
 
-// decide is the class of the raw values. The buffer is scratch.
 func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
 	if l.o.signs() {
 		if len(counts) > 1 && values[0] > 0 {

@@ -19,8 +19,8 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// Restore implements model.Learner. It refuses numbers that no stream of observations leads
+// to.
 func (l *Learner) Restore(state []byte) error {
 	fresh := &Learner{o: l.o, numbers: map[string]int{}, calibration: calibration.New()}
 	if err := codec.Read(state, fresh.visit); err != nil {
@@ -30,8 +30,7 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
-// maxCount bounds n_k: weights are within model.MaxWeight and rounds fewer than
-// 2^62.
+// maxCount bounds n_k: weights are within model.MaxWeight, rounds below 2^62.
 const maxCount = 1e30
 
 func (l *Learner) visit(v *codec.Visitor) {

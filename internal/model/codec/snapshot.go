@@ -1,6 +1,6 @@
-// Package codec encodes what outlives a process: the snapshot of a model and the numbers
-// inside it. A Visitor appends and reads the state of one type. The file
-// docs/format/snapshot.md describes every byte.
+// Package codec encodes the snapshot of a model and the numbers inside it. A Visitor appends
+// and reads the state of one type. The file docs/format/snapshot.md
+// describes every byte.
 package codec
 
 import (
@@ -20,8 +20,8 @@ import (
 // Magic begins every snapshot, whatever its version.
 const Magic = "HINDSNAP"
 
-// Version is the newest format. Decode reads every format up to Version. Encode writes the
-// oldest format that holds the snapshot.
+// Version is the newest format. Decode reads every format up to Version; Encode writes the
+// oldest one that holds the snapshot.
 const (
 	Version        = 3
 	versionCarried = 2 // The first with the section carried.
@@ -47,8 +47,7 @@ const (
 
 // Snapshot is a model at one sequence.
 type Snapshot struct {
-	Spec model.Spec
-	// Sequence is the number of learned observations.
+	Spec     model.Spec
 	Sequence uint64
 	// Digest = Digest(Learner).
 	Digest [sha256.Size]byte
@@ -63,7 +62,7 @@ type Snapshot struct {
 }
 
 // piece bounds what one call copies or digests. The runtime stops no goroutine inside such a
-// call: a large state in one call would make all goroutines wait for the garbage collector.
+// call, and the garbage collector would wait for it.
 const piece = 64 << 10
 
 // Digest of a learner's state: SHA-256 of the bytes that AppendBinary wrote.
@@ -79,7 +78,6 @@ func Digest(state []byte) (digest [sha256.Size]byte) {
 	return digest
 }
 
-// checksum is the CRC-32C of data.
 func checksum(data []byte) (sum uint32) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	for chunk := range slices.Chunk(data, piece) {
@@ -88,7 +86,6 @@ func checksum(data []byte) (sum uint32) {
 	return sum
 }
 
-// appendBytes is append, piece by piece.
 func appendBytes(out, data []byte) []byte {
 	for chunk := range slices.Chunk(data, piece) {
 		out = append(out, chunk...)
@@ -130,8 +127,7 @@ func Encode(s Snapshot) ([]byte, error) {
 // HeadBytes is the length of the head that DecodeHead reads.
 const HeadBytes = len(Magic) + 4 + 8 + sha256.Size
 
-// DecodeHead reads the sequence and the digest of a snapshot. It checks nothing beyond the
-// head.
+// DecodeHead reads the sequence and the digest of a snapshot. It checks only the head.
 func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err error) {
 	r := NewReader(head)
 	magic, version := r.Bytes(len(Magic)), r.Uint32()
@@ -161,8 +157,8 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 }
 
 // Decode reads a snapshot, whose slices point into data. It fails with ErrCorrupt, or with
-// ErrNewer for a newer format. It allocates no more than the spec needs, whatever the data
-// claims.
+// ErrNewer for a newer format. Whatever the data claims, it allocates only what the spec
+// needs.
 func Decode(data []byte) (Snapshot, error) {
 	var s Snapshot
 	r := NewReader(data)
@@ -246,9 +242,9 @@ func EncodeSpec(s model.Spec) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeSpec reads what EncodeSpec wrote. An unknown field is an error, because a newer
-// version wrote it. A spec without a scaling has none: the default did not exist yet, or the
-// learner scales for itself.
+// DecodeSpec reads what EncodeSpec wrote. It fails on an unknown field: a newer version wrote
+// it. A spec without a scaling has none: an earlier version wrote it, or the learner scales
+// for itself.
 func DecodeSpec(data []byte) (model.Spec, error) {
 	var s model.Spec
 	d := json.NewDecoder(bytes.NewReader(data))

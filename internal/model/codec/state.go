@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// AppendFloats appends numbers to dst as little-endian IEEE 754 doubles,
-// 8 bytes each. It allocates only when dst has no room for them.
+// AppendFloats appends numbers to dst as little-endian IEEE 754 doubles. It allocates only
+// when dst lacks capacity.
 func AppendFloats(dst []byte, values ...float64) []byte {
 	if len(values) < 8 {
 		for _, v := range values {
@@ -19,7 +19,7 @@ func AppendFloats(dst []byte, values ...float64) []byte {
 	n := len(dst)
 	dst = slices.Grow(dst, 8*len(values))[:n+8*len(values)]
 	out := dst[n:]
-	// Eight at a time, at constant places: one check of bounds for all.
+	// Constant indices: one bounds check for eight numbers.
 	for len(values) >= 8 && len(out) >= 64 {
 		binary.LittleEndian.PutUint64(out[0:8], math.Float64bits(values[0]))
 		binary.LittleEndian.PutUint64(out[8:16], math.Float64bits(values[1]))
@@ -43,7 +43,7 @@ func AppendUint64(dst []byte, v uint64) []byte {
 }
 
 // Reader reads what the Append functions wrote. The first failure sticks: later reads give
-// zeros. See Err.
+// zeros.
 type Reader struct {
 	rest []byte
 	err  error
@@ -77,7 +77,7 @@ func (r *Reader) Uint32() uint32 {
 // Float reads one double.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint64()) }
 
-// Floats fills dst. The caller must not size dst by a count that it has read and not checked.
+// Floats fills dst. The caller must not size dst by an unchecked count.
 func (r *Reader) Floats(dst []float64) {
 	b := r.Bytes(8 * len(dst))
 	if b == nil {
@@ -95,8 +95,8 @@ func (r *Reader) Floats(dst []float64) {
 	}
 }
 
-// FloatsWithin fills dst as Floats does. It fails on a number that is not
-// finite or whose magnitude is above the limit.
+// FloatsWithin is Floats. It fails on a number that is not finite or whose magnitude exceeds
+// the limit.
 func (r *Reader) FloatsWithin(limit float64, dst []float64) {
 	r.Floats(dst)
 	for _, v := range dst {
@@ -113,8 +113,7 @@ func (r *Reader) check(v, limit float64) {
 	}
 }
 
-// Bytes reads the next n bytes, as a slice of the data. It is nil after a
-// failure.
+// Bytes reads the next n bytes, as a slice of the data, nil after a failure.
 func (r *Reader) Bytes(n int) []byte {
 	if r.err != nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"hindsight/internal/model"
 )
 
-// Visitor passes over the numbers of a state in their order, and appends them, reads them
-// or counts their bytes. A type that visits its numbers in one function cannot read
-// anything but what it appends:
+// Visitor passes over the numbers of a state in their order, and appends them, reads them or
+// counts their bytes. One function visits the numbers, so that a type reads exactly what it
+// appends:
 //
 //	func (l *Learner) visit(v *codec.Visitor) {
 //		v.Uint64(&l.n)
@@ -37,34 +37,33 @@ import (
 //	}
 //
 // The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
-// and counting write to nothing that they visit, so that others may read it meanwhile;
-// appending allocates only when dst has no room. A visit must not allocate by a count that
-// is not checked: see Int and Count.
+// and counting write to nothing that they visit, so that others may read it concurrently;
+// appending allocates only when dst lacks capacity. A visit must not allocate by an unchecked
+// count: see Int and Count.
 type Visitor struct {
 	out      []byte
 	counting bool
 	size     int
 	err      error
-	// reader is nil unless the Visitor reads.
-	reader *Reader
+	reader   *Reader
 }
 
 // Appending is a Visitor that appends to dst. See Appended.
 func Appending(dst []byte) Visitor { return Visitor{out: dst} }
 
-// Growing is Appending to dst with room for n more bytes, which Counting knows.
+// Growing is Appending to dst with capacity for n more bytes, as counted by Counting.
 func Growing(dst []byte, n int) Visitor { return Appending(slices.Grow(dst, n)) }
 
 // Reading is a Visitor that reads from data, which it does not copy. See End.
 func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
 
-// ReadingFrom is a Visitor that reads what comes next from r. Its failures are those of r.
+// ReadingFrom is a Visitor that continues to read from r. Its failures are those of r.
 func ReadingFrom(r *Reader) Visitor { return Visitor{reader: r} }
 
 // Counting is a Visitor that counts the bytes that Appending would append. See Size.
 func Counting() Visitor { return Visitor{counting: true} }
 
-// Appended is what Appending was given with what was appended, or the first failure.
+// Appended is dst with the appended bytes, or the first failure.
 func (v *Visitor) Appended() ([]byte, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -103,13 +102,12 @@ func (v *Visitor) Fail(err error) {
 	}
 }
 
-// Corrupt fails with a text and model.ErrCorruptState. Its arguments are allocated: call it
+// Corrupt fails with a text and model.ErrCorruptState. It allocates its arguments: call it
 // only when Reading.
 func (v *Visitor) Corrupt(format string, args ...any) {
 	v.Fail(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), model.ErrCorruptState))
 }
 
-// skip counts n bytes if the Visitor counts.
 func (v *Visitor) skip(n int) bool {
 	if v.counting {
 		v.size += n
@@ -165,8 +163,8 @@ func (v *Visitor) Int(most int, values ...*int) {
 	}
 }
 
-// Count visits how many items of at least size bytes each follow, in 8 bytes. A count that
-// the bytes left cannot hold is a failure. After a failure it is 0.
+// Count visits the number of items of at least size bytes each that follow. It fails if the
+// bytes left cannot hold them. After a failure the count is 0.
 func (v *Visitor) Count(n *int, size int) {
 	if v.Int(math.MaxInt, n); v.Reading() && *n > v.Left()/size {
 		v.Fail(fmt.Errorf("codec: %d items in %d bytes: %w", *n, v.Left(), ErrCorrupt))
@@ -187,7 +185,7 @@ func (v *Visitor) Bool(values ...*bool) {
 	}
 }
 
-// Expect visits a number of 8 bytes that is always the same, such as a version.
+// Expect visits a constant of 8 bytes, such as a version.
 func (v *Visitor) Expect(what string, want uint64) {
 	got := want
 	if v.Uint64(&got); v.Reading() && got != want {
@@ -233,7 +231,7 @@ func (v *Visitor) Byte(p *byte) {
 	}
 }
 
-// Text visits a text of n bytes. Its length is for the caller to visit.
+// Text visits a text of n bytes. The caller visits the length.
 func (v *Visitor) Text(p *string, n int) {
 	if v.skip(n) {
 		return
@@ -259,8 +257,7 @@ func (v *Visitor) Float(values ...*float64) {
 	}
 }
 
-// Floats visits doubles, of any value. Reading fills values: the caller knows how many
-// there are.
+// Floats visits doubles of any value. The caller knows how many: reading fills values.
 func (v *Visitor) Floats(values []float64) {
 	if v.skip(8 * len(values)) {
 		return
@@ -272,8 +269,7 @@ func (v *Visitor) Floats(values []float64) {
 	}
 }
 
-// Within visits doubles whose magnitude is at most the limit. Another one, or one that is
-// not finite, is a failure.
+// Within visits doubles of magnitude at most limit, and fails on any other.
 func (v *Visitor) Within(limit float64, values ...*float64) {
 	v.Float(values...)
 	if v.reader == nil {
@@ -284,7 +280,7 @@ func (v *Visitor) Within(limit float64, values ...*float64) {
 	}
 }
 
-// FloatsWithin visits doubles as Floats does, with the limit of Within.
+// FloatsWithin is Floats with the limit of Within.
 func (v *Visitor) FloatsWithin(limit float64, values []float64) {
 	if v.reader != nil {
 		v.reader.FloatsWithin(limit, values)
@@ -314,7 +310,7 @@ func (v *Visitor) SinglesWithin(limit float64, values []float32) {
 	}
 }
 
-// State is what ends a state, such as the state of a learner behind another.
+// State is the last part of a state, such as the state of an inner learner.
 type State interface {
 	AppendBinary(dst []byte) ([]byte, error)
 	Restore(state []byte) error
