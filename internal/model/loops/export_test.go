@@ -2,10 +2,12 @@ package loops
 
 // The Go twins.
 var (
-	RotateGo  = rotateGo
-	AxpyGo    = axpyGo
-	DotGo     = dotGo
-	ScaleGo   = scaleGo
-	CombineGo = combineGo
-	DescendGo = descendGo
+	RotateGo    = rotateGo
+	AxpyGo      = axpyGo
+	DotGo       = dotGo
+	ScaleGo     = scaleGo
+	CombineGo   = combineGo
+	DescendGo   = descendGo
+	CellsGo     = cellsGo
+	DistancesGo = distancesGo
 )

@@ -132,6 +132,38 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 	return true
 }
 
+// Cells hashes the cells of a point in len(hashes) grids of len(z) coordinates:
+//
+//	for m := range hashes { hashes[m] = Σ_j keys[j,m] ⌊z_j scales[j,m] + shifts[j,m]⌋ }
+//
+// modulo 2⁶⁴, the integers clipped to ±(2³¹ − 1) and taken modulo 2³². Entry [j,m] of a table
+// is entry j len(hashes) + m.
+func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
+	n := len(hashes)
+	if n == 0 || n%4 != 0 || len(z) == 0 || !cpu.X86.HasAVX2 {
+		cellsGo(hashes, z, scales, shifts, keys)
+		return
+	}
+	scales, shifts, keys = scales[:n*len(z)], shifts[:n*len(z)], keys[:n*len(z)]
+	cellsAVX2(&hashes[0], &z[0], &scales[0], &shifts[0], &keys[0], n, len(z))
+}
+
+// Distances writes the squared distances of rows to z,
+//
+//	for i := range dst { dst[i] = Σ_j weights[j] (rows[i stride + j] − z[j])² }
+//
+// in single precision and Lanes sums: sum k has the columns j with j mod Lanes = k in their
+// order, and the sums are added pairwise, neighbours first. The length of z is a multiple of Lanes.
+func Distances(dst, rows []float32, stride int, z, weights []float32) {
+	n := len(dst) &^ 3
+	if n > 0 && len(z) > 0 && cpu.X86.HasAVX2 {
+		_, _ = rows[(n-1)*stride:][len(z)-1], weights[len(z)-1]
+		distancesAVX2(&dst[0], &rows[0], n, stride, &z[0], &weights[0], len(z))
+		dst, rows = dst[n:], rows[n*stride:]
+	}
+	distancesGo(dst, rows, stride, z, weights)
+}
+
 // rotateAVX2 is rotateGo of n entries.
 //
 //go:noescape
@@ -187,3 +219,13 @@ func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //
 //go:noescape
 func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
+
+// cellsAVX2 is cellsGo of a number of grids that is a multiple of 4, and inputs > 0.
+//
+//go:noescape
+func cellsAVX2(hashes *uint64, z, scales, shifts *float64, keys *uint64, grids, inputs int)
+
+// distancesAVX2 is distancesGo of n rows, a multiple of 4 and not 0, and columns > 0.
+//
+//go:noescape
+func distancesAVX2(dst, rows *float32, n, stride int, z, weights *float32, columns int)

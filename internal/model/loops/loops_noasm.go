@@ -38,3 +38,13 @@ func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
 
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
+
+// Cells hashes the cells of a point.
+func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
+	cellsGo(hashes, z, scales, shifts, keys)
+}
+
+// Distances writes squared distances.
+func Distances(dst, rows []float32, stride int, z, weights []float32) {
+	distancesGo(dst, rows, stride, z, weights)
+}

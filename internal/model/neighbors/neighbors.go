@@ -1,0 +1,231 @@
+// Package neighbors predicts a label by the 64 rows of a window.Window whose inputs are
+// nearest to the inputs of a query. It has no state of its own.
+//
+// The squared distance of row i is D_i = Σ_j g_j (x_ij − x_j)² over the inputs as the window
+// stores them, with g_j = (unit/scale)² for the present scale of each input, at most 2²⁰, so
+// that D_i is finite. D_i is computed in single precision with a fixed order of additions:
+// see loops.Distances. Ties go to the newer row. Let D_(k) be the k-th smallest. Of K = 64
+// neighbours, neighbour i has the weight
+//
+//	w_i = (1 − D_i/D_(K+1))² + 1e-6, and w_i = 1 + 1e-6 if D_(K+1) = 0
+//
+// With the query's served prediction v and the rows' served predictions v_i there are three
+// experts:
+//
+//	affine    argmin_a min_b Σ w_i (y_i − a − b·u_i)² + ρ‖b‖²
+//	residual  v + the same for y_i − v_i
+//	mean      v + the mean of y_i − v_i over the nearest K = 32, weighted by their own w_i
+//
+// with u_ij = √g_j (x_ij − x_j) and ρ a tenth of the mean of Σ w_i u_ij² over the inputs j. The
+// first two are clipped to the range of their 64 labels, y_i or y_i − v_i: an extrapolation
+// can be far off. If ρ is below 1e-100 the slopes are 0.
+//
+// The slopes are eliminated, with the Schur complement of their block left: no fused product,
+// the same bits on every machine. A stored number out of the range of the window is at the
+// window's limit, and without MinRows rows all experts predict v.
+//
+// A window of 8,192 rows is searched whole. The search, the fit and the selection allocate
+// nothing; callers with a Scratch each may be concurrent.
+package neighbors
+
+import (
+	"math"
+	"slices"
+
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/window"
+)
+
+const (
+	// Experts is the number of predictions.
+	Experts = 3
+	// MinRows is the number of rows that a prediction needs.
+	MinRows = affineRows + 1
+	// MostInputs is the largest number of inputs that distances are useful for.
+	MostInputs = 32
+
+	affineRows  = 64
+	meanRows    = 32
+	ridge       = 0.1
+	leastRidge  = 1e-100
+	leastWeight = 1e-6
+	mostScale   = 1 << 20                           // The largest g_j.
+	targets     = 2                                 // The label and the residual.
+	block       = (targets + 1) * (targets + 2) / 2 // Squares without the slopes.
+)
+
+// Scratch is the scratch of one prediction.
+type Scratch struct {
+	inputs int
+	// query and weights are x_j and g_j, padded with zeros to a multiple of loops.Lanes.
+	query, weights []float32
+	// roots are √g_j.
+	roots     []float64
+	distances []float32
+	// nearest are the MinRows nearest rows in order: the bits of D_i above the age.
+	nearest []uint64
+	// rows are (u_i, 1, label, residual) of the neighbours, order numbers each.
+	rows    []float64
+	order   int
+	w       []float64
+	squares []float64
+}
+
+// NewScratch is a scratch for a number of inputs and windows of a number of slots.
+func NewScratch(inputs, slots int) *Scratch {
+	padded := (inputs + loops.Lanes - 1) / loops.Lanes * loops.Lanes
+	order := inputs + 1 + targets
+	return &Scratch{
+		inputs: inputs, query: make([]float32, padded), weights: make([]float32, padded), roots: make([]float64, inputs),
+		distances: make([]float32, slots), nearest: make([]uint64, 0, MinRows+1),
+		rows: make([]float64, affineRows*order), order: order, w: make([]float64, affineRows),
+		squares: make([]float64, order*(order+1)/2),
+	}
+}
+
+// Bytes is the memory of a scratch.
+func Bytes(inputs, slots int) uint64 {
+	order := inputs + 1 + targets
+	return uint64(4*slots + 16*(inputs+loops.Lanes) + 8*(affineRows*(order+2)+order*(order+1)/2))
+}
+
+// Flops counts a prediction from a number of rows in multiply-adds.
+func Flops(inputs, rows int) uint64 {
+	order := inputs + 1 + targets
+	return uint64(rows*(inputs+2) + affineRows*order*order/2 + order*order*order/6)
+}
+
+// Predict writes the experts' predictions for a query: its inputs as the window rounds them,
+// the present scale of each input, and its served prediction v.
+func (s *Scratch) Predict(dst []float64, w *window.Window, query []float32, scales []float64, v float64) {
+	if w.Len() < MinRows {
+		dst[0], dst[1], dst[2] = v, v, v
+		return
+	}
+	for j, scale := range scales[:s.inputs] {
+		g := w.Unit(j) / scale
+		s.query[j] = query[j]
+		s.weights[j] = float32(math.Min(float64(g*g), mostScale))
+		s.roots[j] = math.Sqrt(float64(s.weights[j]))
+	}
+	s.search(w)
+	var least, most [targets]float64
+	at := s.load(w, &least, &most)
+	s.solve()
+	left := s.squares[len(s.squares)-block:] // It begins with the constant's row.
+	affine := func(k int) float64 {
+		return math.Max(least[k], math.Min(most[k], at[k]+left[1+k]/left[0]))
+	}
+	dst[0], dst[1], dst[2] = affine(0), v+affine(1), v+s.mean(w)
+}
+
+// search finds the nearest rows.
+func (s *Scratch) search(w *window.Window) {
+	s.nearest = s.nearest[:0]
+	newest, n := w.Slot(0), w.Len()
+	if newest+1 >= n {
+		s.scan(w, newest+1-n, newest, 0)
+		return
+	}
+	s.scan(w, 0, newest, 0)
+	s.scan(w, w.Slots()-(n-newest-1), w.Slots()-1, newest+1)
+}
+
+// scan finds the nearest of the rows so far and of those from slot first to slot last, whose
+// last row has an age.
+func (s *Scratch) scan(w *window.Window, first, last, age int) {
+	distances := s.distances[:last+1-first]
+	loops.Distances(distances, w.Rows[first*w.Columns():], w.Columns(), s.query, s.weights)
+	bound := float32(math.Inf(1))
+	if len(s.nearest) == MinRows {
+		bound = s.distance(MinRows - 1)
+	}
+	for i, d := range distances {
+		if d > bound {
+			continue
+		}
+		key := uint64(math.Float32bits(d))<<32 | uint64(age+len(distances)-1-i)
+		at, _ := slices.BinarySearch(s.nearest, key)
+		s.nearest = slices.Insert(s.nearest, at, key)
+		if len(s.nearest) >= MinRows {
+			s.nearest = s.nearest[:MinRows]
+			bound = s.distance(MinRows - 1)
+		}
+	}
+}
+
+// distance is D of a neighbour.
+func (s *Scratch) distance(i int) float32 { return math.Float32frombits(uint32(s.nearest[i] >> 32)) }
+
+// slot is the slot of a neighbour.
+func (s *Scratch) slot(w *window.Window, i int) int { return w.Slot(int(uint32(s.nearest[i]))) }
+
+// weight is w_i for K = k.
+func (s *Scratch) weight(i, k int) float64 {
+	part := 1.0
+	if h := float64(s.distance(k)); h > 0 {
+		part = 1 - float64(s.distance(i))/h
+	}
+	return float64(part*part) + leastWeight
+}
+
+// load writes the rows, with the labels and residuals relative to those of the nearest
+// neighbour, at. It finds the least and the most of them.
+func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
+	for i := range affineRows {
+		s.w[i] = s.weight(i, affineRows)
+		slot := s.slot(w, i)
+		row, u := w.Row(slot), s.rows[i*s.order:][:s.order]
+		for j, root := range s.roots {
+			u[j] = float64(root * (float64(row[j]) - float64(s.query[j])))
+		}
+		u[s.inputs] = 1
+		for k, y := range [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]} {
+			if i == 0 {
+				at[k], least[k], most[k] = y, y, y
+			}
+			u[s.inputs+1+k] = y - at[k]
+			least[k], most[k] = math.Min(least[k], y), math.Max(most[k], y)
+		}
+	}
+	return at
+}
+
+// solve eliminates the slopes. The constant's row of squares has then Σ w and the sums of its
+// products with the targets, without what the slopes explain.
+func (s *Scratch) solve() {
+	clear(s.squares)
+	for i := 0; i < affineRows; i += loops.Rows {
+		loops.AddSquares(s.squares, s.rows[i*s.order:], s.order, s.order, s.w[i:][:loops.Rows])
+	}
+	trace, rest := 0.0, s.squares
+	for k := range s.inputs {
+		trace += rest[0]
+		rest = rest[s.order-k:]
+	}
+	rho := float64(ridge*trace) / float64(max(1, s.inputs))
+	if rho < leastRidge {
+		return
+	}
+	rest = s.squares
+	for k := range s.inputs {
+		row := rest[:s.order-k]
+		rest = rest[len(row):]
+		pivot, next := row[0]+rho, rest
+		for i := 1; i <= s.inputs-k; i++ {
+			loops.Axpy(next[:len(row)-i], row[i:], -row[i]/pivot)
+			next = next[len(row)-i:]
+		}
+	}
+}
+
+// mean is the weighted mean of the residuals of the nearest.
+func (s *Scratch) mean(w *window.Window) float64 {
+	sum, total := 0.0, 0.0
+	for i := range meanRows {
+		slot, weight := s.slot(w, i), s.weight(i, meanRows)
+		total += weight
+		sum += float64(weight * (w.Labels[slot] - w.Served[slot]))
+	}
+	return sum / total
+}
