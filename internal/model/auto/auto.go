@@ -82,9 +82,7 @@ func New(o Options) *Learner {
 		maps = append(maps, newFeatureMap(o, kind))
 	}
 	l := &Learner{o: o, plan: plan, maps: maps, fixedBytes: o.bytes(plan), state: newState(o, plan, maps)}
-	for i, f := range stackForgettings() {
-		l.stackRenewals[i] = newRenewal(stackSize(plan.experts()), f)
-	}
+	l.stackRenewals = stackRenewals(plan.experts())
 	l.own = l.newScratch()
 	l.pool.New = func() any { return l.newScratch() }
 	return l
@@ -115,13 +113,13 @@ type scratch struct {
 	// advice are the predictions of the experts, by outputs, final those of b and the
 	// stacks. residuals are the last y − b, and values the prediction.
 	advice, final, residuals, values []float64
-	// weights are those of a mixture, stackPriors the ridge predictions of the stacks.
-	weights                   []float64
-	stackPriors               [stacks]float64
-	turns, stackTurns         []qr.Turn
-	solutions, stackSolutions []qr.Solution
-	awake                     [complete + 1][]bool
-	finalAwake                [complete + 1][]bool
+	// weights are those of a mixture.
+	weights    []float64
+	turns      []qr.Turn
+	solutions  []qr.Solution
+	stack      stackScratch
+	awake      [complete + 1][]bool
+	finalAwake [complete + 1][]bool
 }
 
 func (l *Learner) newScratch() *scratch {
@@ -137,15 +135,11 @@ func (l *Learner) newScratch() *scratch {
 		z: make([]float64, most), rows: make([]float64, most+2*o.Outputs),
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs),
-		weights: make([]float64, k),
+		weights: make([]float64, k), stack: newStackScratch(k),
 	}
 	for range l.plan.forgettings {
 		s.turns = append(s.turns, qr.Turn{Row: make([]float64, most+2*o.Outputs), Priors: make([]float64, 2*o.Outputs)})
 		s.solutions = append(s.solutions, qr.Solution{Z: make([]float64, most), Priors: make([]float64, 2*o.Outputs)})
-	}
-	for range stacks {
-		s.stackTurns = append(s.stackTurns, qr.Turn{Row: make([]float64, stackSize(k)+1), Priors: make([]float64, 1)})
-		s.stackSolutions = append(s.stackSolutions, qr.Solution{Z: make([]float64, stackSize(k)), Priors: make([]float64, 1)})
 	}
 	for st := range s.awake {
 		s.awake[st], s.finalAwake[st] = make([]bool, k), make([]bool, finalists)
@@ -204,14 +198,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	}
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
-	l.present(s, x, l.lags, l.n)
-	l.baselines(s)
-	if stageAfter(l.n) == complete {
-		l.solve(s)
-	}
-	for j := range l.mixers {
-		l.predictOutput(s, j)
-	}
+	l.answer(s, x)
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.values)
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
@@ -220,6 +207,18 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	}
 	p.Advice = l.appendAdvice(p.Advice, s)
 	return nil
+}
+
+// answer writes the advice and the prediction for an input into the scratch.
+func (l *Learner) answer(s *scratch, x []float64) {
+	l.present(s, x, l.lags, l.n)
+	l.baselines(s)
+	if stageAfter(l.n) == complete {
+		l.solve(s)
+	}
+	for j := range l.mixers {
+		l.predictOutput(s, j)
+	}
 }
 
 // baselines writes the advice of the baselines.
@@ -288,23 +287,8 @@ func (l *Learner) predictOutput(s *scratch, j int) {
 	}
 	s.residuals[j] = m.residual
 	if now == complete {
-		l.solveStacks(s, m, advice, final)
+		m.solve(&s.stack, m.units, advice, final)
 	}
 	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
 	s.values[j] = mix.Mean(s.weights[:finalists], final)
-}
-
-// solveStacks writes the predictions of the stacks into final, behind b.
-func (l *Learner) solveStacks(s *scratch, m *mixer, advice, final []float64) {
-	mixed := final[0]
-	for i := range s.stackSolutions {
-		t := &s.stackSolutions[i]
-		t.Factor = m.stacks[i]
-		m.stackRow(t.Z, advice, mixed, m.residual)
-	}
-	qr.SolveTogether(s.stackSolutions)
-	for i, f := range stackForgettings() {
-		t := &s.stackSolutions[i]
-		final[1+i] = m.stacked(mixed, t.Priors[0], t.Square/f)
-	}
 }

@@ -123,14 +123,10 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	}
 	switch {
 	case now == complete && served == nil:
-		m.stackRows(s.stackTurns, advice, mixed, m.residual, y, r.weight)
-		l.rotateStacks(s, m)
-		for i := range stacks {
-			t := &s.stackTurns[i]
-			final[1+i] = m.stacked(mixed, s.stackPriors[i]/math.Sqrt(r.weight), earlier(t.Rotation, r.weight))
-		}
+		m.rotate(&s.stack, m.units, &l.stackRenewals, l.stackRounds, advice, mixed, m.residual, y, r.weight)
+		s.stack.predicted(m.units, final, r.weight)
 	case now == complete:
-		l.solveStacks(s, m, advice, final)
+		m.solve(&s.stack, m.units, advice, final)
 	}
 	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
 	value := mix.Mean(s.weights[:finalists], final)
@@ -144,8 +140,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		residual, advice, final, value = served.of(j)
 		mixed = final[0]
 		if now == complete {
-			m.stackRows(s.stackTurns, advice, mixed, residual, y, r.weight)
-			l.rotateStacks(s, m)
+			m.rotate(&s.stack, m.units, &l.stackRenewals, l.stackRounds, advice, mixed, residual, y, r.weight)
 		}
 	}
 	m.learn(s, advice, final, value, y, r.weight, now)
@@ -158,30 +153,4 @@ func (m *mixer) learn(s *scratch, advice, final []float64, value, y, weight floa
 	m.base.Update(float64(2*weight)*(final[0]-y), final[0], advice, s.awake[then])
 	m.final.Update(float64(2*weight)*(value-y), value, final, s.finalAwake[then])
 	m.residual = y - final[0]
-}
-
-// stackRows writes the rows that the stacks learn, times √w.
-func (m *mixer) stackRows(turns []qr.Turn, advice []float64, mixed, residual, y, weight float64) {
-	first := turns[0].Row
-	m.stackRow(first, advice, mixed, residual)
-	first[len(first)-1] = m.relative(y - mixed)
-	if weight != 1 {
-		loops.Scale(first, math.Sqrt(weight))
-	}
-	for i := range turns[1:] {
-		copy(turns[1+i].Row, first)
-	}
-}
-
-// rotateStacks teaches the stacks their rows, and writes their ridge predictions of before.
-func (l *Learner) rotateStacks(s *scratch, m *mixer) {
-	for i, f := range stackForgettings() {
-		s.stackTurns[i].Factor, s.stackTurns[i].Root = m.stacks[i], math.Sqrt(f)
-	}
-	qr.RotateTogether(s.stackTurns)
-	for i := range s.stackTurns {
-		t := &s.stackTurns[i]
-		s.stackPriors[i] = t.Priors[0]
-		l.stackRenewals[i].renew(t.Factor, stackRidge, l.stackRounds, t.Row, t.Priors)
-	}
 }

@@ -3,8 +3,6 @@ package auto
 import (
 	"math"
 	"slices"
-
-	"hindsight/internal/model/qr"
 )
 
 // row is an observation, kept until the last stage.
@@ -46,9 +44,7 @@ func (l *Learner) advance() {
 	}
 	l.units()
 	for j := range l.mixers {
-		for i := range l.mixers[j].stacks {
-			l.mixers[j].stacks[i] = qr.New(stackSize(l.plan.experts()), 1, stackRidge)
-		}
+		l.mixers[j].clearStacks()
 	}
 	l.stackRounds = 0
 	l.experts = newExperts(l.o, l.plan, l.maps)

@@ -27,8 +27,9 @@ type Subject struct {
 	Outputs int
 	// Label turns any number into a label of the learner. nil is the identity.
 	Label func(y float64) float64
-	// Warm is how many rounds come before the steady state.
-	Warm int
+	// Warm is how many rounds come before the steady state, Full how many before the state
+	// stops to grow, if these are more.
+	Warm, Full int
 }
 
 // labels are the labels of an observation, one per output.
@@ -394,7 +395,7 @@ func (s Subject) kinds() map[string]func(rng *rand.Rand, n int) Sample {
 
 func (s Subject) memory(t *testing.T) {
 	l := s.New()
-	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm))) // Fills every dictionary.
+	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm, s.Full))) // Fills every dictionary.
 	stats, size := l.Stats(), len(state(t, l))
 	s.learn(t, l, Samples(7, s.Dimension, 500))
 	if after := len(state(t, l)); after != size || l.Stats().StateBytes != stats.StateBytes {

@@ -1,0 +1,175 @@
+package auto
+
+import (
+	"fmt"
+
+	"hindsight/internal/model/mix"
+	"hindsight/internal/model/neighbors"
+	"hindsight/internal/model/partitions"
+	"hindsight/internal/model/trees"
+	"hindsight/internal/model/window"
+)
+
+// lineup are the experts that level 2 adds for each output: columns of trees, then the
+// experts of package neighbors, then those of package partitions.
+type lineup struct {
+	columns               []trees.Kind
+	neighbors, partitions bool
+}
+
+// lineups are all lineups, the most expensive first.
+func lineups() []lineup {
+	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
+	return []lineup{
+		{all, true, true},
+		{all[:3], true, true},
+		{all[:3], false, true},
+		{all[:2], false, true},
+		{all[:2], false, false},
+	}
+}
+
+const (
+	// Windows of fewer rows hold too little for trees.
+	leastWindow = 1024
+	// The outputs have mostWindows full windows together.
+	mostWindows = 4
+	// Nanoseconds of an Observe for a column of trees of 31 leaves and of 127 leaves.
+	columnTime, plainTime = 25_000, 50_000
+	// Nanoseconds of one descent of a tree.
+	descentTime = 10
+)
+
+// capacity is the number of rows of each output's window.
+func (o Options) capacity() int {
+	whole := window.Layout{Inputs: o.Dimension}.Capacity()
+	return min(whole, max(leastWindow, mostWindows*whole/o.Outputs))
+}
+
+// lineup is the most expensive lineup within what level 1 leaves of the budget, or none.
+func (o Options) lineup() lineup {
+	left := o.Microseconds - o.microseconds(o.plan())
+	whole := window.Layout{Inputs: o.Dimension}.Capacity()
+	if whole < leastWindow || o.last() < lastStage {
+		return lineup{}
+	}
+	for _, l := range lineups() {
+		if l.neighbors && o.Dimension > neighbors.MostInputs {
+			continue
+		}
+		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
+			return l
+		}
+	}
+	return lineup{}
+}
+
+// partitionLags is the number of lags of the partitions.
+func (o Options) partitionLags() int { return min(o.lags(), window.Lags) }
+
+func (o Options) partitionOptions(output int) partitions.Options {
+	return partitions.Options{Seed: o.Seed + uint64(output), Inputs: o.Dimension, Lags: o.partitionLags()}
+}
+
+// forestOptions share the work of one Observe among the outputs.
+func (o Options) forestOptions(l lineup, output int) trees.Options {
+	return trees.Options{
+		Seed: o.Seed + uint64(output), Inputs: o.Dimension, Columns: l.columns,
+		Work: max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
+	}
+}
+
+// experts is F, the number of experts of an output.
+func (l lineup) experts() int {
+	count := len(l.columns)
+	if l.neighbors {
+		count += neighbors.Experts
+	}
+	if l.partitions {
+		count += partitions.Experts
+	}
+	return count
+}
+
+// secondExperts is the number of experts of level 2: v, the experts of level 1 and those of
+// the lineup.
+func (o Options) secondExperts(l lineup) int { return 1 + o.plan().experts() + l.experts() }
+
+// Names of experts of level 2.
+const levelOne = "level_1"
+
+func (l lineup) names() []string {
+	var names []string
+	for _, kind := range l.columns {
+		names = append(names, "trees/"+[...]string{"label", "increment", "residual", "plain"}[kind])
+	}
+	if l.neighbors {
+		names = append(names, "neighbors/affine", "neighbors/residual", "neighbors/mean")
+	}
+	if l.partitions {
+		for _, width := range []string{"narrow", "wide"} {
+			for _, kind := range []string{"label", "residual", "lagged_residual"} {
+				names = append(names, fmt.Sprintf("partitions/%s/%s", width, kind))
+			}
+		}
+	}
+	return names
+}
+
+// lineupFlops are nominal multiply-adds of an Observe and of a Predict, all outputs and level
+// 2 included.
+func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
+	const nanosecond = flopsPerMicrosecond / 1000
+	experts, rows := o.secondExperts(l), o.capacity()
+	for _, kind := range l.columns {
+		each := uint64(columnTime)
+		if kind == trees.Plain {
+			each = plainTime
+		}
+		predict += nanosecond * descentTime * trees.Trees
+		observe += nanosecond * (each + descentTime*trees.Trees)
+	}
+	both := 40 * uint64(experts)
+	if l.neighbors {
+		both += neighbors.Flops(o.Dimension, rows)
+	}
+	if l.partitions {
+		both += partitions.Flops(o.partitionOptions(0))
+	}
+	predict += both
+	observe += both
+	for _, f := range stackForgettings() {
+		r := stackSize(experts)
+		observe += factorFlops(r, 1) + renewalFlops(r, f)
+		predict += uint64(r*(r+1)/2 + 3*r)
+	}
+	return observe * uint64(o.Outputs), predict * uint64(o.Outputs)
+}
+
+// upperBytes is the memory of the mixtures and the stacks of level 2 with their scratch.
+func (o Options) upperBytes(l lineup) uint64 {
+	experts := o.secondExperts(l)
+	each := mix.Bytes(experts) + mix.Bytes(secondFinalists) + stacks*factorBytes(stackSize(experts), 1) +
+		8*uint64(4*(secondFinalists+l.experts())+experts+32+2*stacks*stackSize(experts))
+	if o.Gated {
+		each += 16 * uint64(1+l.experts())
+	}
+	return uint64(o.Outputs) * each
+}
+
+// memoryBytes is the memory of what the experts of the lineup know.
+func (o Options) memoryBytes(l lineup) uint64 {
+	rows := o.capacity()
+	columns := window.Layout{Inputs: o.Dimension}.Columns()
+	each := window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
+	if l.partitions {
+		each += partitions.Bytes(o.partitionOptions(0))
+	}
+	total := uint64(o.Outputs)*each + 16*uint64(columns)
+	if l.neighbors {
+		total += neighbors.Bytes(o.Dimension, rows+window.Slack)
+	}
+	return total
+}
+
+const historyBytes = 24 * 1024

@@ -1,0 +1,183 @@
+package auto
+
+import (
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/neighbors"
+	"hindsight/internal/model/partitions"
+	"hindsight/internal/model/trees"
+	"hindsight/internal/model/window"
+)
+
+// memory is what the experts of an output's lineup know.
+type memory struct {
+	lineup  lineup
+	history window.History
+	window  *window.Window
+	forest  *trees.Forest
+	// partitions is nil without partitions in the lineup.
+	partitions *partitions.Partitions
+	// used[c] is the last observation before which column c of the forest had a weight in b.
+	used []uint64
+}
+
+const (
+	// A column of trees whose weight in b was below leastUse for idleRounds rounds earns
+	// idleEighths/8 of its credit.
+	leastUse    = 1e-3
+	idleRounds  = 1000
+	idleEighths = 1
+)
+
+func newMemory(o Options, l lineup, output int) *memory {
+	w := window.New(o.capacity(), window.Layout{Inputs: o.Dimension}.Columns())
+	m := &memory{lineup: l, window: w, forest: trees.New(o.forestOptions(l, output), w), used: make([]uint64, len(l.columns))}
+	if l.partitions {
+		m.partitions = partitions.New(o.partitionOptions(output))
+	}
+	return m
+}
+
+// query is an input of one output of a lineup.
+type query struct {
+	x []float64
+	// scaled are the inputs and own lags in the units of level 1, scales those units.
+	scaled, scales []float64
+	// seen is the number of labels known to the prediction, v the prediction of level 1.
+	seen uint64
+	v    float64
+	units
+}
+
+// memoryScratch is the scratch of one query.
+type memoryScratch struct {
+	columns   []float64
+	row       []float32
+	found     []uint16
+	neighbors *neighbors.Scratch
+	eighths   []int
+}
+
+func newMemoryScratch(o Options, l lineup) memoryScratch {
+	columns := window.Layout{Inputs: o.Dimension}.Columns()
+	s := memoryScratch{
+		columns: make([]float64, columns), row: make([]float32, columns), found: make([]uint16, partitions.Found),
+		eighths: make([]int, len(l.columns)),
+	}
+	if l.neighbors {
+		s.neighbors = neighbors.NewScratch(o.Dimension, o.capacity()+window.Slack)
+	}
+	return s
+}
+
+// advise writes the predictions of the lineup into dst, and the columns of the row and the
+// cells of the partitions into the scratch.
+func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
+	d := len(q.x)
+	copy(s.columns, q.x)
+	m.history.Fill(s.columns[d:], q.seen, q.v)
+	m.window.Round(s.row, s.columns)
+	m.forest.Predict(dst, s.row, q.v)
+	at := len(m.lineup.columns)
+	if m.lineup.neighbors {
+		s.neighbors.Predict(dst[at:], m.window, s.row[:d], q.scales, q.v)
+		at += neighbors.Experts
+	}
+	if m.partitions != nil {
+		m.partitions.Find(s.found, q.scaled)
+		m.partitions.Predict(dst[at:], s.found)
+		for e := range partitions.Experts {
+			origin := q.offset
+			if partitions.Residual(e) {
+				origin = q.v
+			}
+			dst[at+e] = origin + float64(dst[at+e]*q.scale)
+		}
+	}
+	for k, prediction := range dst {
+		dst[k] = q.cut(prediction)
+	}
+}
+
+// learn learns the label of the query in the scratch, whose prediction v was served.
+func (m *memory) learn(s *memoryScratch, q *query, served, y, weight float64) {
+	s.columns[window.Layout{Inputs: len(q.x)}.Served()] = served
+	m.window.Add(s.columns, y, served)
+	m.history.Add(y)
+	if m.partitions != nil {
+		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), weight)
+	}
+	m.forest.Observe(s.eighths)
+}
+
+// credit finds the shares of the columns' credit before observation n, given their weights
+// in b.
+func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
+	for c := range m.used {
+		if weights[c] >= leastUse {
+			m.used[c] = n
+		}
+		s.eighths[c] = 8
+		if n-m.used[c] >= idleRounds {
+			s.eighths[c] = idleEighths
+		}
+	}
+}
+
+// begin learns the first rows of a stream, whose predictions served are of every outputs-th
+// number: the columns get their units from the rows.
+func (m *memory) begin(l *Learner, output int, rows []row, served []float64, s *memoryScratch) {
+	d, own := l.o.Dimension, &l.mixers[output]
+	offsets, units := make([]float64, m.window.Columns()), make([]float64, m.window.Columns())
+	for j := range offsets {
+		offsets[j], units[j] = own.offset, own.scale
+		if j < d {
+			offsets[j], units[j] = l.inputs.moments[j].Mean, l.inputs.scale[j]
+		}
+	}
+	m.window.Begin(offsets, units)
+	scaled := make([]float64, d+l.o.partitionLags())
+	for c := range m.used {
+		m.used[c], s.eighths[c] = l.n, 8
+	}
+	for i, r := range rows {
+		q := query{x: r.x, scaled: scaled, seen: r.seen, v: served[i*l.o.Outputs+output], units: own.units}
+		l.present(l.own, r.x, r.lags, r.seen)
+		l.ownColumns(q.scaled, l.own, output)
+		copy(s.columns, r.x)
+		m.history.Fill(s.columns[d:], q.seen, q.v)
+		if m.partitions != nil {
+			m.partitions.Find(s.found, q.scaled)
+		}
+		m.learn(s, &q, q.v, r.y[output], r.weight)
+	}
+}
+
+// ownColumns writes the scaled inputs and the newest lags of an output.
+func (l *Learner) ownColumns(dst []float64, s *scratch, output int) {
+	d := l.o.Dimension
+	copy(dst, s.columns[:d])
+	for i := range l.o.partitionLags() {
+		dst[d+i] = s.columns[d+i*l.o.Outputs+output]
+	}
+}
+
+func (m *memory) visit(v *codec.Visitor, n uint64) {
+	m.history.Visit(v)
+	m.window.Visit(v)
+	if v.Reading() && (m.history.Count() != n || m.window.Count() != n) {
+		v.Corrupt("%d labels and %d rows after %d observations", m.history.Count(), m.window.Count(), n)
+	}
+	if v.Err() != nil {
+		return
+	}
+	m.forest.Visit(v)
+	if m.partitions != nil {
+		m.partitions.Visit(v)
+	}
+	for c := range m.used {
+		v.Uint64(&m.used[c])
+		if v.Reading() && m.used[c] > n {
+			v.Corrupt("column %d had a weight at %d of %d observations", c, m.used[c], n)
+		}
+	}
+}

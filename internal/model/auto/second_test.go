@@ -1,0 +1,214 @@
+package auto_test
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/modeltest"
+)
+
+func TestSecondConformance(t *testing.T) {
+	for name, c := range map[string]struct {
+		o     auto.Options
+		label func(float64) float64
+	}{
+		"one output":  {o: options(3, 1)},
+		"two outputs": {o: options(2, 2)},
+		"gated":       {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500, Gated: true}},
+		"many inputs": {o: options(40, 1)}, // No neighbors.
+		"no lags":     {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
+		"classes":     {o: options(2, 1), label: sign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The window is full after 8,448 rows.
+			modeltest.Conform(t, modeltest.Subject{
+				New: func() model.Learner { return auto.NewSecond(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
+				Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
+				Full: 8500, Grows: name != "one output",
+			})
+		})
+	}
+}
+
+func sign(y float64) float64 {
+	if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+		return y
+	}
+	return math.Copysign(1, y)
+}
+
+// wave are n observations of a function with a jump, which trees learn and waves do not.
+func wave(n, dimension int) []observation {
+	rows := make([]observation, n)
+	for i, s := range modeltest.Samples(7, dimension, n) {
+		y := 0.1*s.Y + math.Sin(s.X[0])
+		if s.X[1] > 0.3 {
+			y += 2
+		}
+		rows[i] = observation{x: s.X, y: []float64{y}, weight: s.Weight}
+	}
+	return rows
+}
+
+// TestSecondBeginsAsTheFirst: the two versions answer the same, bit for bit, while level 2
+// sleeps.
+func TestSecondBeginsAsTheFirst(t *testing.T) {
+	o := options(3, 1)
+	first, second := auto.New(o), auto.NewSecond(o)
+	for n, s := range wave(128, 3) {
+		p, q := predict(t, first, s.x), predict(t, second, s.x)
+		if !reflect.DeepEqual(p, q) {
+			t.Fatalf("row %d: the second version predicts %+v, the first %+v", n, q, p)
+		}
+		if a, b := observe(t, first, s), observe(t, second, s); !reflect.DeepEqual(a, b) {
+			t.Fatalf("row %d: the second version's outcome is %+v, the first's %+v", n, b, a)
+		}
+	}
+}
+
+// TestSecondContinues: a learner restored at any row, fits under way included, goes on bit for
+// bit.
+func TestSecondContinues(t *testing.T) {
+	o := options(3, 1)
+	whole, samples := auto.NewSecond(o), wave(700, 3)
+	var restored []*auto.Second
+	for n, s := range samples {
+		if n == 100 || n == 127 || n == 128 || n == 129 || (n > 140 && n%61 == 0) {
+			l := auto.NewSecond(o)
+			if err := l.Restore(encoded(t, whole)); err != nil {
+				t.Fatalf("row %d: %v", n, err)
+			}
+			restored = append(restored, l)
+		}
+		observe(t, whole, s)
+		for _, l := range restored {
+			observe(t, l, s)
+		}
+	}
+	for i, l := range restored {
+		if !bytes.Equal(encoded(t, l), encoded(t, whole)) {
+			t.Errorf("learner %d ends elsewhere", i)
+		}
+	}
+}
+
+// TestSecondBeatsTheFirst on a function with jumps, by its trees. The weights of the report
+// sum to 1.
+func TestSecondBeatsTheFirst(t *testing.T) {
+	o := auto.Options{Dimension: 4, Outputs: 1, Lags: 2, Frequencies: 20, Microseconds: 500}
+	first, second := auto.New(o), auto.NewSecond(o)
+	for _, s := range wave(3000, 4) {
+		observe(t, first, s)
+		observe(t, second, s)
+	}
+	a, b := first.Stats(), second.Stats()
+	if b.Loss > 0.8*a.Loss {
+		t.Errorf("a loss of %g, the first version's is %g", b.Loss, a.Loss)
+	}
+	sum := 0.0
+	for _, e := range second.Report(model.ReportOptions{}).Experts {
+		sum += e.Weight
+	}
+	if weights := second.AppendWeights(nil); len(weights) != len(second.WeightNames()) || math.Abs(sum-1) > 1e-12 {
+		t.Errorf("%d weights of %d names, sum %g", len(weights), len(second.WeightNames()), sum)
+	}
+}
+
+// TestSecondLearnsLate: with labels 10 rounds late the learner mixes what it served, and
+// answers to numbers that are no advice as if they had not come.
+func TestSecondLearnsLate(t *testing.T) {
+	const late = 10
+	o := options(3, 1)
+	l, plain, samples := auto.NewSecond(o), auto.NewSecond(o), wave(600, 3)
+	var advice [][]float64
+	for n, s := range samples {
+		p := predict(t, l, s.x)
+		if n >= 128+late && len(p.Advice) != auto.SecondAdviceSize(o) {
+			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), auto.SecondAdviceSize(o))
+		}
+		advice = append(advice, p.Advice)
+		if n < late {
+			continue
+		}
+		var out model.Outcome
+		r := samples[n-late]
+		if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
+			t.Fatal(err)
+		}
+		if !l.Stats().CertificateOK {
+			t.Fatalf("row %d: the certificate fails", n)
+		}
+		if n%50 == 0 {
+			again := auto.NewSecond(o)
+			if err := again.Restore(encoded(t, l)); err != nil {
+				t.Fatalf("row %d: %v", n, err)
+			}
+		}
+	}
+	if l.Stats().Certified {
+		t.Error("late labels are certified")
+	}
+	for _, s := range samples {
+		observe(t, plain, s)
+	}
+	p := predict(t, plain, samples[0].x)
+	observe(t, plain, samples[1])
+	state := encoded(t, plain)
+	after := auto.NewSecond(o)
+	if err := after.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	observe(t, after, samples[2])
+	for i := range p.Advice {
+		if i > 0 && i < len(p.Advice)-12 {
+			continue
+		}
+		forged := slices.Clone(p.Advice)
+		forged[i] = math.NaN()
+		l := auto.NewSecond(o)
+		if err := l.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		var out model.Outcome
+		if err := l.ObserveAdvised(&out, samples[2].x, samples[2].y, samples[2].weight, forged); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(encoded(t, l), encoded(t, after)) {
+			t.Errorf("number %d of forged advice was learned", i)
+		}
+	}
+}
+
+func FuzzSecondRestore(f *testing.F) {
+	o := options(2, 1)
+	for _, n := range []int{0, 100, 200} {
+		l := auto.NewSecond(o)
+		for _, s := range wave(n, 2) {
+			var out model.Outcome
+			_ = l.Observe(&out, s.x, s.y, s.weight)
+		}
+		state, err := l.AppendBinary(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(state)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		l := auto.NewSecond(o)
+		if l.Restore(state) != nil {
+			return
+		}
+		var p model.Prediction
+		if err := l.Predict(&p, []float64{1, 2}); err != nil || math.IsNaN(p.Values[0]) {
+			t.Fatalf("a restored learner predicts %+v: %v", p, err)
+		}
+		if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
+			t.Fatalf("the state changed on its way: %v", err)
+		}
+	})
+}

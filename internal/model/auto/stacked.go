@@ -1,0 +1,143 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/mix"
+	"hindsight/internal/model/qr"
+)
+
+// stacked is the ML-Poly mixture b of experts, and stacks: forecasters of the residual y − b
+// with the features ((f_k − b)/s, residual/s, 1) of the experts' advice f.
+type stacked struct {
+	base   *mix.Mixture
+	stacks [stacks]*qr.Factor
+	// residual is the last y − b.
+	residual float64
+}
+
+func newStacked(experts int) stacked {
+	m := stacked{base: mix.New(experts)}
+	m.clearStacks()
+	return m
+}
+
+// clearStacks replaces the stacks by stacks that have learned nothing.
+func (m *stacked) clearStacks() {
+	for i := range m.stacks {
+		m.stacks[i] = qr.New(stackSize(m.base.Experts()), 1, stackRidge)
+	}
+}
+
+// stackSize is the number of features of a stack.
+func stackSize(experts int) int { return experts + 2 }
+
+// stackRenewals are the schedules of the stacks over a number of experts.
+func stackRenewals(experts int) (all [stacks]renewal) {
+	for i, f := range stackForgettings() {
+		all[i] = newRenewal(stackSize(experts), f)
+	}
+	return all
+}
+
+// stackScratch is the scratch of the stacks of one level.
+type stackScratch struct {
+	// priors are the ridge predictions.
+	priors    [stacks]float64
+	turns     []qr.Turn
+	solutions []qr.Solution
+}
+
+func newStackScratch(experts int) stackScratch {
+	s := stackScratch{turns: make([]qr.Turn, stacks), solutions: make([]qr.Solution, stacks)}
+	for i := range stacks {
+		s.turns[i] = qr.Turn{Row: make([]float64, stackSize(experts)+1), Priors: make([]float64, 1)}
+		s.solutions[i] = qr.Solution{Z: make([]float64, stackSize(experts)), Priors: make([]float64, 1)}
+	}
+	return s
+}
+
+// units are what labels are measured in.
+type units struct {
+	// The labels of the experts are (y − offset)/scale, as of the last stage.
+	offset, scale float64
+	// floor and ceiling are what advice is cut to.
+	floor, ceiling float64
+}
+
+// scaledLabel is a label in the units of the experts.
+func (u units) scaledLabel(y float64) float64 {
+	return within((y-u.offset)/u.scale, -model.MaxMagnitude, model.MaxMagnitude)
+}
+
+// label is a prediction of an expert in the caller's units, cut to floor and ceiling.
+func (u units) label(scaled float64) float64 { return u.cut(float64(scaled*u.scale) + u.offset) }
+
+func (u units) cut(prediction float64) float64 { return within(prediction, u.floor, u.ceiling) }
+
+func (u units) relative(v float64) float64 {
+	return within(v/u.scale, -model.MaxMagnitude, model.MaxMagnitude)
+}
+
+// stackRow writes the features ((f_k − b)/s, residual/s, 1).
+func (u units) stackRow(row, advice []float64, mixed, residual float64) {
+	for k, f := range advice {
+		row[k] = u.relative(f - mixed)
+	}
+	row[len(advice)] = u.relative(residual)
+	row[len(advice)+1] = 1
+}
+
+// stack is the prediction of a stack, given its ridge prediction p and q = zᵀA⁻¹z.
+func (u units) stack(mixed, p, q float64) float64 {
+	return u.cut(mixed + float64(p/(1+q)*u.scale))
+}
+
+// solve writes the predictions of the stacks into final, behind b.
+func (m *stacked) solve(s *stackScratch, u units, advice, final []float64) {
+	mixed := final[0]
+	for i := range s.solutions {
+		t := &s.solutions[i]
+		t.Factor = m.stacks[i]
+		u.stackRow(t.Z, advice, mixed, m.residual)
+	}
+	qr.SolveTogether(s.solutions)
+	for i, f := range stackForgettings() {
+		t := &s.solutions[i]
+		final[1+i] = u.stack(mixed, t.Priors[0], t.Square/f)
+	}
+}
+
+// rotate teaches the stacks a round of b and of an earlier residual. The ridge predictions of
+// before are left in the scratch.
+func (m *stacked) rotate(
+	s *stackScratch, u units, renewals *[stacks]renewal, rounds uint64, advice []float64, mixed, residual, y, weight float64,
+) {
+	first := s.turns[0].Row
+	u.stackRow(first, advice, mixed, residual)
+	first[len(first)-1] = u.relative(y - mixed)
+	if weight != 1 {
+		loops.Scale(first, math.Sqrt(weight))
+	}
+	for i := range s.turns[1:] {
+		copy(s.turns[1+i].Row, first)
+	}
+	for i, f := range stackForgettings() {
+		s.turns[i].Factor, s.turns[i].Root = m.stacks[i], math.Sqrt(f)
+	}
+	qr.RotateTogether(s.turns)
+	for i := range s.turns {
+		t := &s.turns[i]
+		s.priors[i] = t.Priors[0]
+		renewals[i].renew(t.Factor, stackRidge, rounds, t.Row, t.Priors)
+	}
+}
+
+// predicted writes the predictions of the stacks before rotate into final, behind b.
+func (s *stackScratch) predicted(u units, final []float64, weight float64) {
+	for i := range s.turns {
+		final[1+i] = u.stack(final[0], s.priors[i]/math.Sqrt(weight), earlier(s.turns[i].Rotation, weight))
+	}
+}
