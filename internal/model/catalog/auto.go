@@ -14,6 +14,7 @@ const (
 	defaultMicroseconds = 500
 	maxMicroseconds     = 1e6
 	maxAutoFrequencies  = 4096
+	newestAuto          = 2
 )
 
 // Levels of prediction intervals.
@@ -31,10 +32,20 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
+	version := filled(&given.Version, 1)
+	if version != 1 && version != newestAuto {
+		c.refuse("version", version, fmt.Sprintf("1 or %d", newestAuto))
+	}
 	if c.failed() {
 		return entry{}
 	}
 	o.Gated, o.Joint = c.spec.LabelGate != "", c.joint()
+	if version > 1 && auto.HasSecond(o) {
+		return entry{
+			cost: auto.SecondCost(o), scalesItself: true, advice: auto.SecondAdviceSize(o),
+			make: func(int) model.Learner { return auto.NewSecond(o) },
+		}
+	}
 	return entry{
 		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSize(o),
 		make: func(int) model.Learner { return auto.New(o) },

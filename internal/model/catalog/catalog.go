@@ -102,10 +102,11 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 //	AWV         the ridge is 0.1, not 1; a Taylor degree goes up to usefulDegree, not 8
 //	Nyström     β replaces horizon and delta; a whole history gets a window
-//	auto        has a label gate, and 64 classes, not 2
+//	auto        has a label gate, 64 classes, not 2, and version 2
 //	categories  have a joint scale, not one each
 //	revision    is the newest if the learner has revisions
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
+	given := s.Auto
 	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
 	if err == nil {
@@ -116,6 +117,10 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 		}
 		if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
 			s.LabelGate, changed = model.GateOn, true
+		}
+		if s.Auto != nil && (given == nil || given.Version == nil) {
+			newest := *s.Auto
+			newest.Version, s.Auto, changed = pointer(nil, newestAuto), &newest, true
 		}
 		if s.PKAWVNystrom != nil {
 			created := createNystrom(s.PKAWVNystrom)
