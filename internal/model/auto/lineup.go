@@ -42,19 +42,19 @@ const (
 
 // capacity is the number of rows of each output's window.
 func (o Options) capacity() int {
-	whole := window.Layout{Inputs: o.Dimension}.Capacity()
+	whole := o.view().layout().Capacity()
 	return min(whole, max(leastWindow, mostWindows*whole/o.Outputs))
 }
 
 // lineup is the most expensive lineup within what level 1 leaves of the budget, or none.
 func (o Options) lineup() lineup {
 	left := o.Microseconds - o.microseconds(o.plan())
-	whole := window.Layout{Inputs: o.Dimension}.Capacity()
-	if whole < leastWindow || o.last() < lastStage {
+	v := o.view()
+	if v.layout().Capacity() < leastWindow || o.last() < lastStage {
 		return lineup{}
 	}
 	for _, l := range lineups() {
-		if l.neighbors && o.Dimension > neighbors.MostInputs {
+		if l.neighbors && (len(v.numbers) == 0 || len(v.numbers) > neighbors.MostInputs) {
 			continue
 		}
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
@@ -68,13 +68,14 @@ func (o Options) lineup() lineup {
 func (o Options) partitionLags() int { return min(o.lags(), window.Lags) }
 
 func (o Options) partitionOptions(output int) partitions.Options {
-	return partitions.Options{Seed: o.Seed + uint64(output), Inputs: o.Dimension, Lags: o.partitionLags()}
+	return partitions.Options{Seed: o.Seed + uint64(output), Inputs: o.view().partitioned(), Lags: o.partitionLags()}
 }
 
 // forestOptions share the work of one Observe among the outputs.
 func (o Options) forestOptions(l lineup, output int) trees.Options {
+	layout := o.view().layout()
 	return trees.Options{
-		Seed: o.Seed + uint64(output), Inputs: o.Dimension, Columns: l.columns,
+		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Columns: l.columns,
 		Work: max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
 	}
 }
@@ -120,7 +121,7 @@ func (l lineup) names() []string {
 // 2 included.
 func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	const nanosecond = flopsPerMicrosecond / 1000
-	experts, rows := o.secondExperts(l), o.capacity()
+	experts, rows, numbers := o.secondExperts(l), o.capacity(), len(o.view().numbers)
 	for _, kind := range l.columns {
 		each := uint64(columnTime)
 		if kind == trees.Plain {
@@ -131,7 +132,7 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	}
 	both := 40 * uint64(experts)
 	if l.neighbors {
-		both += neighbors.Flops(o.Dimension, rows)
+		both += neighbors.Flops(numbers, rows)
 	}
 	if l.partitions {
 		both += partitions.Flops(o.partitionOptions(0))
@@ -159,15 +160,15 @@ func (o Options) upperBytes(l lineup) uint64 {
 
 // memoryBytes is the memory of what the experts of the lineup know.
 func (o Options) memoryBytes(l lineup) uint64 {
-	rows := o.capacity()
-	columns := window.Layout{Inputs: o.Dimension}.Columns()
-	each := window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
+	rows, v := o.capacity(), o.view()
+	columns := v.layout().Columns()
+	each := 16*uint64(v.indicators()) + window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
 	if l.partitions {
 		each += partitions.Bytes(o.partitionOptions(0))
 	}
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {
-		total += neighbors.Bytes(o.Dimension, rows+window.Slack)
+		total += neighbors.Bytes(len(v.numbers), rows+window.Slack)
 	}
 	return total
 }

@@ -11,11 +11,13 @@ import (
 // memory is what the experts of an output's lineup know.
 type memory struct {
 	lineup  lineup
+	view    view
 	history window.History
 	window  *window.Window
 	forest  *trees.Forest
 	// partitions is nil without partitions in the lineup.
 	partitions *partitions.Partitions
+	means      []mean
 	// used[c] is the last observation before which column c of the forest had a weight in b.
 	used []uint64
 }
@@ -29,8 +31,12 @@ const (
 )
 
 func newMemory(o Options, l lineup, output int) *memory {
-	w := window.New(o.capacity(), window.Layout{Inputs: o.Dimension}.Columns())
-	m := &memory{lineup: l, window: w, forest: trees.New(o.forestOptions(l, output), w), used: make([]uint64, len(l.columns))}
+	v := o.view()
+	w := window.New(o.capacity(), v.layout().Columns())
+	m := &memory{
+		lineup: l, view: v, window: w, forest: trees.New(o.forestOptions(l, output), w),
+		means: make([]mean, v.indicators()), used: make([]uint64, len(l.columns)),
+	}
 	if l.partitions {
 		m.partitions = partitions.New(o.partitionOptions(output))
 	}
@@ -40,7 +46,7 @@ func newMemory(o Options, l lineup, output int) *memory {
 // query is an input of one output of a lineup.
 type query struct {
 	x []float64
-	// scaled are the inputs and own lags in the units of level 1, scales those units.
+	// scaled are the inputs and own lags in the units of level 1, scales those of the numbers.
 	scaled, scales []float64
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
 	seen uint64
@@ -52,38 +58,59 @@ type query struct {
 type memoryScratch struct {
 	columns   []float64
 	row       []float32
+	cells     []float64
 	found     []uint16
 	neighbors *neighbors.Scratch
 	eighths   []int
 }
 
 func newMemoryScratch(o Options, l lineup) memoryScratch {
-	columns := window.Layout{Inputs: o.Dimension}.Columns()
+	v := o.view()
+	columns := v.layout().Columns()
 	s := memoryScratch{
 		columns: make([]float64, columns), row: make([]float32, columns), found: make([]uint16, partitions.Found),
+		cells:   make([]float64, v.partitioned()+o.partitionLags()),
 		eighths: make([]int, len(l.columns)),
 	}
 	if l.neighbors {
-		s.neighbors = neighbors.NewScratch(o.Dimension, o.capacity()+window.Slack)
+		s.neighbors = neighbors.NewScratch(len(v.numbers), o.capacity()+window.Slack)
 	}
 	return s
 }
 
-// advise writes the predictions of the lineup into dst, and the columns of the row and the
-// cells of the partitions into the scratch.
-func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
-	d := len(q.x)
-	copy(s.columns, q.x)
-	m.history.Fill(s.columns[d:], q.seen, q.v)
+// present writes the row of a query and its cells of the partitions into the scratch.
+func (m *memory) present(s *memoryScratch, q *query) {
+	layout := m.view.layout()
+	inputs, deltas := s.columns[:layout.Inputs], s.columns[layout.Delta():]
+	m.view.fill(inputs, q.x, m.means)
+	m.history.Fill(s.columns[len(inputs):], q.seen, q.v)
+	m.window.Round(s.row, inputs)
+	// The rows that the prediction knew end with row seen − 1.
+	if age := m.window.Count() - q.seen; age < uint64(m.window.Len()) {
+		before := m.window.Row(m.window.Slot(int(age)))
+		for j := range deltas {
+			deltas[j] = float64(s.row[j] - before[j])
+		}
+	} else {
+		clear(deltas)
+	}
 	m.window.Round(s.row, s.columns)
+	if m.partitions != nil {
+		m.view.partition(s.cells, q.scaled, inputs)
+		m.partitions.Find(s.found, s.cells)
+	}
+}
+
+// advise writes the predictions of the lineup for the query in the scratch.
+func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
+	m.present(s, q)
 	m.forest.Predict(dst, s.row, q.v)
 	at := len(m.lineup.columns)
 	if m.lineup.neighbors {
-		s.neighbors.Predict(dst[at:], m.window, s.row[:d], q.scales, q.v)
+		s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
 		at += neighbors.Experts
 	}
 	if m.partitions != nil {
-		m.partitions.Find(s.found, q.scaled)
 		m.partitions.Predict(dst[at:], s.found)
 		for e := range partitions.Experts {
 			origin := q.offset
@@ -100,9 +127,10 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 
 // learn learns the label of the query in the scratch, whose prediction v was served.
 func (m *memory) learn(s *memoryScratch, q *query, served, y, weight float64) {
-	s.columns[window.Layout{Inputs: len(q.x)}.Served()] = served
+	s.columns[m.view.layout().Served()] = served
 	m.window.Add(s.columns, y, served)
 	m.history.Add(y)
+	m.view.learn(m.means, q.x, q.scaledLabel(y))
 	if m.partitions != nil {
 		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), weight)
 	}
@@ -126,28 +154,19 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 // begin learns the first rows of a stream, whose predictions served are of every outputs-th
 // number: the columns get their units from the rows.
 func (m *memory) begin(l *Learner, output int, rows []row, served []float64, s *memoryScratch) {
-	d, own := l.o.Dimension, &l.mixers[output]
+	own := l.mixers[output].units
 	offsets, units := make([]float64, m.window.Columns()), make([]float64, m.window.Columns())
-	for j := range offsets {
-		offsets[j], units[j] = own.offset, own.scale
-		if j < d {
-			offsets[j], units[j] = l.inputs.moments[j].Mean, l.inputs.scale[j]
-		}
-	}
+	m.view.units(offsets, units, l.inputs, own)
 	m.window.Begin(offsets, units)
-	scaled := make([]float64, d+l.o.partitionLags())
 	for c := range m.used {
 		m.used[c], s.eighths[c] = l.n, 8
 	}
+	q := query{scaled: make([]float64, l.o.Dimension+l.o.partitionLags()), units: own}
 	for i, r := range rows {
-		q := query{x: r.x, scaled: scaled, seen: r.seen, v: served[i*l.o.Outputs+output], units: own.units}
 		l.present(l.own, r.x, r.lags, r.seen)
 		l.ownColumns(q.scaled, l.own, output)
-		copy(s.columns, r.x)
-		m.history.Fill(s.columns[d:], q.seen, q.v)
-		if m.partitions != nil {
-			m.partitions.Find(s.found, q.scaled)
-		}
+		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
+		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r.weight)
 	}
 }
@@ -174,6 +193,7 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 	if m.partitions != nil {
 		m.partitions.Visit(v)
 	}
+	visitMeans(v, m.means)
 	for c := range m.used {
 		v.Uint64(&m.used[c])
 		if v.Reading() && m.used[c] > n {

@@ -13,6 +13,9 @@ type Options struct {
 	// Joint are inputs that vary together as much as one, such as the indicators of a
 	// category, disjoint and in the order of the inputs.
 	Joint []Span
+	// Cycles are the inputs that are the sine of an angle whose cosine is the next input. No
+	// such input is joint.
+	Cycles []int
 	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
 	// there are fewer, at most maxLagColumns numbers.
 	Lags int

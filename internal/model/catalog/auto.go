@@ -39,7 +39,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.failed() {
 		return entry{}
 	}
-	o.Gated, o.Joint = c.spec.LabelGate != "", c.joint()
+	o.Gated, o.Joint, o.Cycles = c.spec.LabelGate != "", c.joint(), c.cycles()
 	if version > 1 && auto.HasSecond(o) {
 		return entry{
 			cost: auto.SecondCost(o), scalesItself: true, advice: auto.SecondAdviceSize(o),

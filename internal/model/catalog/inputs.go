@@ -98,6 +98,20 @@ func (c *completion) joint() (spans []auto.Span) {
 	return spans
 }
 
+// cycles are the sines of the cycles of times, each of which precedes its cosine.
+func (c *completion) cycles() (sines []int) {
+	for i, in := range c.spec.Inputs {
+		if in.Time == nil {
+			continue
+		}
+		from, _ := c.schema.Span(i)
+		for k := range in.Time.Cycles {
+			sines = append(sines, from+2*k)
+		}
+	}
+	return sines
+}
+
 // rounding exceeds the relative rounding of a feature that is bounded in exact arithmetic.
 const rounding = 1e-9
 

@@ -50,10 +50,10 @@ type Forest struct {
 }
 
 // New is a forest of trees 0 over an empty window, whose columns are those of
-// window.Layout{Inputs: o.Inputs}.
+// the Layout of the options.
 func New(o Options, w *window.Window) *Forest {
 	f := &Forest{
-		o: o, layout: window.Layout{Inputs: o.Inputs}, w: w, nextCuts: 16, cuts: newCuts(w.Columns(), w.Slots()),
+		o: o, layout: o.layout(), w: w, nextCuts: 16, cuts: newCuts(w.Columns(), w.Slots()),
 	}
 	mostLeaves, groups := 1, 1
 	for _, k := range o.Columns {

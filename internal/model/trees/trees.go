@@ -57,7 +57,8 @@ type Kind int
 const (
 	// Labels learns the label from the inputs and two lags; o is the running mean of labels.
 	Labels Kind = iota
-	// Changes learns the label less the last label, which is o, from the inputs and the ladder.
+	// Changes learns the label less the last label, which is o, from the inputs, the ladder and
+	// the differences of inputs.
 	Changes
 	// Residuals learns the label less v, which is o, from the inputs, two lags and v.
 	Residuals
@@ -95,6 +96,8 @@ type Options struct {
 	Seed uint64
 	// Inputs is the number d of inputs of the window's Layout, at most MaxInputs.
 	Inputs int
+	// Deltas is the number of differences of inputs of the Layout.
+	Deltas int
 	// Columns are the columns, in the order of their predictions.
 	Columns []Kind
 	// Work is the number of work units of one Observe, 0 for DefaultWork. With less than a fit
@@ -157,6 +160,8 @@ func (k Kind) drawn(count int) int {
 	return min(count, mostInputs)
 }
 
+func (o Options) layout() window.Layout { return window.Layout{Inputs: o.Inputs, Deltas: o.Deltas} }
+
 // groups is the number of histograms of a leaf.
 func (k Kind) groups(l window.Layout) int {
 	return (k.drawn(len(k.inputs(l))) + lanes - 1) / lanes
@@ -164,7 +169,7 @@ func (k Kind) groups(l window.Layout) int {
 
 // Bytes is the memory of a Forest over a window of a capacity.
 func (o Options) Bytes(capacity int) uint64 {
-	l := window.Layout{Inputs: o.Inputs}
+	l := o.layout()
 	slots, histograms, bytes := uint64(capacity+window.Slack), 0, uint64(0)
 	for _, k := range o.Columns {
 		bytes += 8*slots + Trees*16*uint64(2*k.leaves()-1)

@@ -21,10 +21,11 @@ func rungs() [Rungs]uint64 { return [Rungs]uint64{1, 2, 3, 4, 6, 8, 12, 24, 48, 
 //	d+2            the served prediction v
 //	[d+3, d+13)    the ladder: labels of the ages 1, 2, 3, 4, 6, 8, 12, 24, 48, 168
 //	[d+13, d+15)   the exponential means of the labels, with the factors 0.9 and 0.99
-type Layout struct{ Inputs int }
+//	[d+15, …)      how the first Deltas inputs differ from those of the row before
+type Layout struct{ Inputs, Deltas int }
 
 // Columns is the number of columns of a row.
-func (l Layout) Columns() int { return l.Inputs + extra }
+func (l Layout) Columns() int { return l.Inputs + extra + l.Deltas }
 
 // Lag is the column of the newest label; the label before it follows.
 func (l Layout) Lag() int { return l.Inputs }
@@ -35,9 +36,12 @@ func (l Layout) Served() int { return l.Inputs + Lags }
 // Ladder is the first column of the ladder. The exponential means follow the ladder.
 func (l Layout) Ladder() int { return l.Inputs + Lags + 1 }
 
+// Delta is the column of the first difference of an input.
+func (l Layout) Delta() int { return l.Inputs + extra }
+
 // Capacity is the number of rows of a window: 8192, or fewer if the rows would take more
 // than 2 MiB.
 func (l Layout) Capacity() int {
 	const most, bytes = 8192, 2 << 20
-	return max(1, min(most, bytes/(4*(l.Inputs+14))))
+	return max(1, min(most, bytes/(4*(l.Inputs+l.Deltas+14))))
 }

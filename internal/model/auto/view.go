@@ -1,0 +1,164 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/window"
+)
+
+// view are the inputs as the lineup sees them: the numbers; of each cycle the angle, in place
+// of its sine and cosine; and of each category its number and the mean label of its earlier
+// rows, in place of its indicators.
+type view struct {
+	numbers, cycles []int
+	categories      []Span
+}
+
+func (o Options) view() view {
+	v := view{cycles: o.Cycles, categories: o.Joint}
+	taken := make([]bool, o.Dimension)
+	for _, c := range o.Cycles {
+		taken[c], taken[c+1] = true, true
+	}
+	for _, span := range o.Joint {
+		for j := span.From; j < span.To; j++ {
+			taken[j] = true
+		}
+	}
+	for j, is := range taken {
+		if !is {
+			v.numbers = append(v.numbers, j)
+		}
+	}
+	return v
+}
+
+// layout is the layout of the lineup's windows. The numbers are the first inputs, and have
+// differences.
+func (v view) layout() window.Layout {
+	return window.Layout{Inputs: len(v.numbers) + len(v.cycles) + 2*len(v.categories), Deltas: len(v.numbers)}
+}
+
+// indicators is the number of indicators of all categories.
+func (v view) indicators() int {
+	total := 0
+	for _, span := range v.categories {
+		total += span.To - span.From
+	}
+	return total
+}
+
+// fill writes the inputs of the view, given the means of the categories.
+func (v view) fill(dst, x []float64, means []mean) {
+	for i, j := range v.numbers {
+		dst[i] = x[j]
+	}
+	dst = dst[len(v.numbers):]
+	for i, c := range v.cycles {
+		dst[i] = angle(x[c], x[c+1])
+	}
+	dst = dst[len(v.cycles):]
+	for _, span := range v.categories {
+		own := means[:span.To-span.From]
+		means = means[len(own):]
+		k := active(x[span.From:span.To])
+		dst[0], dst[1] = float64(k), 0
+		if k >= 0 {
+			dst[1] = own[k].value()
+		}
+		dst = dst[2:]
+	}
+}
+
+// partitioned is the number of inputs of the partitions: without categories all inputs.
+func (v view) partitioned() int { return len(v.numbers) + 2*len(v.cycles) + len(v.categories) }
+
+// partition writes the inputs of the partitions and their lags, given the inputs and the lags
+// in the units of level 1, and the inputs of the view.
+func (v view) partition(dst, scaled, inputs []float64) {
+	for i, j := range v.numbers {
+		dst[i] = scaled[j]
+	}
+	at := len(v.numbers)
+	for _, c := range v.cycles {
+		dst[at], dst[at+1] = scaled[c], scaled[c+1]
+		at += 2
+	}
+	for i := range v.categories {
+		dst[at] = inputs[len(inputs)-2*len(v.categories)+2*i+1]
+		at++
+	}
+	copy(dst[at:], scaled[len(scaled)-(len(dst)-at):])
+}
+
+// active is the number of the indicator that is set, or −1 if none is.
+func active(indicators []float64) int {
+	for k, v := range indicators {
+		if v != 0 {
+			return k
+		}
+	}
+	return -1
+}
+
+// angle grows with the angle of a sine and a cosine, from 0 up to 4 at a full turn, without
+// a transcendental function.
+func angle(sine, cosine float64) float64 {
+	sum := math.Abs(sine) + math.Abs(cosine)
+	if sum == 0 {
+		return 0
+	}
+	part := cosine / sum
+	if sine < 0 {
+		return 3 + part
+	}
+	return 1 - part
+}
+
+// mean is the mean label of a category, drawn towards 0 as by categoryPrior labels of 0.
+type mean struct{ n, sum float64 }
+
+const categoryPrior = 8
+
+func (m *mean) value() float64 { return m.sum / (m.n + categoryPrior) }
+
+// learn teaches the means the label of an input, in the units of the experts.
+func (v view) learn(means []mean, x []float64, label float64) {
+	for _, span := range v.categories {
+		own := means[:span.To-span.From]
+		means = means[len(own):]
+		if k := active(x[span.From:span.To]); k >= 0 {
+			own[k].n++
+			own[k].sum += label
+		}
+	}
+}
+
+// units writes the offsets and units of the columns, given the moments of the inputs and the
+// units of the labels.
+func (v view) units(offsets, scales []float64, inputs columns, own units) {
+	for j := range offsets {
+		offsets[j], scales[j] = own.offset, own.scale
+	}
+	for i, j := range v.numbers {
+		offsets[i], scales[i] = inputs.moments[j].Mean, inputs.scale[j]
+	}
+	for i := len(v.numbers); i < v.layout().Inputs; i++ {
+		offsets[i], scales[i] = 0, 1
+	}
+	for j := v.layout().Delta(); j < len(offsets); j++ {
+		offsets[j], scales[j] = 0, 1
+	}
+}
+
+func visitMeans(v *codec.Visitor, means []mean) {
+	const most = 1 << 53
+	for i := range means {
+		v.Within(most, &means[i].n)
+		v.Within(maxEntry, &means[i].sum)
+		if v.Reading() && means[i].n < 0 {
+			v.Corrupt("a category of %g rows", means[i].n)
+		}
+	}
+}
