@@ -82,7 +82,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 10 || !(loaded.Regret > 0) {
 		t.Errorf("in memory %+v", loaded)
 	}
-	h.hibernate(t, "m")
+	h.hibernate(t)
 	gone := figures()
 	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret {
 		t.Errorf("out of memory %+v", gone)

@@ -96,18 +96,18 @@ func waitFor(t *testing.T, h *host, holds func() bool) {
 	until(t, h, "it did not happen", holds)
 }
 
-// hibernate waits until a model has left memory. On a slow machine the replay of even a short log is
+// hibernate waits until model m has left memory. On a slow machine the replay of even a short log is
 // estimated to take long: the model then needs a snapshot first.
-func (h *host) hibernate(t *testing.T, id string) {
+func (h *host) hibernate(t *testing.T) {
 	t.Helper()
 	waitFor(t, h, func() bool {
-		if h.Hibernate(id) {
+		if h.Hibernate("m") {
 			return true
 		}
-		if _, err := h.SnapshotModel(t.Context(), id); err != nil {
+		if _, err := h.SnapshotModel(t.Context(), "m"); err != nil {
 			t.Fatal(err)
 		}
-		return h.Hibernate(id)
+		return h.Hibernate("m")
 	})
 }
 
@@ -237,7 +237,7 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
-	h.hibernate(t, "m")
+	h.hibernate(t)
 	err := h.store.Models(t.Context(), func(e storage.Entry) error {
 		_, there, err := e.Model.ID("a")
 		if !there {

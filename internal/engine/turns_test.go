@@ -288,7 +288,7 @@ func testUnreadableLog(t *testing.T, newDisk func() disk) {
 	if !h.Hibernate("m") {
 		// It is being loaded: wait until it is there.
 		h.stats(t, "m")
-		h.hibernate(t, "m")
+		h.hibernate(t)
 	}
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)

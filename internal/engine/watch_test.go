@@ -107,7 +107,7 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	if _, err := w.Points(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.hibernate(t, "m")
+	h.hibernate(t)
 	learn(t, h, 25, 28)
 	if got := told(w); len(got) != 8 || got[7].Sequence != 28 {
 		t.Fatalf("told %+v", got)

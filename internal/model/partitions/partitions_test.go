@@ -43,10 +43,10 @@ func cellsOf(found []uint16, expert int) []int {
 	return own
 }
 
-func seeded(t testing.TB) *rand.Rand {
-	t.Helper()
+func seeded(tb testing.TB) *rand.Rand {
+	tb.Helper()
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	tb.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
@@ -169,13 +169,13 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-func state(t testing.TB, p *partitions.Partitions) []byte {
-	t.Helper()
+func state(tb testing.TB, p *partitions.Partitions) []byte {
+	tb.Helper()
 	v := codec.Appending(nil)
 	p.Visit(&v)
 	out, err := v.Appended()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }
