@@ -54,7 +54,7 @@ func (o Options) lineup() lineup {
 		return lineup{}
 	}
 	for _, l := range lineups() {
-		if l.neighbors && (len(v.numbers) == 0 || len(v.numbers) > neighbors.MostInputs) {
+		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
@@ -121,7 +121,7 @@ func (l lineup) names() []string {
 // 2 included.
 func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	const nanosecond = flopsPerMicrosecond / 1000
-	experts, rows, numbers := o.secondExperts(l), o.capacity(), len(o.view().numbers)
+	experts, rows := o.secondExperts(l), o.capacity()
 	for _, kind := range l.columns {
 		each := uint64(columnTime)
 		if kind == trees.Plain {
@@ -132,7 +132,7 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	}
 	both := 40 * uint64(experts)
 	if l.neighbors {
-		both += neighbors.Flops(numbers, rows)
+		both += neighbors.Flops(o.view().near(), rows)
 	}
 	if l.partitions {
 		both += partitions.Flops(o.partitionOptions(0))
@@ -168,7 +168,7 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	}
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {
-		total += neighbors.Bytes(len(v.numbers), rows+window.Slack)
+		total += neighbors.Bytes(v.near(), rows+window.Slack)
 	}
 	return total
 }

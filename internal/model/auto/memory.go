@@ -46,7 +46,8 @@ func newMemory(o Options, l lineup, output int) *memory {
 // query is an input of one output of a lineup.
 type query struct {
 	x []float64
-	// scaled are the inputs and own lags in the units of level 1, scales those of the numbers.
+	// scaled are the inputs and own lags in the units of level 1, scales the units of the near
+	// inputs of the view.
 	scaled, scales []float64
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
 	seen uint64
@@ -73,7 +74,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 		eighths: make([]int, len(l.columns)),
 	}
 	if l.neighbors {
-		s.neighbors = neighbors.NewScratch(len(v.numbers), o.capacity()+window.Slack)
+		s.neighbors = neighbors.NewScratch(v.near(), o.capacity()+window.Slack)
 	}
 	return s
 }

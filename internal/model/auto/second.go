@@ -15,8 +15,7 @@ type Second struct {
 	o      Options
 	lineup lineup
 	first  *Learner
-	// numbers are the inputs that are numbers.
-	numbers []int
+	view   view
 	// renewals are those of the stacks of level 2.
 	renewals [stacks]renewal
 	// upperBytes and memoryBytes are the memory of level 2 beside what it keeps of the first
@@ -48,7 +47,7 @@ func NewSecond(o Options) *Second {
 	if !HasSecond(o) {
 		panic("auto: a second version without experts of its own")
 	}
-	l := &Second{o: o, lineup: o.lineup(), first: New(o), numbers: o.view().numbers}
+	l := &Second{o: o, lineup: o.lineup(), first: New(o), view: o.view()}
 	l.renewals = stackRenewals(o.secondExperts(l.lineup))
 	l.upperBytes, l.memoryBytes = o.upperBytes(l.lineup), o.memoryBytes(l.lineup)
 	l.secondState = l.newState()
@@ -85,7 +84,7 @@ func (l *Second) newScratch() *secondScratch {
 		first: l.first.newScratch(), memory: newMemoryScratch(o, l.lineup), stack: newStackScratch(k),
 		experts: make([]float64, k*o.Outputs), final: make([]float64, secondFinalists*o.Outputs),
 		weights: make([]float64, k), values: make([]float64, o.Outputs),
-		scales: make([]float64, len(l.numbers)), units: make([]units, o.Outputs),
+		scales: make([]float64, l.view.near()), units: make([]units, o.Outputs),
 	}
 	s.query.scaled = make([]float64, o.Dimension+o.partitionLags())
 	return s
@@ -125,8 +124,11 @@ func (l *Second) Predict(p *model.Prediction, x []float64) error {
 
 // note notes the units of level 1.
 func (l *Second) note(s *secondScratch) {
-	for i, j := range l.numbers {
-		s.scales[i] = l.first.inputs.scale[j]
+	for i := range s.scales {
+		s.scales[i] = 1
+		if i < len(l.view.numbers) {
+			s.scales[i] = l.first.inputs.scale[l.view.numbers[i]]
+		}
 	}
 	for j := range s.units {
 		s.units[j] = l.first.mixers[j].units

@@ -13,7 +13,7 @@ import (
 const secondFinalists = 2 + stacks
 
 // upper is level 2 of an output. Its experts are v, the prediction of level 1; the K experts
-// of level 1; and the F experts of the lineup. b is their ML-Poly mixture, the stacks
+// of level 1; and the F experts of the lineup. Their ML-Poly mixture is b, the stacks
 // forecast the residual of b, and the prediction is the ML-Poly mixture of v, b and the
 // stacks.
 type upper struct {

@@ -7,9 +7,9 @@ import (
 	"hindsight/internal/model/window"
 )
 
-// view are the inputs as the lineup sees them: the numbers; of each cycle the angle, in place
-// of its sine and cosine; and of each category its number and the mean label of its earlier
-// rows, in place of its indicators.
+// view are the inputs as the lineup sees them: the numbers; in place of the indicators of each
+// category the mean label of its earlier rows; in place of the sine and the cosine of each
+// cycle the angle; and the number of each category.
 type view struct {
 	numbers, cycles []int
 	categories      []Span
@@ -34,10 +34,12 @@ func (o Options) view() view {
 	return v
 }
 
-// layout is the layout of the lineup's windows. The numbers are the first inputs, and have
-// differences.
+// near is the number of inputs that have differences and distances: the numbers and the means.
+func (v view) near() int { return len(v.numbers) + len(v.categories) }
+
+// layout is the layout of the lineup's windows.
 func (v view) layout() window.Layout {
-	return window.Layout{Inputs: len(v.numbers) + len(v.cycles) + 2*len(v.categories), Deltas: len(v.numbers)}
+	return window.Layout{Inputs: v.near() + len(v.cycles) + len(v.categories), Deltas: v.near()}
 }
 
 // indicators is the number of indicators of all categories.
@@ -54,25 +56,23 @@ func (v view) fill(dst, x []float64, means []mean) {
 	for i, j := range v.numbers {
 		dst[i] = x[j]
 	}
-	dst = dst[len(v.numbers):]
 	for i, c := range v.cycles {
-		dst[i] = angle(x[c], x[c+1])
+		dst[v.near()+i] = angle(x[c], x[c+1])
 	}
-	dst = dst[len(v.cycles):]
-	for _, span := range v.categories {
+	codes := dst[v.near()+len(v.cycles):]
+	for i, span := range v.categories {
 		own := means[:span.To-span.From]
 		means = means[len(own):]
 		k := active(x[span.From:span.To])
-		dst[0], dst[1] = float64(k), 0
+		codes[i], dst[len(v.numbers)+i] = float64(k), 0
 		if k >= 0 {
-			dst[1] = own[k].value()
+			dst[len(v.numbers)+i] = own[k].value()
 		}
-		dst = dst[2:]
 	}
 }
 
 // partitioned is the number of inputs of the partitions: without categories all inputs.
-func (v view) partitioned() int { return len(v.numbers) + 2*len(v.cycles) + len(v.categories) }
+func (v view) partitioned() int { return v.near() + 2*len(v.cycles) }
 
 // partition writes the inputs of the partitions and their lags, given the inputs and the lags
 // in the units of level 1, and the inputs of the view.
@@ -80,14 +80,11 @@ func (v view) partition(dst, scaled, inputs []float64) {
 	for i, j := range v.numbers {
 		dst[i] = scaled[j]
 	}
-	at := len(v.numbers)
+	copy(dst[len(v.numbers):v.near()], inputs[len(v.numbers):])
+	at := v.near()
 	for _, c := range v.cycles {
 		dst[at], dst[at+1] = scaled[c], scaled[c+1]
 		at += 2
-	}
-	for i := range v.categories {
-		dst[at] = inputs[len(inputs)-2*len(v.categories)+2*i+1]
-		at++
 	}
 	copy(dst[at:], scaled[len(scaled)-(len(dst)-at):])
 }

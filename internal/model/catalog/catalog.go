@@ -106,30 +106,11 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //	categories  have a joint scale, not one each
 //	revision    is the newest if the learner has revisions
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	given := s.Auto
+	given := s
 	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
-	if err == nil {
-		changed := e.revised && s.Revision == nil
-		if changed {
-			newest := newestRevision
-			s.Revision = &newest
-		}
-		if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
-			s.LabelGate, changed = model.GateOn, true
-		}
-		if s.Auto != nil && (given == nil || given.Version == nil) {
-			newest := *s.Auto
-			newest.Version, s.Auto, changed = pointer(nil, newestAuto), &newest, true
-		}
-		if s.PKAWVNystrom != nil {
-			created := createNystrom(s.PKAWVNystrom)
-			changed = changed || created != s.PKAWVNystrom
-			s.PKAWVNystrom = created
-		}
-		if changed {
-			s, e, err = look(s, false)
-		}
+	if err == nil && renew(&s, given, e) {
+		s, e, err = look(s, false)
 	}
 	if err == nil {
 		err = e.unfit
@@ -138,6 +119,27 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 		return model.Spec{}, model.Cost{}, err
 	}
 	return s, e.cost, nil
+}
+
+// renew sets what a new model has and a stored one has not, where the given spec leaves it
+// open, and tells whether the completed spec s changed.
+func renew(s *model.Spec, given model.Spec, e entry) (changed bool) {
+	if e.revised && s.Revision == nil {
+		s.Revision, changed = pointer(nil, newestRevision), true
+	}
+	if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
+		s.LabelGate, changed = model.GateOn, true
+	}
+	if s.Auto != nil && (given.Auto == nil || given.Auto.Version == nil) {
+		newest := *s.Auto
+		newest.Version, s.Auto, changed = pointer(nil, newestAuto), &newest, true
+	}
+	if s.PKAWVNystrom != nil {
+		created := createNystrom(s.PKAWVNystrom)
+		changed = changed || created != s.PKAWVNystrom
+		s.PKAWVNystrom = created
+	}
+	return changed
 }
 
 // New returns a learner of a completed spec, without observations. If the spec is not
