@@ -11,21 +11,21 @@ import (
 )
 
 // lineup are the experts that level 2 adds for each output: columns of trees, then the
-// experts of package neighbors, then those of package partitions.
+// experts of package neighbors, those of package partitions and the crosses.
 type lineup struct {
-	columns               []trees.Kind
-	neighbors, partitions bool
+	columns                        []trees.Kind
+	neighbors, partitions, crosses bool
 }
 
 // lineups are all lineups, the most expensive first.
 func lineups() []lineup {
 	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
 	return []lineup{
-		{all, true, true},
-		{all[:3], true, true},
-		{all[:3], false, true},
-		{all[:2], false, true},
-		{all[:2], false, false},
+		{all, true, true, true},
+		{all[:3], true, true, true},
+		{all[:3], false, true, true},
+		{all[:2], false, true, true},
+		{all[:2], false, false, true},
 	}
 }
 
@@ -57,6 +57,7 @@ func (o Options) lineup() lineup {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
+		l.crosses = v.crossed() > 0
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -89,6 +90,9 @@ func (l lineup) experts() int {
 	if l.partitions {
 		count += partitions.Experts
 	}
+	if l.crosses {
+		count += crossExperts
+	}
 	return count
 }
 
@@ -113,6 +117,9 @@ func (l lineup) names() []string {
 				names = append(names, fmt.Sprintf("partitions/%s/%s", width, kind))
 			}
 		}
+	}
+	if l.crosses {
+		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
 	}
 	return names
 }
@@ -139,6 +146,9 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	}
 	predict += both
 	observe += both
+	if l.crosses {
+		both += uint64(20 * o.view().crossed())
+	}
 	for _, f := range stackForgettings() {
 		r := stackSize(experts)
 		observe += factorFlops(r, 1) + renewalFlops(r, f)
@@ -165,6 +175,9 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	each := 16*uint64(v.indicators()) + window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
 	if l.partitions {
 		each += partitions.Bytes(o.partitionOptions(0))
+	}
+	if l.crosses {
+		each += crossBytes(v.crossed())
 	}
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {

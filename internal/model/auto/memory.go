@@ -17,7 +17,9 @@ type memory struct {
 	forest  *trees.Forest
 	// partitions is nil without partitions in the lineup.
 	partitions *partitions.Partitions
-	means      []mean
+	// crosses is nil without crosses in the lineup.
+	crosses *crosses
+	means   []mean
 	// used[c] is the last observation before which column c of the forest had a weight in b.
 	used []uint64
 }
@@ -40,6 +42,9 @@ func newMemory(o Options, l lineup, output int) *memory {
 	if l.partitions {
 		m.partitions = partitions.New(o.partitionOptions(output))
 	}
+	if l.crosses {
+		m.crosses = newCrosses(v)
+	}
 	return m
 }
 
@@ -60,6 +65,8 @@ type memoryScratch struct {
 	columns   []float64
 	row       []float32
 	cells     []float64
+	codes     []int64
+	crossed   []uint32
 	found     []uint16
 	neighbors *neighbors.Scratch
 	eighths   []int
@@ -70,8 +77,8 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	columns := v.layout().Columns()
 	s := memoryScratch{
 		columns: make([]float64, columns), row: make([]float32, columns), found: make([]uint16, partitions.Found),
-		cells:   make([]float64, v.partitioned()+o.partitionLags()),
-		eighths: make([]int, len(l.columns)),
+		cells: make([]float64, v.partitioned()+o.partitionLags()),
+		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), eighths: make([]int, len(l.columns)),
 	}
 	if l.neighbors {
 		s.neighbors = neighbors.NewScratch(v.near(), o.capacity()+window.Slack)
@@ -100,6 +107,10 @@ func (m *memory) present(s *memoryScratch, q *query) {
 		m.view.partition(s.cells, q.scaled, inputs)
 		m.partitions.Find(s.found, s.cells)
 	}
+	if m.crosses != nil {
+		m.view.codes(s.codes, q.x, inputs)
+		m.crosses.find(s.crossed, s.codes)
+	}
 }
 
 // advise writes the predictions of the lineup for the query in the scratch.
@@ -120,6 +131,12 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 			}
 			dst[at+e] = origin + float64(dst[at+e]*q.scale)
 		}
+		at += partitions.Experts
+	}
+	if m.crosses != nil {
+		for e, origin := range [crossExperts]float64{q.offset, q.v, s.columns[m.view.layout().Lag()]} {
+			dst[at+e] = origin + float64(m.crosses.predict(e, s.crossed)*q.scale)
+		}
 	}
 	for k, prediction := range dst {
 		dst[k] = q.cut(prediction)
@@ -134,6 +151,11 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y, weight float64) {
 	m.view.learn(m.means, q.x, q.scaledLabel(y))
 	if m.partitions != nil {
 		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), weight)
+	}
+	if m.crosses != nil {
+		m.crosses.learn(s.crossed, [crossExperts]float64{
+			q.scaledLabel(y), q.relative(y - served), q.relative(y - s.columns[m.view.layout().Lag()]),
+		})
 	}
 	m.forest.Observe(s.eighths)
 }
@@ -193,6 +215,9 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 	m.forest.Visit(v)
 	if m.partitions != nil {
 		m.partitions.Visit(v)
+	}
+	if m.crosses != nil {
+		m.crosses.visit(v)
 	}
 	visitMeans(v, m.means)
 	for c := range m.used {

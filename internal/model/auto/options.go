@@ -16,6 +16,8 @@ type Options struct {
 	// Cycles are the inputs that are the sine of an angle whose cosine is the next input. No
 	// such input is joint.
 	Cycles []int
+	// Flags are the inputs that are 0 or 1, or between for a missing value.
+	Flags []int
 	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
 	// there are fewer, at most maxLagColumns numbers.
 	Lags int

@@ -11,12 +11,12 @@ import (
 // category the mean label of its earlier rows; in place of the sine and the cosine of each
 // cycle the angle; and the number of each category.
 type view struct {
-	numbers, cycles []int
-	categories      []Span
+	numbers, cycles, flags []int
+	categories             []Span
 }
 
 func (o Options) view() view {
-	v := view{cycles: o.Cycles, categories: o.Joint}
+	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint}
 	taken := make([]bool, o.Dimension)
 	for _, c := range o.Cycles {
 		taken[c], taken[c+1] = true, true

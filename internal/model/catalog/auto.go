@@ -40,6 +40,7 @@ func automatic(c *completion, given *model.Auto) entry {
 		return entry{}
 	}
 	o.Gated, o.Joint, o.Cycles = c.spec.LabelGate != "", c.joint(), c.cycles()
+	o.Flags = c.flags()
 	if version > 1 && auto.HasSecond(o) {
 		return entry{
 			cost: auto.SecondCost(o), scalesItself: true, advice: auto.SecondAdviceSize(o),

@@ -112,6 +112,17 @@ func (c *completion) cycles() (sines []int) {
 	return sines
 }
 
+// flags are the features of booleans.
+func (c *completion) flags() (features []int) {
+	for i, in := range c.spec.Inputs {
+		if in.Boolean != nil {
+			from, _ := c.schema.Span(i)
+			features = append(features, from)
+		}
+	}
+	return features
+}
+
 // rounding exceeds the relative rounding of a feature that is bounded in exact arithmetic.
 const rounding = 1e-9
 
