@@ -70,6 +70,9 @@ type memoryScratch struct {
 	found     []uint16
 	neighbors *neighbors.Scratch
 	eighths   []int
+	// sums are those of the trees for the row, if known.
+	sums  []int64
+	known bool
 }
 
 func newMemoryScratch(o Options, l lineup) memoryScratch {
@@ -79,6 +82,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 		columns: make([]float64, columns), row: make([]float32, columns), found: make([]uint16, partitions.Found),
 		cells: make([]float64, v.partitioned()+o.partitionLags()),
 		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), eighths: make([]int, len(l.columns)),
+		sums: make([]int64, len(l.columns)),
 	}
 	if l.neighbors {
 		s.neighbors = neighbors.NewScratch(v.near(), o.capacity()+window.Slack)
@@ -88,6 +92,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 
 // present writes the row of a query and its cells of the partitions into the scratch.
 func (m *memory) present(s *memoryScratch, q *query) {
+	s.known = false
 	layout := m.view.layout()
 	inputs, deltas := s.columns[:layout.Inputs], s.columns[layout.Delta():]
 	m.view.fill(inputs, q.x, m.means)
@@ -116,7 +121,8 @@ func (m *memory) present(s *memoryScratch, q *query) {
 // advise writes the predictions of the lineup for the query in the scratch.
 func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 	m.present(s, q)
-	m.forest.Predict(dst, s.row, q.v)
+	m.forest.Predict(dst, s.sums, s.row, q.v)
+	s.known = true
 	at := len(m.lineup.columns)
 	if m.lineup.neighbors {
 		s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
@@ -157,7 +163,11 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y, weight float64) {
 			q.scaledLabel(y), q.relative(y - served), q.relative(y - s.columns[m.view.layout().Lag()]),
 		})
 	}
-	m.forest.Observe(s.eighths)
+	sums := s.sums
+	if !s.known || served != q.v {
+		sums = nil
+	}
+	m.forest.Observe(s.eighths, sums)
 }
 
 // credit finds the shares of the columns' credit before observation n, given their weights

@@ -13,14 +13,16 @@ type cuts struct {
 	counts []uint8
 	// codes has the code of input j in slot s at codes[j*slots+s]. A code is lanes times the
 	// number of cut points below the value.
-	codes      []uint8
-	keys, room []uint64
+	codes []uint8
+	// keys and room are scratch.
+	keys, room []int64
 }
 
-func newCuts(columns, slots int) cuts {
+// newCuts are cuts whose scratch is that of fits: one job runs at a time.
+func newCuts(columns, slots int, scratch *grower) cuts {
 	return cuts{
 		slots: slots, edges: make([]float32, columns*bins), counts: make([]uint8, columns),
-		codes: make([]uint8, columns*slots+padding), keys: make([]uint64, slots), room: make([]uint64, slots),
+		codes: make([]uint8, columns*slots+padding), keys: scratch.packed, room: scratch.histograms[:slots],
 	}
 }
 
@@ -71,7 +73,7 @@ func unordered(b uint32) float32 {
 }
 
 // sort sorts keys by their upper 32 of 48 bits, a digit a pass.
-func (c *cuts) sort(count int) []uint64 {
+func (c *cuts) sort(count int) []int64 {
 	keys, room := c.keys[:count], c.room[:count]
 	for shift := slotBits; shift < slotBits+32; shift += digit {
 		var starts [digits]uint32
@@ -97,7 +99,7 @@ func (c *cuts) sort(count int) []uint64 {
 // their codes. The rows have stride columns.
 func (c *cuts) renew(input int, rows []float32, stride, filled int) {
 	for slot := range filled {
-		c.keys[slot] = uint64(ordered(rows[slot*stride+input]))<<slotBits | uint64(slot)
+		c.keys[slot] = int64(ordered(rows[slot*stride+input]))<<slotBits | int64(slot)
 	}
 	keys := c.sort(filled)
 	value := func(i int) float32 { return unordered(uint32(keys[i] >> slotBits)) }

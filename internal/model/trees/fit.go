@@ -10,7 +10,8 @@ const (
 	fitSearch              // The best split of the root.
 	fitSplit               // The next split.
 	fitCount               // Histograms of the smaller part, group by group.
-	fitDerive              // Histograms of the larger part, and the best splits of both.
+	fitBoth                // Histograms of the larger part, if the split leaf had none.
+	fitDerive              // Histograms of the larger part otherwise, and the best splits of both.
 	fitFinish              // The tree enters the ring.
 )
 
@@ -40,11 +41,12 @@ type fit struct {
 	mean  int64  // What a centred column subtracts.
 	steps int
 	// The rest follows from running the steps.
-	phase   phase
-	at      int // Slot or group.
-	leaf    int // That was split last.
-	smaller int
-	grown   tree
+	phase phase
+	at    int // Slot or group.
+	// The parts of the last split; derived says that the split leaf had histograms.
+	smaller, larger int
+	derived         bool
+	grown           tree
 	// old and grew have the leaves of the slots in the oldest tree and in the grown tree.
 	old, grew []uint8
 }
@@ -73,7 +75,7 @@ func (f *Forest) step() (units int64, done bool) {
 		units += f.bag(r)
 		j.phase, j.at = fitRoot, 0
 	case fitRoot:
-		g.count(g.histogram(0, j.at), 0, j.at, &f.cuts)
+		g.count(0, j.at, &f.cuts)
 		units += unitsCount * int64(g.leaves[0].count)
 		if j.at++; j.at == g.groups() {
 			j.phase = fitSearch
@@ -83,29 +85,38 @@ func (f *Forest) step() (units int64, done bool) {
 		units += unitsSearch * int64(g.groups())
 		j.phase = fitSplit
 	case fitSplit:
-		j.leaf = g.widest()
-		if j.leaf < 0 || len(g.leaves) == r.kind.leaves() {
+		leaf := g.widest()
+		if leaf < 0 || len(g.leaves) == r.kind.leaves() {
 			j.phase = fitFinish
 			break
 		}
-		units += unitsPart * int64(g.leaves[j.leaf].count)
-		j.smaller = g.split(j.leaf, &j.grown, &f.cuts)
+		units += unitsPart * int64(g.leaves[leaf].count)
+		j.smaller, j.larger, j.derived = g.split(leaf, &j.grown, &f.cuts)
 		j.phase, j.at = fitCount, 0
 		if len(g.leaves) == r.kind.leaves() {
 			j.phase = fitFinish
 		}
 	case fitCount:
-		g.count(g.histogram(len(g.leaves)-1, j.at), j.smaller, j.at, &f.cuts)
+		g.count(j.smaller, j.at, &f.cuts)
 		units += unitsCount * int64(g.leaves[j.smaller].count)
 		if j.at++; j.at == g.groups() {
-			j.phase = fitDerive
+			if j.phase, j.at = fitBoth, 0; j.derived {
+				j.phase = fitDerive
+			}
 		}
-	case fitDerive:
+	case fitBoth:
 		for group := range g.groups() {
-			g.derive(j.leaf, j.smaller, group)
+			g.count(j.larger, group, &f.cuts)
 		}
-		g.search(j.leaf, float64(r.kind.leastSide()))
-		g.search(len(g.leaves)-1, float64(r.kind.leastSide()))
+		units += unitsCount * int64(g.groups()*g.leaves[j.larger].count)
+		j.phase = fitDerive
+	case fitDerive:
+		for group := 0; j.derived && group < g.groups(); group++ {
+			derive(g.histogram(j.larger, group), g.histogram(j.smaller, group))
+		}
+		// A tie between leaves goes to the older leaf, whichever is searched first.
+		g.search(j.smaller, float64(r.kind.leastSide()))
+		g.search(j.larger, float64(r.kind.leastSide()))
 		units += int64(g.groups()) * (unitsDerive + 2*unitsSearch)
 		j.phase = fitSplit
 	case fitFinish:
@@ -155,7 +166,8 @@ func (f *Forest) bag(r *ring) (units int64) {
 			slot = 0
 		}
 	}
-	g.leaves = append(g.leaves[:0], open{count: len(rows), packed: total})
+	g.rows = rows
+	g.begin(total)
 	return unitsBag * int64(count)
 }
 

@@ -53,7 +53,7 @@ type Forest struct {
 // the Layout of the options.
 func New(o Options, w *window.Window) *Forest {
 	f := &Forest{
-		o: o, layout: o.layout(), w: w, nextCuts: 16, cuts: newCuts(w.Columns(), w.Slots()),
+		o: o, layout: o.layout(), w: w, nextCuts: 16,
 	}
 	mostLeaves, groups := 1, 1
 	for _, k := range o.Columns {
@@ -66,6 +66,7 @@ func New(o Options, w *window.Window) *Forest {
 	}
 	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()+padding), grew: make([]uint8, w.Slots()+padding)}
 	f.grower = newGrower(w.Slots(), mostLeaves, groups, w.Columns())
+	f.cuts = newCuts(w.Columns(), w.Slots(), &f.grower)
 	return f
 }
 
@@ -95,8 +96,9 @@ func (f *Forest) last(row []float32) float64 {
 }
 
 // Predict writes the predictions of the columns for a row as Window.Round wrote it, served
-// with the prediction v. The caller cuts predictions to the labels seen.
-func (f *Forest) Predict(dst []float64, row []float32, served float64) {
+// with the prediction v, and the sums of their trees. The caller cuts predictions to the
+// labels seen.
+func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served float64) {
 	unit := f.w.Unit(f.layout.Served())
 	for c := range f.rings {
 		r := &f.rings[c]
@@ -108,7 +110,8 @@ func (f *Forest) Predict(dst []float64, row []float32, served float64) {
 			offset = f.last(row)
 		case Residuals:
 		}
-		dst[c] = offset + float64(unit*(float64(sumTrees(r.trees, row))/one))
+		sums[c] = sumTrees(r.trees, row)
+		dst[c] = offset + float64(unit*(float64(sums[c])/one))
 	}
 }
 
@@ -142,15 +145,22 @@ func (f *Forest) price(r *ring) int64 {
 }
 
 // Observe learns the newest row of the window and works on the trees. Column c earns
-// eighths[c]/8 of the credit; nil is 8 for all.
-func (f *Forest) Observe(eighths []int) {
+// eighths[c]/8 of the credit; nil is 8 for all. The sums are those of Predict for the row,
+// since the last Observe, or nil.
+func (f *Forest) Observe(eighths []int, sums []int64) {
 	slot := f.w.Slot(0)
 	f.n++
 	f.mean += (f.w.Labels[slot] - f.mean) / float64(f.n)
 	f.cuts.row(slot, f.w.Row(slot))
 	for c := range f.rings {
 		r := &f.rings[c]
-		r.residuals[slot] = f.target(r, slot) - sumTrees(r.trees, f.w.Row(slot))
+		sum := int64(0)
+		if sums != nil {
+			sum = sums[c]
+		} else {
+			sum = sumTrees(r.trees, f.w.Row(slot))
+		}
+		r.residuals[slot] = f.target(r, slot) - sum
 		share := int64(8)
 		if eighths != nil {
 			share = int64(eighths[c])
@@ -197,7 +207,7 @@ func (f *Forest) workStep() (units int64) {
 }
 
 // startJob begins what is due: cut points, or the fit whose column has most credit for its
-// price.
+// price, and of these the fewest trees.
 func (f *Forest) startJob() bool {
 	if f.n >= f.nextCuts {
 		f.startCuts()
@@ -209,10 +219,18 @@ func (f *Forest) startJob() bool {
 	best := -1
 	for c := range f.rings {
 		r := &f.rings[c]
-		if price := f.price(r); r.credit >= price &&
-			(best < 0 || r.credit*f.price(&f.rings[best]) > f.rings[best].credit*price) {
-			best = c
+		price := f.price(r)
+		if r.credit < price {
+			continue
 		}
+		if best >= 0 {
+			other := &f.rings[best]
+			own, least := r.credit*f.price(other), other.credit*price
+			if own < least || (own == least && r.made >= other.made) {
+				continue
+			}
+		}
+		best = c
 	}
 	if best < 0 {
 		return false

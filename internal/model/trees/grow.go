@@ -35,9 +35,11 @@ type split struct {
 type open struct {
 	node, begin, count int
 	packed             int64
-	gain               float64
-	input              int // Of the drawn inputs.
-	code               uint8
+	// place is where the histograms are, −1 for a leaf without.
+	place int
+	gain  float64
+	input int // Of the drawn inputs.
+	code  uint8
 }
 
 // grower grows a tree over the rows of a fit. One grower serves all columns.
@@ -48,6 +50,7 @@ type grower struct {
 	// drawn are the inputs, ascending, the last repeated until lanes divides their number.
 	drawn      []uint16
 	histograms []int64
+	free       []int // Places without a leaf.
 	leaves     []open
 	deck       []uint16
 	rng        rand.PCG
@@ -56,9 +59,32 @@ type grower struct {
 func newGrower(slots, leaves, groups, inputs int) grower {
 	return grower{
 		rows: make([]uint16, slots), room: make([]uint16, slots), packed: make([]int64, slots),
-		drawn: make([]uint16, 0, mostInputs), histograms: make([]int64, leaves*groups*groupSize),
-		leaves: make([]open, 0, leaves), deck: make([]uint16, inputs),
+		drawn: make([]uint16, 0, mostInputs), histograms: make([]int64, max(slots, places(slots)*groups*groupSize)),
+		free: make([]int, 0, places(slots)), leaves: make([]open, 0, leaves), deck: make([]uint16, inputs),
 	}
+}
+
+// smallLeaf is the most rows of a leaf that keeps no histograms: if such a leaf is split, the
+// rows of both parts are counted.
+const smallLeaf = 384
+
+// places is the most leaves that have histograms at a time: the larger ones, and two that a
+// split has just made.
+func places(slots int) int { return slots/(smallLeaf+1) + 2 }
+
+// begin makes the root of the rows, whose sum is packed.
+func (g *grower) begin(packed int64) {
+	g.free = g.free[:0]
+	for place := range cap(g.free) {
+		g.free = append(g.free, place)
+	}
+	g.leaves = append(g.leaves[:0], open{count: len(g.rows), packed: packed, place: g.take()})
+}
+
+func (g *grower) take() (place int) {
+	last := len(g.free) - 1
+	place, g.free = g.free[last], g.free[:last]
+	return place
 }
 
 // draw draws count inputs.
@@ -85,11 +111,12 @@ func (g *grower) groups() int { return len(g.drawn) / lanes }
 
 // histogram is the histogram of a group of a leaf.
 func (g *grower) histogram(leaf, group int) *[groupSize]int64 {
-	return (*[groupSize]int64)(g.histograms[(leaf*g.groups()+group)*groupSize:])
+	return (*[groupSize]int64)(g.histograms[(g.leaves[leaf].place*g.groups()+group)*groupSize:])
 }
 
-// count counts the rows of a leaf in a histogram of a group.
-func (g *grower) count(h *[groupSize]int64, leaf, group int, c *cuts) {
+// count counts the rows of a leaf in its histogram of a group.
+func (g *grower) count(leaf, group int, c *cuts) {
+	h := g.histogram(leaf, group)
 	clear(h[:])
 	l := &g.leaves[leaf]
 	var codes [lanes][]uint8
@@ -112,12 +139,9 @@ func addRowsGo(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes
 }
 
 // deriveGo is derive.
-func deriveGo(parent, counted *[groupSize]int64, swap bool) {
+func deriveGo(parent, counted *[groupSize]int64) {
 	for i, v := range counted {
 		parent[i] -= v
-	}
-	if swap {
-		*parent, *counted = *counted, *parent
 	}
 }
 
@@ -151,8 +175,16 @@ func bestGo(h *[groupSize]int64, total int64, least float64) split {
 	return s
 }
 
-// search finds the best split of a leaf by its histograms.
+// search finds the best split of a leaf by its histograms, which a small leaf then loses.
 func (g *grower) search(leaf int, leastSide float64) {
+	g.find(leaf, leastSide)
+	if l := &g.leaves[leaf]; l.count <= smallLeaf {
+		g.free = append(g.free, l.place)
+		l.place = -1
+	}
+}
+
+func (g *grower) find(leaf int, leastSide float64) {
 	l := &g.leaves[leaf]
 	sum := float64(sumOf(l.packed))
 	parent := float64(sum*sum) / (float64(countOf(l.packed)) + lambda)
@@ -181,9 +213,9 @@ func (g *grower) widest() int {
 	return at
 }
 
-// split splits a leaf of a tree, whose right part becomes the last leaf, and returns the
-// leaf with fewer rows.
-func (g *grower) split(at int, t *tree, c *cuts) (smaller int) {
+// split splits a leaf of a tree, whose right part becomes the last leaf, and returns the parts
+// by their size. The larger part gets the leaf's histograms, if the leaf has any.
+func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived bool) {
 	l := &g.leaves[at]
 	input := g.drawn[l.input]
 	n := &t.nodes[l.node]
@@ -198,10 +230,16 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller int) {
 	})
 	l = &g.leaves[at]
 	l.node, l.count, l.packed = int(n.left), left, packed
-	if right := len(g.leaves) - 1; g.leaves[right].count < left {
-		return right
+	place := l.place
+	smaller, larger = at, len(g.leaves)-1
+	if g.leaves[larger].count < left {
+		smaller, larger = larger, smaller
 	}
-	return at
+	if derived = place >= 0; !derived {
+		place = g.take()
+	}
+	g.leaves[larger].place, g.leaves[smaller].place = place, g.take()
+	return smaller, larger, derived
 }
 
 // part moves the rows that go left to the front, in order, and returns their number and sum.
@@ -216,13 +254,6 @@ func (g *grower) part(rows []uint16, codes []uint8, split uint8) (left int, pack
 	}
 	copy(rows[left:], room[:right])
 	return left, packed
-}
-
-// derive gives the larger of the leaves at and the last its histogram of a group: the
-// parent's, which at has, less that of the smaller, which is in the last.
-func (g *grower) derive(at, smaller, group int) {
-	last := len(g.leaves) - 1
-	derive(g.histogram(at, group), g.histogram(last, group), smaller == at)
 }
 
 // finish writes the values of the leaves.

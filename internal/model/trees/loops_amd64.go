@@ -15,18 +15,13 @@ func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][
 	addRowsAMD64(&h[0], &rows[0], len(rows), &packed[0], &codes[0][0], &codes[1][0], &codes[2][0], &codes[3][0])
 }
 
-// derive gives a parent's histogram the larger part, parent less counted. With swap the
-// parent's gets counted, and counted the larger part.
-func derive(parent, counted *[groupSize]int64, swap bool) {
+// derive subtracts the histogram of a part from its parent's.
+func derive(parent, counted *[groupSize]int64) {
 	if !cpu.X86.HasAVX2 {
-		deriveGo(parent, counted, swap)
+		deriveGo(parent, counted)
 		return
 	}
-	larger, smaller := parent, counted
-	if swap {
-		larger, smaller = counted, parent
-	}
-	deriveAVX2(&parent[0], &counted[0], &larger[0], &smaller[0])
+	deriveAVX2(&parent[0], &counted[0])
 }
 
 // best is the best split of a histogram whose bins add up to total, with at least so many
@@ -83,10 +78,10 @@ func leaves(ids []uint8, t *tree, codes []uint8, slots int) {
 //go:noescape
 func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, third, fourth *uint8)
 
-// deriveAVX2 writes parent less counted and counted.
+// deriveAVX2 is deriveGo.
 //
 //go:noescape
-func deriveAVX2(parent, counted, larger, smaller *int64)
+func deriveAVX2(parent, counted *int64)
 
 // bestAVX2 is the best split of each lane.
 //

@@ -30,12 +30,10 @@ row:
 	JNE     row
 	RET
 
-// func deriveAVX2(parent, counted, larger, smaller *int64)
-TEXT ·deriveAVX2(SB), NOSPLIT, $0-32
+// func deriveAVX2(parent, counted *int64)
+TEXT ·deriveAVX2(SB), NOSPLIT, $0-16
 	MOVQ parent+0(FP), SI
 	MOVQ counted+8(FP), DI
-	MOVQ larger+16(FP), R8
-	MOVQ smaller+24(FP), R9
 	XORQ AX, AX
 
 next:
@@ -45,10 +43,8 @@ next:
 	VMOVDQU 32(DI)(AX*1), Y3
 	VPSUBQ  Y1, Y0, Y0
 	VPSUBQ  Y3, Y2, Y2
-	VMOVDQU Y0, (R8)(AX*1)
-	VMOVDQU Y1, (R9)(AX*1)
-	VMOVDQU Y2, 32(R8)(AX*1)
-	VMOVDQU Y3, 32(R9)(AX*1)
+	VMOVDQU Y0, (SI)(AX*1)
+	VMOVDQU Y2, 32(SI)(AX*1)
 	ADDQ    $64, AX
 	CMPQ    AX, $2048
 	JNE     next

@@ -8,7 +8,7 @@ func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][
 	addRowsGo(h, rows, packed, codes)
 }
 
-func derive(parent, counted *[groupSize]int64, swap bool) { deriveGo(parent, counted, swap) }
+func derive(parent, counted *[groupSize]int64) { deriveGo(parent, counted) }
 
 func best(h *[groupSize]int64, total int64, least float64) split { return bestGo(h, total, least) }
 

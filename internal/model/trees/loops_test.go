@@ -39,12 +39,10 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 			}
 		}
 		other, _ := histogram(rng, 100)
-		for _, swap := range []bool{false, true} {
-			a, b, c, d := h, other, h, other
-			trees.Derive(&a, &b, swap)
-			if trees.DeriveGo(&c, &d, swap); a != c || b != d {
-				t.Fatalf("round %d: another difference", round)
-			}
+		a, b := h, h
+		trees.Derive(&a, &other)
+		if trees.DeriveGo(&b, &other); a != b {
+			t.Fatalf("round %d: another difference", round)
 		}
 		const slots = 300
 		packed, rows := make([]int64, slots), make([]uint16, rng.IntN(slots))

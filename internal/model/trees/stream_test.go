@@ -73,7 +73,7 @@ func (s *stream) begin() {
 	s.w.Begin(offsets[:count], units[:count])
 	for _, r := range s.kept {
 		s.w.Add(r[:count], r[count], r[count+1])
-		s.f.Observe(nil)
+		s.f.Observe(nil, nil)
 	}
 	s.kept = nil
 }
@@ -81,7 +81,7 @@ func (s *stream) begin() {
 func (s *stream) predict(dst, x []float64, v float64) {
 	s.fill(x, v)
 	s.w.Round(s.row, s.columns)
-	s.f.Predict(dst, s.row, v)
+	s.f.Predict(dst, make([]int64, len(dst)), s.row, v)
 	for c := range dst {
 		dst[c] = math.Max(s.low, math.Min(s.high, dst[c]))
 	}
@@ -90,6 +90,6 @@ func (s *stream) predict(dst, x []float64, v float64) {
 func (s *stream) observe(sample modeltest.Sample, v float64) {
 	s.fill(sample.X, v)
 	s.w.Add(s.columns, sample.Y, v)
-	s.f.Observe(nil)
+	s.f.Observe(nil, nil)
 	s.seen(sample.Y)
 }

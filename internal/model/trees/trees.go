@@ -170,10 +170,11 @@ func (k Kind) groups(l window.Layout) int {
 // Bytes is the memory of a Forest over a window of a capacity.
 func (o Options) Bytes(capacity int) uint64 {
 	l := o.layout()
-	slots, histograms, bytes := uint64(capacity+window.Slack), 0, uint64(0)
+	slots, groups, bytes := capacity+window.Slack, 0, uint64(0)
 	for _, k := range o.Columns {
-		bytes += 8*slots + Trees*16*uint64(2*k.leaves()-1)
-		histograms = max(histograms, k.leaves()*k.groups(l))
+		bytes += uint64(8*slots + Trees*17*(2*k.leaves()-1))
+		groups = max(groups, k.groups(l))
 	}
-	return bytes + slots*uint64(l.Columns()+8+4+2+16) + uint64(l.Columns())*4*bins + 8*groupSize*uint64(histograms)
+	histograms := max(slots, places(slots)*groups*groupSize)
+	return bytes + uint64(slots*(l.Columns()+8+4+2)+l.Columns()*4*bins+8*histograms)
 }

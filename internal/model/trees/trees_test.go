@@ -131,7 +131,7 @@ func TestExtremes(t *testing.T) {
 			sample.X[n%2], sample.Y = math.Copysign(model.MaxMagnitude, sample.X[1]), math.Copysign(model.MaxMagnitude, sample.Y)
 		}
 		s.observe(sample, sample.Y)
-		s.f.Predict(p, s.w.Row(s.w.Slot(0)), sample.Y)
+		s.f.Predict(p, make([]int64, trees.Kinds), s.w.Row(s.w.Slot(0)), sample.Y)
 		for _, v := range p {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Fatalf("round %d: %v", n, p)
@@ -179,7 +179,7 @@ func FuzzVisit(f *testing.F) {
 		row := make([]float64, w.Columns())
 		for range 30 {
 			w.Add(row, 1, 2)
-			forest.Observe(nil)
+			forest.Observe(nil, nil)
 		}
 	})
 }
