@@ -43,12 +43,12 @@ func automatic(c *completion, given *model.Auto) entry {
 	o.Flags = c.flags()
 	if version > 1 && auto.HasSecond(o) {
 		return entry{
-			cost: auto.SecondCost(o), scalesItself: true, advice: auto.SecondAdviceSize(o),
+			cost: auto.SecondCost(o), scalesItself: true, advice: []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)},
 			make: func(int) model.Learner { return auto.NewSecond(o) },
 		}
 	}
 	return entry{
-		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSize(o),
+		cost: auto.Cost(o), scalesItself: true, advice: []int{auto.AdviceSize(o)},
 		make: func(int) model.Learner { return auto.New(o) },
 	}
 }

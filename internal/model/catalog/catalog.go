@@ -83,8 +83,8 @@ type entry struct {
 	// middle is the middle of the range of the labels, the prediction before the first label.
 	middle float64
 	affine bool
-	// advice is the length of the learner's advice, 0 for one without any.
-	advice int
+	// advice are the lengths of the learner's advice, nil for a learner without advice.
+	advice []int
 	// scalesItself: the learner scales inputs and labels, and its spec has no scaling.
 	scalesItself bool
 }

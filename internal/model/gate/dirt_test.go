@@ -139,23 +139,25 @@ func TestDirt(t *testing.T) {
 	}
 	for _, name := range names {
 		clean := samples(t, name, rows)
-		o := options(len(clean[0].X))
-		o.Gated = false
-		base := squares(t, auto.New(o), clean, func(row int) float64 { return clean[row].Y }, 1)
-		for _, d := range dirts() {
-			if !*whole && d.name == student15 {
-				continue // A few labels decide the ratio: 3000 rows are too few.
-			}
-			for seed := range draws {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, d.name, seed), func(t *testing.T) {
-					holds(t, d, clean, base, seed)
-				})
+		for _, v := range versions() {
+			o := options(len(clean[0].X))
+			o.Gated = false
+			base := squares(t, v.auto(o), clean, func(row int) float64 { return clean[row].Y }, 1)
+			for _, d := range dirts() {
+				if !*whole && d.name == student15 {
+					continue // A few labels decide the ratio: 3000 rows are too few.
+				}
+				for seed := range draws {
+					t.Run(fmt.Sprintf("%s/%s/%s/%d", v.name, name, d.name, seed), func(t *testing.T) {
+						holds(t, v, d, clean, base, seed)
+					})
+				}
 			}
 		}
 	}
 }
 
-func holds(t *testing.T, d dirt, clean []modeltest.Sample, base []float64, seed uint64) {
+func holds(t *testing.T, v version, d dirt, clean []modeltest.Sample, base []float64, seed uint64) {
 	t.Helper()
 	s := &stream{rng: rand.New(rand.NewPCG(seed, 11)), change: 3 * len(clean) / 8, ignored: make([]bool, len(clean)), unit: 1}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -169,7 +171,7 @@ func holds(t *testing.T, d dirt, clean []modeltest.Sample, base []float64, seed 
 	for row, c := range clean {
 		dirty[row] = modeltest.Sample{X: c.X, Y: s.sent[row], Weight: 1}
 	}
-	l := gated(options(len(clean[0].X)))
+	l := v.gated(options(len(clean[0].X)))
 	lost, from := squares(t, l, dirty, s.target, s.unit), 0
 	if d.after != before {
 		from = s.change + d.after

@@ -66,10 +66,35 @@ func options(dimension int) auto.Options {
 	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500, Gated: true}
 }
 
-// gated is auto behind a gate.
-func gated(o auto.Options) *gate.Learner {
-	return gate.New(gate.Options{
-		Dimension: o.Dimension, Outputs: o.Outputs, Advice: auto.AdviceSize(o),
-		New: func() model.Learner { return auto.New(o) },
-	})
+// version makes the learner of a version of auto, and a gate before that learner.
+type version struct {
+	name   string
+	advice func(auto.Options) []int
+	auto   func(auto.Options) model.Learner
+	// full is the row after which the state of the version has its full size, 0 if it always has.
+	full int
 }
+
+// versions are the versions of auto.
+func versions() []version {
+	return []version{
+		{"first",
+			func(o auto.Options) []int { return []int{auto.AdviceSize(o)} },
+			func(o auto.Options) model.Learner { return auto.New(o) }, 0},
+		{"second",
+			func(o auto.Options) []int { return []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)} },
+			func(o auto.Options) model.Learner { return auto.NewSecond(o) }, 8500},
+	}
+}
+
+func (v version) gated(o auto.Options) *gate.Learner {
+	return v.before(o, func() model.Learner { return v.auto(o) })
+}
+
+// before is a gate before the learners that make makes.
+func (v version) before(o auto.Options, make func() model.Learner) *gate.Learner {
+	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: v.advice(o), New: make})
+}
+
+// gated is auto behind a gate.
+func gated(o auto.Options) *gate.Learner { return versions()[0].gated(o) }

@@ -20,8 +20,8 @@ import (
 // Options describe the learner behind a gate.
 type Options struct {
 	Dimension, Outputs int
-	// Advice is the length of Prediction.Advice of the learner.
-	Advice int
+	// Advice are the lengths that Prediction.Advice of the learner may have beside 0.
+	Advice []int
 	// New makes a learner that has seen nothing. All of them are the same.
 	New func() model.Learner
 }

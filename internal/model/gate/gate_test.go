@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -79,11 +80,14 @@ func TestNaive(t *testing.T) {
 
 // What every learner keeps to, auto and another one keep to behind a gate.
 func TestConform(t *testing.T) {
-	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 60, Gated: true}
-	modeltest.Conform(t, modeltest.Subject{
-		New: func() model.Learner { return gated(o) }, Dimension: 3, Outputs: 2, Warm: 140,
-		Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
-	})
+	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 500, Gated: true}
+	for _, v := range versions() {
+		modeltest.Conform(t, modeltest.Subject{
+			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 140,
+			Full: v.full, Grows: v.full > 0,
+			Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+		})
+	}
 	modeltest.Conform(t, modeltest.Subject{
 		New: func() model.Learner {
 			l, err := catalog.New(model.Spec{Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}})
@@ -96,35 +100,47 @@ func TestConform(t *testing.T) {
 	})
 }
 
-// A learner that is restored in the middle of dirt goes on bit for bit.
+// A learner that is restored in the middle of dirt goes on bit for bit. In the second seed a
+// label is set aside before auto's second level wakes up.
 func TestRestoreAmongDirt(t *testing.T) {
-	for seed := range uint64(4) {
-		rng := rand.New(rand.NewPCG(seed, 5))
-		o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 40, Gated: true}
-		l := gated(o)
-		var out, again model.Outcome
-		var twin *gate.Learner
-		for row, y := range dirtyLabels(rng, 2500) {
-			x := []float64{rng.Float64(), rng.NormFloat64()}
-			if rng.IntN(40) == 0 {
-				twin = gated(o)
-				if err := twin.Restore(stateOf(t, l)); err != nil {
-					t.Fatalf("seed %d, row %d: %v", seed, row, err)
-				}
+	for _, v := range versions() {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", v.name, seed), func(t *testing.T) { restoresAmongDirt(t, v, seed) })
+		}
+	}
+}
+
+func restoresAmongDirt(t *testing.T, v version, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 5))
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 500, Gated: true}
+	l := v.gated(o)
+	var out, again model.Outcome
+	var twin *gate.Learner
+	labels := dirtyLabels(rng, 2500)
+	if seed == 1 {
+		labels[100] = 1e9
+	}
+	for row, y := range labels {
+		x := []float64{rng.Float64(), rng.NormFloat64()}
+		if rng.IntN(40) == 0 {
+			twin = v.gated(o)
+			if err := twin.Restore(stateOf(t, l)); err != nil {
+				t.Fatalf("row %d: %v", row, err)
 			}
-			if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
-			if twin == nil {
-				continue
-			}
-			if err := twin.Observe(&again, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
-			if out.Loss != again.Loss || out.SetAside != again.SetAside || out.Regret != again.Regret ||
-				(row%50 == 0 && !bytes.Equal(stateOf(t, l), stateOf(t, twin))) {
-				t.Fatalf("seed %d, row %d: %+v, restored %+v", seed, row, out, again)
-			}
+		}
+		if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if twin == nil {
+			continue
+		}
+		if err := twin.Observe(&again, x, []float64{y}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if out.Loss != again.Loss || out.SetAside != again.SetAside || out.Regret != again.Regret ||
+			(row%50 == 0 && !bytes.Equal(stateOf(t, l), stateOf(t, twin))) {
+			t.Fatalf("row %d: %+v, restored %+v", row, out, again)
 		}
 	}
 }
@@ -140,8 +156,17 @@ func stateOf(t *testing.T, l model.Learner) []byte {
 
 // spy is auto that remembers the rows that were passed.
 type spy struct {
-	*auto.Learner
+	advised
 	rows []passedRow
+}
+
+// advised is what both versions of auto have.
+type advised interface {
+	model.Learner
+	ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, advice []float64) error
+	Pass(y []float64, weight float64, advice []float64)
+	Passed() float64
+	HindsightOf(y []float64, weight float64, advice []float64) float64
 }
 
 type passedRow struct {
@@ -151,66 +176,73 @@ type passedRow struct {
 
 func (s *spy) Pass(y []float64, weight float64, advice []float64) {
 	s.rows = append(s.rows, passedRow{slices.Clone(y), slices.Clone(advice), weight})
-	s.Learner.Pass(y, weight, advice)
+	s.advised.Pass(y, weight, advice)
 }
 
 // Loss is that of what was predicted at every row. Regret, certificate and bound are sums over
 // the learners of the starts, and RegretBeside is what is missing to the regret over all
 // rows, each counted once.
 func TestAccount(t *testing.T) {
-	for seed := range uint64(4) {
-		rng := rand.New(rand.NewPCG(seed, 6))
-		o := auto.Options{Dimension: 1, Outputs: 2, Lags: 1, Frequencies: 3, Microseconds: 40, Gated: true}
-		var learners []*spy
-		l := gate.New(gate.Options{Dimension: 1, Outputs: 2, Advice: auto.AdviceSize(o), New: func() model.Learner {
-			learners = append(learners, &spy{Learner: auto.New(o)})
-			return learners[len(learners)-1]
-		}})
-		var out model.Outcome
-		loss, largest := 0.0, 0.0
-		first, second := dirtyLabels(rng, 2500), dirtyLabels(rng, 2500)
-		starts, closed := uint64(0), []*spy{}
-		for row, y := range first {
-			weight := math.Exp(rng.NormFloat64())
-			before := learners[len(learners)-1]
-			if err := l.Observe(&out, []float64{rng.Float64()}, []float64{y, second[row]}, weight); err != nil {
-				t.Fatal(err)
-			}
-			loss, largest = loss+out.Loss, math.Max(largest, out.Loss)
-			if s := l.Stats(); s.Gate.Starts > starts {
-				starts, closed = s.Gate.Starts, append(closed, before)
-			}
+	for _, v := range versions() {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", v.name, seed), func(t *testing.T) { accounts(t, v, seed) })
 		}
-		now := learners[len(learners)-1]
-		var regret, certificate, bound, beside float64
-		for _, s := range append(closed, now) {
-			stats := s.Stats()
-			regret, certificate, bound = regret+stats.Regret, certificate+stats.Certificate, bound+stats.RegretBound
-			beside -= stats.Loss
-			for _, r := range s.rows {
-				beside -= s.HindsightOf(r.y, r.weight, r.advice)
-			}
+	}
+}
+
+func accounts(t *testing.T, v version, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 6))
+	o := auto.Options{Dimension: 1, Outputs: 2, Lags: 1, Frequencies: 3, Microseconds: 500, Gated: true}
+	var learners []*spy
+	l := v.before(o, func() model.Learner {
+		learners = append(learners, &spy{advised: v.auto(o).(advised)})
+		return learners[len(learners)-1]
+	})
+	var out model.Outcome
+	loss, largest := 0.0, 0.0
+	first, second := dirtyLabels(rng, 2500), dirtyLabels(rng, 2500)
+	starts, closed := uint64(0), []*spy{}
+	for row, y := range first {
+		weight := math.Exp(rng.NormFloat64())
+		before := learners[len(learners)-1]
+		if err := l.Observe(&out, []float64{rng.Float64()}, []float64{y, second[row]}, weight); err != nil {
+			t.Fatal(err)
 		}
-		s := l.Stats()
-		near := func(what string, got, want float64) {
-			t.Helper()
-			if !(math.Abs(got-want) <= 1e-9*(math.Abs(want)+loss)) {
-				t.Errorf("seed %d: %s %g, want %g", seed, what, got, want)
-			}
+		loss, largest = loss+out.Loss, math.Max(largest, out.Loss)
+		if s := l.Stats(); s.Gate.Starts > starts {
+			starts, closed = s.Gate.Starts, append(closed, before)
 		}
-		near("loss", s.Loss, loss)
-		near("regret", s.Regret, regret)
-		near("outcome's regret", out.Regret, regret)
-		near("certificate", s.Certificate, certificate)
-		near("bound", s.RegretBound, bound)
-		near("loss less regret", s.HindsightLoss, loss-regret)
-		// Rows that may still be learned are compared too, and are not passed yet.
-		if s.Gate.RegretBeside > loss+beside+1e-9*loss {
-			t.Errorf("seed %d: regret beside %g, want at most %g", seed, s.Gate.RegretBeside, loss+beside)
+	}
+	now := learners[len(learners)-1]
+	var regret, certificate, bound, beside float64
+	for _, s := range append(closed, now) {
+		stats := s.Stats()
+		regret, certificate, bound = regret+stats.Regret, certificate+stats.Certificate, bound+stats.RegretBound
+		beside -= stats.Loss
+		for _, r := range s.rows {
+			beside -= s.HindsightOf(r.y, r.weight, r.advice)
 		}
-		if !s.Certified || !s.CertificateOK || starts == 0 {
-			t.Errorf("seed %d: %+v", seed, s)
+	}
+	s := l.Stats()
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if !(math.Abs(got-want) <= 1e-9*(math.Abs(want)+loss)) {
+			t.Errorf("%s %g, want %g", what, got, want)
 		}
+	}
+	near("loss", s.Loss, loss)
+	near("regret", s.Regret, regret)
+	near("outcome's regret", out.Regret, regret)
+	near("certificate", s.Certificate, certificate)
+	near("bound", s.RegretBound, bound)
+	near("loss less regret", s.HindsightLoss, loss-regret)
+	// Rows that may still be learned are compared too, and are not passed yet.
+	if s.Gate.RegretBeside > loss+beside+1e-9*loss {
+		t.Errorf("regret beside %g, want at most %g", s.Gate.RegretBeside, loss+beside)
+	}
+	if !s.Certified || !s.CertificateOK || starts == 0 {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -260,8 +292,15 @@ func TestTwoValuesAreLetIn(t *testing.T) {
 // Advice of a learner that was replaced is not learned, and labels that come late are
 // judged like others.
 func TestLateLabels(t *testing.T) {
+	for _, v := range versions() {
+		t.Run(v.name, func(t *testing.T) { learnsLate(t, v) })
+	}
+}
+
+func learnsLate(t *testing.T, v version) {
+	t.Helper()
 	const delay = 20
-	l, rng := gated(options(2)), rand.New(rand.NewPCG(1, 9))
+	l, rng := v.gated(options(2)), rand.New(rand.NewPCG(1, 9))
 	predictions, rows := make([]model.Prediction, delay), make([][]float64, delay)
 	var o model.Outcome
 	loss, counted := 0.0, 0
@@ -292,25 +331,28 @@ func TestLateLabels(t *testing.T) {
 	}
 }
 
-// FuzzRestore takes any bytes.
+// FuzzRestore takes any bytes. Odd versions are the second one.
 func FuzzRestore(f *testing.F) {
-	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 1, Gated: true}
-	for _, n := range []int{0, 5, 60, 400} {
-		l, rng := gated(o), rand.New(rand.NewPCG(1, 2))
-		var out model.Outcome
-		for _, y := range dirtyLabels(rng, n) {
-			if err := l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1); err != nil {
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 200, Gated: true}
+	all := versions()
+	for n, v := range all {
+		for _, rows := range []int{0, 5, 60, 400} {
+			l, rng := v.gated(o), rand.New(rand.NewPCG(1, 2))
+			var out model.Outcome
+			for _, y := range dirtyLabels(rng, rows) {
+				if err := l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1); err != nil {
+					f.Fatal(err)
+				}
+			}
+			state, err := l.AppendBinary(nil)
+			if err != nil {
 				f.Fatal(err)
 			}
+			f.Add(uint8(n), state)
 		}
-		state, err := l.AppendBinary(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(state)
 	}
-	f.Fuzz(func(t *testing.T, state []byte) {
-		l := gated(o)
+	f.Fuzz(func(t *testing.T, version uint8, state []byte) {
+		l := all[int(version)%len(all)].gated(o)
 		if l.Restore(state) != nil {
 			return
 		}

@@ -65,13 +65,21 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 
 // Size is the memory of the state.
 func (l *Learner) Size() uint64 {
-	rows := uint64(len(l.kept))*l.o.rowBytes(0) + uint64(len(l.aside))*l.o.rowBytes(l.o.Advice)
+	rows := uint64(len(l.kept))*l.o.rowBytes(0) + uint64(len(l.aside))*l.o.rowBytes(l.o.mostAdvice())
 	return l.inner.Size() + l.o.ownBytes() + rows
 }
 
 // rowBytes is the memory of a row: three slices, three numbers and what they hold.
 func (o Options) rowBytes(advice int) uint64 {
 	return 12*8 + 8*uint64(o.Dimension+o.Outputs+advice)
+}
+
+// mostAdvice is the greatest length of the learner's advice.
+func (o Options) mostAdvice() (most int) {
+	for _, length := range o.Advice {
+		most = max(most, length)
+	}
+	return most
 }
 
 // ownBytes is the memory of a gate without kept rows.
@@ -85,7 +93,7 @@ func (o Options) ownBytes() uint64 {
 
 // Cost is the most memory of a gate beside the learner.
 func (o Options) Cost() uint64 {
-	return o.ownBytes() + o.last()*o.rowBytes(0) + asideRows*o.rowBytes(o.Advice)
+	return o.ownBytes() + o.last()*o.rowBytes(0) + asideRows*o.rowBytes(o.mostAdvice())
 }
 
 // Remaining is how many more observations the learner takes.

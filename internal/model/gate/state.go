@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -107,7 +108,7 @@ func (r *row) visit(v *codec.Visitor, o Options) {
 	v.FloatsWithin(model.MaxMagnitude, r.y)
 	v.Within(maxSum, &r.weight, &r.loss, &r.size)
 	advice := len(r.advice)
-	if v.Int(o.Advice, &advice); !v.Reading() {
+	if v.Int(o.mostAdvice(), &advice); !v.Reading() {
 		v.Floats(r.advice)
 		return
 	}
@@ -117,7 +118,7 @@ func (r *row) visit(v *codec.Visitor, o Options) {
 	if advice == 0 {
 		return
 	}
-	if advice != o.Advice {
+	if !slices.Contains(o.Advice, advice) {
 		v.Corrupt("a row with advice of %d numbers, want %d", advice, o.Advice)
 	}
 	r.advice = make([]float64, advice)
