@@ -54,7 +54,8 @@ func TestAuditLogOfAFullDisk(t *testing.T) {
 			bad++
 		}
 	}
-	if good != written-3 || bad > 2 {
+	// The disk may be full in front of a line's end, and the line is whole nevertheless.
+	if good < written-3 || good > written-2 || bad > 2 {
 		t.Errorf("%d good lines of %d, and %d bad ones", good, written, bad)
 	}
 }
