@@ -87,6 +87,25 @@ type Mixing interface {
 	WeightNames() []string
 }
 
+// Explaining is a learner that tells the families of its experts apart.
+type Explaining interface {
+	// Explain tells what each family says in a prediction of the present state. It costs
+	// O(experts²) an output.
+	Explain(p *Prediction) []Part
+}
+
+// Part is the part of a family of experts in a prediction.
+type Part struct {
+	Family string
+	// Weights has the sum of the weights of the family's experts for each output, through
+	// all mixtures and stacks. The weights of a stack may be below 0. The weights of all
+	// families have the sum 1.
+	Weights []float64
+	// Contributions has Σ weight · expert's prediction for each output. The contributions of
+	// all families have the sum Prediction.Values. There are none without a prediction.
+	Contributions []float64
+}
+
 // Growing is a learner whose outputs may become more.
 type Growing interface {
 	Learner
@@ -236,6 +255,8 @@ type ReportOptions struct {
 	EffectiveDimension bool
 	// HindsightPath asks for the losses in hindsight of fewer features.
 	HindsightPath bool
+	// Importances asks for the importances of the inputs.
+	Importances bool
 	// Pause is called every so often by what takes long, so that others get the
 	// processor. It may be nil.
 	Pause func()
@@ -264,6 +285,12 @@ type Report struct {
 	// Experts are those of a learner that mixes some, in an order that is always the
 	// same.
 	Experts []Expert
+	// Families are the families of the experts with the weights of a prediction by the
+	// present state. There are none unless the learner is Explaining.
+	Families []Part
+	// Importances are those of the inputs in the learner's trees, none for a learner without
+	// trees.
+	Importances []Importance
 	// Weights are those of a learner whose functions are affine in its inputs, and of a
 	// parametric part alone, output by output, in the order of the inputs, the constant
 	// last. There are none for others, before a scaling is known, and if there were more than
@@ -283,6 +310,32 @@ type Weight struct {
 
 // NoInput stands for the constant.
 const NoInput = -1
+
+// Importance is how much an input matters to the trees of a learner, as the mean over the
+// outputs. The rows are a sample of the newest rows.
+type Importance struct {
+	// The features From to To − 1 are the input, a category or a cycle. From = To for what is
+	// no input.
+	From, To int
+	// Name is PastLabels or LevelOne for what is no input. A learner does not know the names
+	// of inputs.
+	Name string
+	// Gain is the share of the splits on the input in Σ n_l n_r/(n_l+n_r) (m_l − m_r)² over
+	// all splits, where m are the means of the tree on the two sides and n the numbers of
+	// their rows.
+	Gain float64
+	// Permutation is how much the mean squared error of the trees grows when the rows exchange
+	// their values of the input, in variances of the label. It may be below 0.
+	Permutation float64
+}
+
+// What trees split beside the inputs.
+const (
+	// PastLabels are earlier labels and their means.
+	PastLabels = "past_labels"
+	// LevelOne is the prediction of the experts without trees.
+	LevelOne = "level_1"
+)
 
 // Expert is one of the predictors that a learner mixes.
 type Expert struct {

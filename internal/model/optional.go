@@ -37,6 +37,15 @@ func ObserveAdvised(l Learner, o *Outcome, x, y []float64, weight float64, advic
 	return l.Observe(o, x, y, weight)
 }
 
+// Explain tells what each family of the experts of l says in a prediction, nothing unless l is
+// Explaining.
+func Explain(l Learner, p *Prediction) []Part {
+	if explaining, ok := l.(Explaining); ok {
+		return explaining.Explain(p)
+	}
+	return nil
+}
+
 // AppendWeights appends the weights of the experts of l, none unless l is Mixing.
 func AppendWeights(l Learner, dst []float64) []float64 {
 	if mixing, ok := l.(Mixing); ok {

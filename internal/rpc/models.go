@@ -47,6 +47,7 @@ func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
 	stats, err := m.engine.ModelStats(ctx, r.GetModel(), engine.StatsOptions{
 		EffectiveDimension: r.GetIncludeEffectiveDimension(), HindsightPath: r.GetIncludeHindsightPath(),
+		Importances: r.GetIncludeImportances(),
 	})
 	if err != nil {
 		return nil, err

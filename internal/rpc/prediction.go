@@ -45,6 +45,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if err != nil {
 		return nil, err
 	}
+	o.Explain = r.GetExplain()
 	if r.GetPredictionId() != "" {
 		o.IDs = []string{r.GetPredictionId()}
 	}
@@ -154,6 +155,9 @@ func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence}
+	if p.Parts != nil {
+		out.Explanation = partsToProto(p.Parts)
+	}
 	if p.Leverage != model.NoLeverage {
 		out.Leverage = &p.Leverage
 	}

@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"encoding/hex"
 	"math"
+	"slices"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -22,6 +24,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
+		Families: partsToProto(s.Families), Importances: importancesToProto(s.Importances),
 		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
@@ -135,6 +138,30 @@ func expertsToProto(experts []model.Expert) []*hindsightv1.Expert {
 	out := make([]*hindsightv1.Expert, len(experts))
 	for n, e := range experts {
 		out[n] = &hindsightv1.Expert{Name: e.Name, LossSum: e.Loss, Weight: e.Weight, Awake: e.Awake}
+	}
+	return out
+}
+
+func partsToProto(parts []model.Part) []*hindsightv1.FamilyPart {
+	out := make([]*hindsightv1.FamilyPart, len(parts))
+	for n, p := range parts {
+		out[n] = &hindsightv1.FamilyPart{Family: p.Family, Weights: p.Weights, Contributions: p.Contributions}
+	}
+	return out
+}
+
+// importancesToProto sorts importances, the largest first.
+func importancesToProto(importances []model.Importance) []*hindsightv1.InputImportance {
+	sorted := slices.SortedStableFunc(slices.Values(importances), func(a, b model.Importance) int {
+		return cmp.Compare(b.Permutation, a.Permutation)
+	})
+	out := make([]*hindsightv1.InputImportance, len(sorted))
+	for n, i := range sorted {
+		name := i.Name
+		if name == "" {
+			name = featureName(i.From, nil)
+		}
+		out[n] = &hindsightv1.InputImportance{Input: name, Gain: i.Gain, Permutation: i.Permutation}
 	}
 	return out
 }

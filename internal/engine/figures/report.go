@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/input"
 )
 
 const (
@@ -67,8 +69,14 @@ func (r *Reader) Init(m Model, reporter *Reporter) { r.Model, r.reporter = m, re
 
 // StatsOptions say which figures statistics have that they leave out otherwise.
 type StatsOptions struct {
-	// EffectiveDimension costs O(r³) to solve, HindsightPath is r + 1 numbers.
-	EffectiveDimension, HindsightPath bool
+	// EffectiveDimension costs O(r³) to solve, HindsightPath is r + 1 numbers, Importances cost
+	// some 16384 predictions of trees and at least 64 an input.
+	EffectiveDimension, HindsightPath, Importances bool
+}
+
+// include tells whether o asks for nothing that p does not ask for.
+func (p StatsOptions) include(o StatsOptions) bool {
+	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
 }
 
 // report is a solved report, with the state that it is of.
@@ -87,8 +95,7 @@ type report struct {
 
 // serves tells whether the report is of a state and has what is asked for.
 func (r *report) serves(sequence, epoch uint64, o StatsOptions) bool {
-	return r.sequence == sequence && r.epoch == epoch &&
-		(r.asked.EffectiveDimension || !o.EffectiveDimension) && (r.asked.HindsightPath || !o.HindsightPath)
+	return r.sequence == sequence && r.epoch == epoch && r.asked.include(o)
 }
 
 // keep takes over what was asked of an earlier report of the same state.
@@ -101,6 +108,9 @@ func (r *report) keep(earlier *report) {
 	}
 	if earlier.asked.HindsightPath && !r.asked.HindsightPath {
 		r.asked.HindsightPath, r.solved.HindsightPath = true, earlier.solved.HindsightPath
+	}
+	if earlier.asked.Importances && !r.asked.Importances {
+		r.asked.Importances, r.solved.Importances = true, earlier.solved.Importances
 	}
 }
 
@@ -190,17 +200,39 @@ func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 		return err
 	}
 	s.solved, err = m.Report(model.ReportOptions{
-		EffectiveDimension: s.asked.EffectiveDimension, HindsightPath: s.asked.HindsightPath, Pause: runtime.Gosched,
+		EffectiveDimension: s.asked.EffectiveDimension, HindsightPath: s.asked.HindsightPath,
+		Importances: s.asked.Importances, Pause: runtime.Gosched,
 	})
 	if err != nil {
 		return err
 	}
-	if e := m.Encoder(); e != nil && len(s.solved.Weights) > 0 {
+	if e := m.Encoder(); e != nil && len(s.solved.Weights)+len(s.solved.Importances) > 0 {
 		s.features = e.Names()
+		nameInputs(s.solved.Importances, e.Schema(), s.features)
 	}
 	r.reporter.Counters.Reports.Add(1)
 	r.reporter.Counters.ReportNanoseconds.Add(int64(r.reporter.o.Now().Sub(started)))
 	return nil
+}
+
+// nameInputs names importances by the named input, and the cycles of a time by the feature without ".sin".
+func nameInputs(importances []model.Importance, schema *input.Schema, features []string) {
+	for n := range importances {
+		i := &importances[n]
+		switch cycle, isCycle := strings.CutSuffix(features[i.From], ".sin"); {
+		case i.From == i.To:
+		case i.To == i.From+1:
+			i.Name = features[i.From]
+		case isCycle:
+			i.Name = cycle
+		default:
+			for k := range schema.Len() {
+				if from, to := schema.Span(k); i.From >= from && i.From < to {
+					i.Name = schema.Name(k)
+				}
+			}
+		}
+	}
 }
 
 // flops estimates the multiply-adds of a report.

@@ -41,7 +41,10 @@ type Reported struct {
 	EffectiveDimension *float64
 	HindsightPath      []float64
 	Experts            []model.Expert
-	Weights            []model.Weight
+	Families           []model.Part
+	// Importances are nil unless they were asked for.
+	Importances []model.Importance
+	Weights     []model.Weight
 	// FeatureNames are the names of the features that Weights are of.
 	FeatureNames []string
 	// Digest is that of the learner's state.
@@ -100,10 +103,14 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.ServedRegret = servedRegret(s.Stats, s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
-		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
+		Families: solved.Families,
+		Weights:  solved.Weights, FeatureNames: report.features, Digest: report.digest,
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension
+	}
+	if o.Importances {
+		s.Importances = solved.Importances
 	}
 	if o.HindsightPath {
 		s.HindsightPath = solved.HindsightPath

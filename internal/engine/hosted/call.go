@@ -32,6 +32,8 @@ type Prediction struct {
 	// Notes are what the account wants back with the label, the intervals among them: see
 	// account.Interval. Levels are the coverages of the intervals.
 	Notes, Levels []float64
+	// Parts are what the families of experts say, if asked for.
+	Parts []model.Part
 }
 
 // Interval is the prediction interval of an output at a level, by its place in Levels. It is not ok if
@@ -59,6 +61,8 @@ type PredictOptions struct {
 	IDs []string
 	// TTL is that of the model's metadata if 0, and Options.LabelTTL if the model has none.
 	TTL time.Duration
+	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
+	Explain bool
 }
 
 // Observation is what a caller reports.

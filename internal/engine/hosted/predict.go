@@ -27,8 +27,11 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 			return nil, &RowError{Row: n, Err: err}
 		}
 	}
+	if o.Explain && m.source.Spec.Auto == nil {
+		return nil, &model.FieldError{Field: "explain", Err: ErrInvalidRequest, Got: "true", Want: "nothing: auto alone explains its predictions"}
+	}
 	answers := newPredictions(len(rows), m.source.Spec.Outputs)
-	if err := m.predict(ctx, answers, rows); err != nil {
+	if err := m.predict(ctx, answers, rows, o.Explain); err != nil {
 		return nil, err
 	}
 	if o.Remember {
@@ -44,7 +47,7 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	return answers, nil
 }
 
-func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row) error {
+func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, explain bool) error {
 	if err := m.lockLoaded(ctx); err != nil {
 		return err
 	}
@@ -56,6 +59,13 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row) e
 		if err := loaded.Predict(&answers[n].ClassPrediction, in); err != nil {
 			m.env.CountPanic(err)
 			return &RowError{Row: n, Err: err}
+		}
+		if explain {
+			var err error
+			if answers[n].Parts, err = loaded.Explain(&answers[n].Prediction); err != nil {
+				m.env.CountPanic(err)
+				return &RowError{Row: n, Err: err}
+			}
 		}
 		answers[n].Sequence, answers[n].Notes, answers[n].Levels = sequence, notes, m.source.Spec.Coverage
 	}

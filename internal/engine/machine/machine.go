@@ -306,6 +306,15 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	return nil
 }
 
+// Explain tells what each family of experts says in a prediction of the present state.
+func (m *Machine) Explain(p *model.Prediction) (parts []model.Part, err error) {
+	if m.failed != nil {
+		return nil, m.failed
+	}
+	defer contain("explain", &err)
+	return model.Explain(m.learner, p), nil
+}
+
 // Check returns an error if an observation must not be logged. Apply learns every other
 // observation, unless its class exceeds ClassRoom by then. Apply also learns observations
 // that an earlier server accepted and model.Admitter refuses. Labels are nil for a

@@ -71,7 +71,7 @@ func (l *Learner) Report(model.ReportOptions) model.Report {
 	s, k := l.Stats(), l.plan.experts()
 	r := model.Report{
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
-		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(),
+		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(),
 	}
 	names := l.WeightNames()
 	weights, now := make([]float64, k+finalists), stageAfter(l.n)

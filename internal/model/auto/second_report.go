@@ -37,11 +37,14 @@ func (l *Second) Stats() model.Stats {
 
 // Report adds the experts with their weights in the prediction, those of both levels
 // multiplied: the weights of an output sum to 1.
-func (l *Second) Report(model.ReportOptions) model.Report {
+func (l *Second) Report(o model.ReportOptions) model.Report {
 	s := l.Stats()
 	r := model.Report{
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
-		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(),
+		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(),
+	}
+	if o.Importances {
+		r.Importances = l.importances(o.Pause)
 	}
 	names, k := l.WeightNames(), l.first.plan.experts()
 	weights, scratch := make([]float64, len(names)), make([]float64, l.weightScratch())

@@ -156,6 +156,9 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	return nil
 }
 
+// Explain asks the learner: contributions are parts of its raw values.
+func (l *Learner) Explain(p *model.Prediction) []model.Part { return model.Explain(l.inner, p) }
+
 func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	if cap(p.Probabilities) < classes {
 		p.Probabilities = make([]float64, classes, classes+classes/2)

@@ -163,6 +163,13 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
+// Explain asks the learner.
+func (l *Learner) Explain(p *model.Prediction) []model.Part {
+	inner := *p
+	inner.Advice = l.current(p.Advice)
+	return model.Explain(l.inner, &inner)
+}
+
 // Observe learns the observation or sets the observation aside. It costs O(d + k) beside the
 // learner's Observe; at a stage and at a new start, the learner's Observe of the rows that
 // are learned again.

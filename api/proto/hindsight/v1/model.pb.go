@@ -1425,8 +1425,10 @@ type GetModelStatsRequest struct {
 	// Also return hindsight_path: 8 bytes per feature, at most 128 KiB; two to three times that
 	// in JSON.
 	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Also compute importances, which costs some 20 ms and 1 ms an input.
+	IncludeImportances bool `protobuf:"varint,4,opt,name=include_importances,json=includeImportances,proto3" json:"include_importances,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GetModelStatsRequest) Reset() {
@@ -1476,6 +1478,13 @@ func (x *GetModelStatsRequest) GetIncludeEffectiveDimension() bool {
 func (x *GetModelStatsRequest) GetIncludeHindsightPath() bool {
 	if x != nil {
 		return x.IncludeHindsightPath
+	}
+	return false
+}
+
+func (x *GetModelStatsRequest) GetIncludeImportances() bool {
+	if x != nil {
+		return x.IncludeImportances
 	}
 	return false
 }
@@ -1631,7 +1640,11 @@ type ModelStats struct {
 	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
 	// The label gate, if the model has one. regret, regret_bound and certificate are of the
 	// learned observations.
-	LabelGate     *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
+	LabelGate *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
+	// auto: the weights of the families of experts in predictions of this state.
+	Families []*FamilyPart `protobuf:"bytes,38,rep,name=families,proto3" json:"families,omitempty"`
+	// If requested, how much each input matters to the trees of auto, largest permutation first.
+	Importances   []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1925,6 +1938,87 @@ func (x *ModelStats) GetLabelGate() *LabelGateStats {
 	return nil
 }
 
+func (x *ModelStats) GetFamilies() []*FamilyPart {
+	if x != nil {
+		return x.Families
+	}
+	return nil
+}
+
+func (x *ModelStats) GetImportances() []*InputImportance {
+	if x != nil {
+		return x.Importances
+	}
+	return nil
+}
+
+// InputImportance is how much an input matters to the trees of auto, the mean over the outputs
+// on a sample of the newest 8192 rows.
+type InputImportance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The input, x[i] without named inputs; past_labels; or level_1, the prediction of the
+	// experts without trees.
+	Input string `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// The input's share of the splits' gain.
+	Gain float64 `protobuf:"fixed64,2,opt,name=gain,proto3" json:"gain,omitempty"`
+	// How much the mean squared error of the trees grows when rows exchange their values of the
+	// input, in variances of the label. It may be negative.
+	Permutation   float64 `protobuf:"fixed64,3,opt,name=permutation,proto3" json:"permutation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputImportance) Reset() {
+	*x = InputImportance{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputImportance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputImportance) ProtoMessage() {}
+
+func (x *InputImportance) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputImportance.ProtoReflect.Descriptor instead.
+func (*InputImportance) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *InputImportance) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *InputImportance) GetGain() float64 {
+	if x != nil {
+		return x.Gain
+	}
+	return 0
+}
+
+func (x *InputImportance) GetPermutation() float64 {
+	if x != nil {
+		return x.Permutation
+	}
+	return 0
+}
+
 // LabelGateStats is the work of a label gate.
 type LabelGateStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1949,7 +2043,7 @@ type LabelGateStats struct {
 
 func (x *LabelGateStats) Reset() {
 	*x = LabelGateStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2055,7 @@ func (x *LabelGateStats) String() string {
 func (*LabelGateStats) ProtoMessage() {}
 
 func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2068,7 @@ func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
 func (*LabelGateStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LabelGateStats) GetSetAside() uint64 {
@@ -2059,7 +2153,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2165,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2178,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InputStats) GetName() string {
@@ -2181,7 +2275,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2287,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2300,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2253,7 +2347,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2359,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2372,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2324,7 +2418,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2430,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2443,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2413,7 +2507,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2519,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2532,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2495,7 +2589,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2601,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2614,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2575,7 +2669,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2681,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2694,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2648,7 +2742,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2754,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2767,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2716,7 +2810,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +2822,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +2835,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2800,7 +2894,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2906,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2919,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2911,7 +3005,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3017,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3030,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -2991,7 +3085,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3097,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3110,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Expert) GetName() string {
@@ -3056,7 +3150,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3162,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3175,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3095,7 +3189,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3201,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3214,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3145,7 +3239,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3251,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3264,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Learner) GetName() string {
@@ -3213,7 +3307,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3319,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3332,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3287,7 +3381,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3393,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3406,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3341,7 +3435,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3447,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3460,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3421,7 +3515,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3433,7 +3527,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3446,7 +3540,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3488,7 +3582,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3594,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3607,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3534,7 +3628,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +3640,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +3653,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3580,7 +3674,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3686,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3699,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3626,7 +3720,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3732,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3745,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3679,7 +3773,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3691,7 +3785,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3704,7 +3798,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3748,7 +3842,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3760,7 +3854,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3773,7 +3867,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3803,7 +3897,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +3909,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +3922,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3856,7 +3950,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +3962,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +3975,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3904,7 +3998,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +4010,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +4023,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -3957,7 +4051,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3969,7 +4063,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3982,7 +4076,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4003,7 +4097,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4015,7 +4109,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4028,7 +4122,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4056,7 +4150,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4068,7 +4162,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4081,7 +4175,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4135,7 +4229,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4147,7 +4241,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4160,7 +4254,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4241,7 +4335,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4253,7 +4347,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4266,7 +4360,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4306,7 +4400,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4412,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4425,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4372,7 +4466,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4478,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4491,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4480,7 +4574,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4492,7 +4586,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4505,7 +4599,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4554,7 +4648,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4566,7 +4660,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4579,7 +4673,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4601,7 +4695,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4707,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4720,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4661,7 +4755,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4767,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4780,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4763,7 +4857,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4775,7 +4869,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4788,7 +4882,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4834,7 +4928,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +4940,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +4953,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -4894,7 +4988,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4906,7 +5000,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4919,7 +5013,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -4938,7 +5032,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4950,7 +5044,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4963,7 +5057,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -4977,7 +5071,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5083,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5096,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5023,7 +5117,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5035,7 +5129,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5048,7 +5142,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5067,7 +5161,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5079,7 +5173,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5092,7 +5186,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5227,13 +5321,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14UndeleteModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
 	"\x15UndeleteModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\xa2\x01\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\xd3\x01\n" +
 	"\x14GetModelStatsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
-	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\"G\n" +
+	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\x12/\n" +
+	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xad\x0e\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xa4\x0f\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5283,7 +5378,9 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPath\x12.\n" +
 	"\x10parametric_share\x18$ \x01(\x01H\rR\x0fparametricShare\x88\x01\x01\x12;\n" +
 	"\n" +
-	"label_gate\x18% \x01(\v2\x1c.hindsight.v1.LabelGateStatsR\tlabelGateB\f\n" +
+	"label_gate\x18% \x01(\v2\x1c.hindsight.v1.LabelGateStatsR\tlabelGate\x124\n" +
+	"\bfamilies\x18& \x03(\v2\x18.hindsight.v1.FamilyPartR\bfamilies\x12?\n" +
+	"\vimportances\x18' \x03(\v2\x1d.hindsight.v1.InputImportanceR\vimportancesB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -5298,7 +5395,11 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\v_dictionaryB\x12\n" +
 	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"\x82\x02\n" +
+	"\x11_parametric_share\"]\n" +
+	"\x0fInputImportance\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x12\n" +
+	"\x04gain\x18\x02 \x01(\x01R\x04gain\x12 \n" +
+	"\vpermutation\x18\x03 \x01(\x01R\vpermutation\"\x82\x02\n" +
 	"\x0eLabelGateStats\x12\x1b\n" +
 	"\tset_aside\x18\x01 \x01(\x04R\bsetAside\x12\x14\n" +
 	"\x05share\x18\x02 \x01(\x01R\x05share\x12$\n" +
@@ -5588,7 +5689,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5612,188 +5713,192 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),    // 19: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil),   // 20: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),              // 21: hindsight.v1.ModelStats
-	(*LabelGateStats)(nil),          // 22: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 23: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 24: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 25: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 26: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 27: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 28: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 29: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 30: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 31: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 32: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 33: hindsight.v1.Drift
-	(*Expert)(nil),                  // 34: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 35: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 36: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 37: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 38: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 39: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 40: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 41: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 42: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 43: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 44: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 45: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 46: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 47: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 48: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 49: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 50: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 51: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 52: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 53: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 54: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 55: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 56: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 57: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 58: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 59: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 60: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 61: hindsight.v1.Comparison
-	(*Alias)(nil),                   // 62: hindsight.v1.Alias
-	(*SetAliasRequest)(nil),         // 63: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 64: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 65: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 66: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 67: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 68: hindsight.v1.DeleteAliasResponse
-	nil,                             // 69: hindsight.v1.Model.LabelsEntry
-	nil,                             // 70: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 71: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 72: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 73: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 74: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 76: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 77: google.protobuf.FieldMask
-	(*Outcome)(nil),                 // 78: hindsight.v1.Outcome
+	(*InputImportance)(nil),         // 22: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 23: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 24: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 25: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 26: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 27: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 28: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 29: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 30: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 31: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 32: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 33: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 34: hindsight.v1.Drift
+	(*Expert)(nil),                  // 35: hindsight.v1.Expert
+	(*ListLearnersRequest)(nil),     // 36: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 37: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 38: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 39: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 40: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 41: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 42: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 43: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 44: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 45: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 46: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 47: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 48: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 49: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 50: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 51: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 52: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 53: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 54: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 55: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 56: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 57: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 58: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 59: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 60: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 61: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 62: hindsight.v1.Comparison
+	(*Alias)(nil),                   // 63: hindsight.v1.Alias
+	(*SetAliasRequest)(nil),         // 64: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 65: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 66: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 67: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 68: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 69: hindsight.v1.DeleteAliasResponse
+	nil,                             // 70: hindsight.v1.Model.LabelsEntry
+	nil,                             // 71: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 72: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 73: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 74: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 75: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 78: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 79: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 80: hindsight.v1.Outcome
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	74, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	75, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	5,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	69, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	70, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	76, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	75, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	75, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	75, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
-	4,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
-	2,  // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
-	3,  // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
-	0,  // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	30, // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	25, // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	6,  // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	74, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	71, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	72, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	76, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,  // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	73, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,  // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,  // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	77, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,  // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	21, // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	30, // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	30, // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	30, // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	32, // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	33, // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	34, // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	23, // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	24, // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	29, // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	22, // 39: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	25, // 40: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	25, // 41: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	27, // 42: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	28, // 43: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	26, // 44: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	26, // 45: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	31, // 46: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	31, // 47: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	37, // 48: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	38, // 49: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	74, // 50: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	74, // 51: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	75, // 52: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	41, // 53: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	41, // 54: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	75, // 55: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,  // 56: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 57: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	54, // 58: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	55, // 59: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	75, // 60: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	30, // 61: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	25, // 62: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	75, // 63: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	76, // 64: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	58, // 65: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21, // 66: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	54, // 67: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	78, // 68: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	75, // 69: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	61, // 70: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	30, // 71: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	30, // 72: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	25, // 73: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	25, // 74: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	75, // 75: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	62, // 76: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	62, // 77: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,  // 78: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,  // 79: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11, // 80: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13, // 81: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15, // 82: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17, // 83: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19, // 84: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	52, // 85: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	56, // 86: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	59, // 87: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	39, // 88: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	35, // 89: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	42, // 90: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	44, // 91: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	46, // 92: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	48, // 93: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	50, // 94: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	63, // 95: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	65, // 96: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	67, // 97: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,  // 98: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10, // 99: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12, // 100: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14, // 101: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16, // 102: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18, // 103: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20, // 104: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	53, // 105: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	57, // 106: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	60, // 107: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	40, // 108: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	36, // 109: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	43, // 110: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	45, // 111: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	47, // 112: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	49, // 113: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	51, // 114: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	64, // 115: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	66, // 116: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	68, // 117: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	98, // [98:118] is the sub-list for method output_type
-	78, // [78:98] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	75,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	76,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	5,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	70,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	71,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	77,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	76,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	76,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	76,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	4,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
+	2,   // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
+	3,   // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
+	0,   // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
+	31,  // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	26,  // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	6,   // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	75,  // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	72,  // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	73,  // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	77,  // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,   // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	74,  // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,   // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,   // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	78,  // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	21,  // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	31,  // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	31,  // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	31,  // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	33,  // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	34,  // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	35,  // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	24,  // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	25,  // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	30,  // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	23,  // 39: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	79,  // 40: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	22,  // 41: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	26,  // 42: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	26,  // 43: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	28,  // 44: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	29,  // 45: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	27,  // 46: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	27,  // 47: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	32,  // 48: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	32,  // 49: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	38,  // 50: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	39,  // 51: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	75,  // 52: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	75,  // 53: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	76,  // 54: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 55: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	42,  // 56: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	76,  // 57: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 58: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 59: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	55,  // 60: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	56,  // 61: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	76,  // 62: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	31,  // 63: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	26,  // 64: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	76,  // 65: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	77,  // 66: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	59,  // 67: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21,  // 68: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	55,  // 69: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	80,  // 70: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	76,  // 71: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	62,  // 72: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	31,  // 73: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	31,  // 74: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	26,  // 75: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	26,  // 76: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	76,  // 77: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	63,  // 78: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	63,  // 79: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,   // 80: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,   // 81: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11,  // 82: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13,  // 83: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15,  // 84: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17,  // 85: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19,  // 86: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	53,  // 87: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	57,  // 88: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	60,  // 89: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	40,  // 90: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	36,  // 91: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	43,  // 92: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	45,  // 93: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	47,  // 94: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	49,  // 95: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	51,  // 96: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	64,  // 97: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	66,  // 98: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	68,  // 99: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,   // 100: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10,  // 101: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12,  // 102: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14,  // 103: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16,  // 104: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18,  // 105: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20,  // 106: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	54,  // 107: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	58,  // 108: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	61,  // 109: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	41,  // 110: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	37,  // 111: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	44,  // 112: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	46,  // 113: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	48,  // 114: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	50,  // 115: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	52,  // 116: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	65,  // 117: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	67,  // 118: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	69,  // 119: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	100, // [100:120] is the sub-list for method output_type
+	80,  // [80:100] is the sub-list for method input_type
+	80,  // [80:80] is the sub-list for extension type_name
+	80,  // [80:80] is the sub-list for extension extendee
+	0,   // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -5809,17 +5914,17 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[6].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[45].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[53].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[56].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[54].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[57].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -5830,7 +5935,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   73,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

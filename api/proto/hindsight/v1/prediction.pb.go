@@ -40,7 +40,9 @@ type PredictRequest struct {
 	// false: no label will come; the server stores nothing and gives no id. Default true.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
 	// The input by names, for a model with inputs: one value each, null if missing.
-	Inputs        *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	// Also return the explanation of the prediction. auto only.
+	Explain       bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -115,6 +117,13 @@ func (x *PredictRequest) GetInputs() *structpb.Struct {
 		return x.Inputs
 	}
 	return nil
+}
+
+func (x *PredictRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
 }
 
 // PredictResponse answers Predict.
@@ -200,7 +209,10 @@ type Prediction struct {
 	// The parametric part of each output.
 	ParametricValues []float64 `protobuf:"fixed64,13,rep,packed,name=parametric_values,json=parametricValues,proto3" json:"parametric_values,omitempty"`
 	// The id of the model that answered, if the request named an alias.
-	Model         string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
+	// If requested, what each family of experts says. Absent where the prediction of a repeated
+	// id is returned.
+	Explanation   []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +345,80 @@ func (x *Prediction) GetModel() string {
 	return ""
 }
 
+func (x *Prediction) GetExplanation() []*FamilyPart {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// FamilyPart is the part of a family of experts of auto in a prediction: linear, kernel, trees,
+// neighbors, partitions, crosses and baselines.
+type FamilyPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The family; rest: the constants of the stacks, and what is cut to the range of the labels.
+	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
+	// The weight of the family for each output, through all mixtures and stacks; it may be
+	// negative. The weights sum to 1.
+	Weights []float64 `protobuf:"fixed64,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
+	// Weight times what the family says, for each output, or raw score of a classifier. The
+	// contributions of all families sum to the value. Empty in GetModelStats.
+	Contributions []float64 `protobuf:"fixed64,3,rep,packed,name=contributions,proto3" json:"contributions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FamilyPart) Reset() {
+	*x = FamilyPart{}
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FamilyPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FamilyPart) ProtoMessage() {}
+
+func (x *FamilyPart) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FamilyPart.ProtoReflect.Descriptor instead.
+func (*FamilyPart) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FamilyPart) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
+func (x *FamilyPart) GetWeights() []float64 {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+func (x *FamilyPart) GetContributions() []float64 {
+	if x != nil {
+		return x.Contributions
+	}
+	return nil
+}
+
 // Interval contains the label with a given frequency.
 type Interval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -352,7 +438,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -364,7 +450,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -377,7 +463,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Interval) GetCoverage() float64 {
@@ -436,7 +522,7 @@ type PredictBatchRequest struct {
 
 func (x *PredictBatchRequest) Reset() {
 	*x = PredictBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +534,7 @@ func (x *PredictBatchRequest) String() string {
 func (*PredictBatchRequest) ProtoMessage() {}
 
 func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +547,7 @@ func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchRequest.ProtoReflect.Descriptor instead.
 func (*PredictBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PredictBatchRequest) GetModel() string {
@@ -517,7 +603,7 @@ type PredictBatchResponse struct {
 
 func (x *PredictBatchResponse) Reset() {
 	*x = PredictBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +615,7 @@ func (x *PredictBatchResponse) String() string {
 func (*PredictBatchResponse) ProtoMessage() {}
 
 func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +628,7 @@ func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchResponse.ProtoReflect.Descriptor instead.
 func (*PredictBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PredictBatchResponse) GetPredictions() []*Prediction {
@@ -563,7 +649,7 @@ type Labels struct {
 
 func (x *Labels) Reset() {
 	*x = Labels{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +661,7 @@ func (x *Labels) String() string {
 func (*Labels) ProtoMessage() {}
 
 func (x *Labels) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +674,7 @@ func (x *Labels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Labels.ProtoReflect.Descriptor instead.
 func (*Labels) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Labels) GetValues() []float64 {
@@ -629,7 +715,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +727,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +740,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ObserveRequest) GetModel() string {
@@ -769,7 +855,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +867,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +880,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ObserveResponse) GetOutcome() *Outcome {
@@ -846,7 +932,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +944,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +957,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Outcome) GetSequence() uint64 {
@@ -992,7 +1078,7 @@ type ObserveBatchRequest struct {
 
 func (x *ObserveBatchRequest) Reset() {
 	*x = ObserveBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1090,7 @@ func (x *ObserveBatchRequest) String() string {
 func (*ObserveBatchRequest) ProtoMessage() {}
 
 func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1103,7 @@ func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchRequest.ProtoReflect.Descriptor instead.
 func (*ObserveBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ObserveBatchRequest) GetModel() string {
@@ -1045,7 +1131,7 @@ type ObserveBatchResponse struct {
 
 func (x *ObserveBatchResponse) Reset() {
 	*x = ObserveBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1143,7 @@ func (x *ObserveBatchResponse) String() string {
 func (*ObserveBatchResponse) ProtoMessage() {}
 
 func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1156,7 @@ func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchResponse.ProtoReflect.Descriptor instead.
 func (*ObserveBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ObserveBatchResponse) GetOutcomes() []*Outcome {
@@ -1098,7 +1184,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1196,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1209,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SessionRequest) GetCorrelationId() uint64 {
@@ -1195,7 +1281,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1293,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1306,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SessionResponse) GetCorrelationId() uint64 {
@@ -1293,19 +1379,20 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x98\x02\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
 	"\rprediction_id\x18\x03 \x01(\tR\fpredictionId\x126\n" +
 	"\tlabel_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x12\x1f\n" +
 	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
-	"\x06inputs\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06inputsB\v\n" +
+	"\x06inputs\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12\x18\n" +
+	"\aexplain\x18\a \x01(\bR\aexplainB\v\n" +
 	"\t_remember\"K\n" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xaf\x05\n" +
+	"prediction\"\xeb\x05\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1322,7 +1409,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x12.\n" +
 	"\x10parametric_value\x18\f \x01(\x01H\x04R\x0fparametricValue\x88\x01\x01\x12+\n" +
 	"\x11parametric_values\x18\r \x03(\x01R\x10parametricValues\x12\x14\n" +
-	"\x05model\x18\x0e \x01(\tR\x05model\x1a9\n" +
+	"\x05model\x18\x0e \x01(\tR\x05model\x12:\n" +
+	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
@@ -1330,7 +1418,12 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0f_standard_errorB\v\n" +
 	"\t_leverageB\x0e\n" +
 	"\f_probabilityB\x13\n" +
-	"\x11_parametric_value\"\xa0\x01\n" +
+	"\x11_parametric_value\"d\n" +
+	"\n" +
+	"FamilyPart\x12\x16\n" +
+	"\x06family\x18\x01 \x01(\tR\x06family\x12\x18\n" +
+	"\aweights\x18\x02 \x03(\x01R\aweights\x12$\n" +
+	"\rcontributions\x18\x03 \x03(\x01R\rcontributions\"\xa0\x01\n" +
 	"\bInterval\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x19\n" +
 	"\x05lower\x18\x02 \x01(\x01H\x00R\x05lower\x88\x01\x01\x12\x19\n" +
@@ -1430,63 +1523,65 @@ func file_hindsight_v1_prediction_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_prediction_proto_rawDescData
 }
 
-var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*PredictRequest)(nil),       // 0: hindsight.v1.PredictRequest
 	(*PredictResponse)(nil),      // 1: hindsight.v1.PredictResponse
 	(*Prediction)(nil),           // 2: hindsight.v1.Prediction
-	(*Interval)(nil),             // 3: hindsight.v1.Interval
-	(*PredictBatchRequest)(nil),  // 4: hindsight.v1.PredictBatchRequest
-	(*PredictBatchResponse)(nil), // 5: hindsight.v1.PredictBatchResponse
-	(*Labels)(nil),               // 6: hindsight.v1.Labels
-	(*ObserveRequest)(nil),       // 7: hindsight.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 8: hindsight.v1.ObserveResponse
-	(*Outcome)(nil),              // 9: hindsight.v1.Outcome
-	(*ObserveBatchRequest)(nil),  // 10: hindsight.v1.ObserveBatchRequest
-	(*ObserveBatchResponse)(nil), // 11: hindsight.v1.ObserveBatchResponse
-	(*SessionRequest)(nil),       // 12: hindsight.v1.SessionRequest
-	(*SessionResponse)(nil),      // 13: hindsight.v1.SessionResponse
-	nil,                          // 14: hindsight.v1.Prediction.ScoresEntry
-	(*durationpb.Duration)(nil),  // 15: google.protobuf.Duration
-	(*structpb.Struct)(nil),      // 16: google.protobuf.Struct
-	(*Row)(nil),                  // 17: hindsight.v1.Row
-	(*status.Status)(nil),        // 18: google.rpc.Status
+	(*FamilyPart)(nil),           // 3: hindsight.v1.FamilyPart
+	(*Interval)(nil),             // 4: hindsight.v1.Interval
+	(*PredictBatchRequest)(nil),  // 5: hindsight.v1.PredictBatchRequest
+	(*PredictBatchResponse)(nil), // 6: hindsight.v1.PredictBatchResponse
+	(*Labels)(nil),               // 7: hindsight.v1.Labels
+	(*ObserveRequest)(nil),       // 8: hindsight.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 9: hindsight.v1.ObserveResponse
+	(*Outcome)(nil),              // 10: hindsight.v1.Outcome
+	(*ObserveBatchRequest)(nil),  // 11: hindsight.v1.ObserveBatchRequest
+	(*ObserveBatchResponse)(nil), // 12: hindsight.v1.ObserveBatchResponse
+	(*SessionRequest)(nil),       // 13: hindsight.v1.SessionRequest
+	(*SessionResponse)(nil),      // 14: hindsight.v1.SessionResponse
+	nil,                          // 15: hindsight.v1.Prediction.ScoresEntry
+	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
+	(*structpb.Struct)(nil),      // 17: google.protobuf.Struct
+	(*Row)(nil),                  // 18: hindsight.v1.Row
+	(*status.Status)(nil),        // 19: google.rpc.Status
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
-	15, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
-	16, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
+	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
+	17, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
 	2,  // 2: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	14, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
-	3,  // 4: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
-	17, // 5: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	15, // 6: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	16, // 7: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
-	2,  // 8: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
-	6,  // 9: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	16, // 10: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
-	9,  // 11: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
-	7,  // 12: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
-	9,  // 13: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 14: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
-	7,  // 15: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
-	2,  // 16: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
-	9,  // 17: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	18, // 18: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
-	0,  // 19: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	4,  // 20: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	7,  // 21: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	10, // 22: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	12, // 23: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
-	1,  // 24: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	5,  // 25: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	8,  // 26: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	11, // 27: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	13, // 28: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
-	24, // [24:29] is the sub-list for method output_type
-	19, // [19:24] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	4,  // 4: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
+	3,  // 5: hindsight.v1.Prediction.explanation:type_name -> hindsight.v1.FamilyPart
+	18, // 6: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	16, // 7: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	17, // 8: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	2,  // 9: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
+	7,  // 10: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
+	17, // 11: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	10, // 12: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
+	8,  // 13: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
+	10, // 14: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
+	0,  // 15: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
+	8,  // 16: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
+	2,  // 17: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
+	10, // 18: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
+	19, // 19: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
+	0,  // 20: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	5,  // 21: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	8,  // 22: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	11, // 23: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	13, // 24: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
+	1,  // 25: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	6,  // 26: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	9,  // 27: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	12, // 28: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	14, // 29: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }
@@ -1498,19 +1593,19 @@ func file_hindsight_v1_prediction_proto_init() {
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_prediction_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[2].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[3].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[4].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[7].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[5].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[8].OneofWrappers = []any{
 		(*ObserveRequest_Label)(nil),
 		(*ObserveRequest_Labels)(nil),
 		(*ObserveRequest_Class)(nil),
 	}
-	file_hindsight_v1_prediction_proto_msgTypes[9].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[12].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[10].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[13].OneofWrappers = []any{
 		(*SessionRequest_Predict)(nil),
 		(*SessionRequest_Observe)(nil),
 	}
-	file_hindsight_v1_prediction_proto_msgTypes[13].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[14].OneofWrappers = []any{
 		(*SessionResponse_Prediction)(nil),
 		(*SessionResponse_Outcome)(nil),
 		(*SessionResponse_Error)(nil),
@@ -1521,7 +1616,7 @@ func file_hindsight_v1_prediction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_prediction_proto_rawDesc), len(file_hindsight_v1_prediction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

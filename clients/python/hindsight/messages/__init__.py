@@ -29,6 +29,7 @@ from hindsight.messages.performance import (
     PerformanceFigures,
 )
 from hindsight.messages.predictions import (
+    FamilyPart,
     Interval,
     Outcome,
     Prediction,
@@ -39,6 +40,7 @@ from hindsight.messages.stats import (
     Drift,
     Expert,
     FeatureWeight,
+    InputImportance,
     InputStats,
     IntervalStats,
     LabelGateStats,
@@ -48,8 +50,9 @@ from hindsight.messages.stats import (
 
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Comparison",
-    "Drift", "DriftMark", "Event", "Expert", "FeatureWeight", "History", "HistoryPoint", "ImportedState",
-    "InputStats", "Interval", "IntervalStats", "LabelGateStats", "LearnedInput", "Learner", "LearnerField",
-    "ModelInfo", "ModelStats", "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance",
-    "PerformanceFigures", "Prediction", "ReliabilityBin", "Restored", "Snapshot", "SpecCost",
+    "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "History", "HistoryPoint",
+    "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats", "LabelGateStats",
+    "LearnedInput", "Learner", "LearnerField", "ModelInfo", "ModelStats", "ModelSummary", "Move", "Outcome",
+    "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin", "Restored",
+    "Snapshot", "SpecCost",
 ]

@@ -37,6 +37,30 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class FamilyPart:
+    """FamilyPart is the part of a family of experts of auto in a prediction: linear, kernel, trees,
+    neighbors, partitions, crosses and baselines."""
+
+    #: The family; rest: the constants of the stacks, and what is cut to the range of the labels.
+    family: str
+    #: The weight of the family for each output, through all mixtures and stacks; it may be
+    #: negative. The weights sum to 1.
+    weights: tuple[float, ...]
+    #: Weight times what the family says, for each output, or raw score of a classifier. The
+    #: contributions of all families sum to the value. Empty in GetModelStats.
+    contributions: tuple[float, ...]
+
+    @classmethod
+    def of(cls, m: prediction_pb2.FamilyPart) -> FamilyPart:
+        """Reads the message of the API."""
+        return cls(
+            family=m.family,
+            weights=tuple(m.weights),
+            contributions=tuple(m.contributions),
+        )
+
+
+@dataclass(frozen=True)
 class Prediction:
     """Prediction is the model's answer for one input."""
 
@@ -75,6 +99,9 @@ class Prediction:
     parametric_values: tuple[float, ...]
     #: The id of the model that answered, if the request named an alias.
     model: str
+    #: If requested, what each family of experts says. Absent where the prediction of a repeated
+    #: id is returned.
+    explanation: tuple[FamilyPart, ...]
 
     @classmethod
     def of(cls, m: prediction_pb2.Prediction) -> Prediction:
@@ -94,6 +121,7 @@ class Prediction:
             parametric_value=m.parametric_value if m.HasField("parametric_value") else None,
             parametric_values=tuple(m.parametric_values),
             model=m.model,
+            explanation=tuple(FamilyPart.of(e) for e in m.explanation),
         )
 
 

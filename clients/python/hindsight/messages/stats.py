@@ -7,6 +7,7 @@ from typing import Optional
 
 from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
+from hindsight.messages.predictions import FamilyPart
 from hindsight.v1 import model_pb2
 
 
@@ -292,6 +293,30 @@ class LabelGateStats:
 
 
 @dataclass(frozen=True)
+class InputImportance:
+    """InputImportance is how much an input matters to the trees of auto, the mean over the outputs
+    on a sample of the newest 8192 rows."""
+
+    #: The input, x[i] without named inputs; past_labels; or level_1, the prediction of the
+    #: experts without trees.
+    input: str
+    #: The input's share of the splits' gain.
+    gain: float
+    #: How much the mean squared error of the trees grows when rows exchange their values of the
+    #: input, in variances of the label. It may be negative.
+    permutation: float
+
+    @classmethod
+    def of(cls, m: model_pb2.InputImportance) -> InputImportance:
+        """Reads the message of the API."""
+        return cls(
+            input=m.input,
+            gain=m.gain,
+            permutation=m.permutation,
+        )
+
+
+@dataclass(frozen=True)
 class ModelStats:
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
     the outputs: squared, or the learner's own."""
@@ -393,6 +418,10 @@ class ModelStats:
     #: The label gate, if the model has one. regret, regret_bound and certificate are of the
     #: learned observations.
     label_gate: Optional[LabelGateStats]
+    #: auto: the weights of the families of experts in predictions of this state.
+    families: tuple[FamilyPart, ...]
+    #: If requested, how much each input matters to the trees of auto, largest permutation first.
+    importances: tuple[InputImportance, ...]
 
     def __repr__(self) -> str:
         return described(
@@ -442,4 +471,6 @@ class ModelStats:
             hindsight_path=tuple(m.hindsight_path),
             parametric_share=m.parametric_share if m.HasField("parametric_share") else None,
             label_gate=LabelGateStats.of(m.label_gate) if m.HasField("label_gate") else None,
+            families=tuple(FamilyPart.of(e) for e in m.families),
+            importances=tuple(InputImportance.of(e) for e in m.importances),
         )

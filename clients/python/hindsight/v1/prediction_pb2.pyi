@@ -11,6 +11,16 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class FamilyPart(_message.Message):
+    __slots__ = ["contributions", "family", "weights"]
+    CONTRIBUTIONS_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    contributions: _containers.RepeatedScalarFieldContainer[float]
+    family: str
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, family: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., contributions: _Optional[_Iterable[float]] = ...) -> None: ...
+
 class Interval(_message.Message):
     __slots__ = ["coverage", "lower", "lowers", "upper", "uppers"]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
@@ -128,20 +138,22 @@ class PredictBatchResponse(_message.Message):
     def __init__(self, predictions: _Optional[_Iterable[_Union[Prediction, _Mapping]]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ["features", "inputs", "label_ttl", "model", "prediction_id", "remember"]
+    __slots__ = ["explain", "features", "inputs", "label_ttl", "model", "prediction_id", "remember"]
+    EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
+    explain: bool
     features: _containers.RepeatedScalarFieldContainer[float]
     inputs: _struct_pb2.Struct
     label_ttl: _duration_pb2.Duration
     model: str
     prediction_id: str
     remember: bool
-    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ["prediction"]
@@ -150,7 +162,7 @@ class PredictResponse(_message.Message):
     def __init__(self, prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["intervals", "leverage", "model", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
+    __slots__ = ["explanation", "intervals", "leverage", "model", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
     class ScoresEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +171,7 @@ class Prediction(_message.Message):
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     CLASS_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LEVERAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -172,6 +185,7 @@ class Prediction(_message.Message):
     STATE_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    explanation: _containers.RepeatedCompositeFieldContainer[FamilyPart]
     intervals: _containers.RepeatedCompositeFieldContainer[Interval]
     leverage: float
     model: str
@@ -185,7 +199,7 @@ class Prediction(_message.Message):
     state_sequence: int
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class SessionRequest(_message.Message):
     __slots__ = ["correlation_id", "observe", "predict"]
