@@ -167,6 +167,11 @@ func WithoutLabel() PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.Remember = new(bool) }
 }
 
+// Explained also asks what each family of auto's experts says: Prediction.Explanation.
+func Explained() PredictOption {
+	return func(r *hindsightv1.PredictRequest) { r.Explain = true }
+}
+
 // predictRequest is the call for a prediction. It draws the id before the first try.
 func (m *Model) predictRequest(input Input, options []PredictOption) (*hindsightv1.PredictRequest, error) {
 	r := &hindsightv1.PredictRequest{Model: m.id, Features: input.features, Inputs: input.record}

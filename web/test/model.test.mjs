@@ -108,7 +108,7 @@ test("the curves end where the statistics are", () => loaded("auto", async (page
   await until("the last point is the newest", async () => (await loss.getAttribute("data-last")) === "600");
   const history = await it.server.call("GET", "models/auto/history");
   assert.equal(await loss.getAttribute("data-points"), String(history.points.length));
-  for (const name of [/^Regret/, /^Share of labels inside/, /^Weights of the experts/, /^Weights of the mixture/]) {
+  for (const name of [/^Regret/, /^Share of labels inside/, /^Weights of the experts/]) {
     assert.equal(await page.getByRole("img", { name }).getAttribute("data-last"), "600");
   }
 }));
@@ -199,6 +199,13 @@ test("intervals, weights and experts are tables", async () => {
     const realised = await page.locator('[data-name="realised"]').evaluateAll((all) => all.map((e) => Number(e.title)));
     assert.deepEqual(realised, s.intervals.map((i) => i.realised));
     assert.equal(await page.getByRole("region", { name: "Experts", exact: true }).first().locator("tbody tr").count(), s.experts.length);
+    const families = page.getByRole("region", { name: "Families", exact: true }).first();
+    assert.deepEqual(await families.locator("tbody th").allTextContents(), s.families.map((f) => f.family));
+    await page.getByRole("button", { name: "Compute" }).click();
+    const matter = page.getByRole("region", { name: "Inputs of the trees" });
+    await matter.waitFor();
+    const { stats: { importances } } = await it.server.call("GET", "models/auto/stats?includeImportances=true");
+    assert.deepEqual(await matter.locator("tbody th").allTextContents(), importances.map((i) => i.input));
   });
   const linear = await stats(it.server, "linear");
   await loaded("linear", async (page) => {

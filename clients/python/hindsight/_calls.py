@@ -66,10 +66,10 @@ def new_id() -> str:
 
 
 def predict_request(
-    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False
 ) -> prediction_pb2.PredictRequest:
     """The request of predict. A prediction that is remembered has an id."""
-    r = prediction_pb2.PredictRequest(model=model)
+    r = prediction_pb2.PredictRequest(model=model, explain=explain)
     if isinstance(x, Mapping):
         r.inputs.CopyFrom(inputs(x))
     else:
@@ -111,9 +111,9 @@ def observe_request(
 
 
 def predict(
-    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool
 ) -> Call[messages.Prediction]:
-    request = predict_request(model, x, id, label_ttl, remember)
+    request = predict_request(model, x, id, label_ttl, remember, explain)
     return _predictions("Predict", request, lambda r: messages.Prediction.of(r.prediction))
 
 
@@ -239,9 +239,12 @@ def undelete(model: str) -> Call[messages.ModelInfo]:
     return _models("UndeleteModel", r, lambda a: messages.ModelInfo.of(a.model), again=False)
 
 
-def stats(model: str, effective_dimension: bool, hindsight_path: bool) -> Call[messages.ModelStats]:
+def stats(
+    model: str, effective_dimension: bool, hindsight_path: bool, importances: bool
+) -> Call[messages.ModelStats]:
     r = model_pb2.GetModelStatsRequest(
         model=model, include_effective_dimension=effective_dimension, include_hindsight_path=hindsight_path,
+        include_importances=importances,
     )
     return _models("GetModelStats", r, lambda a: messages.ModelStats.of(a.stats))
 

@@ -110,10 +110,13 @@ class Model:
 
     def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True,
-        timeout: Optional[float] = None,
+        explain: bool = False, timeout: Optional[float] = None,
     ) -> messages.Prediction:
-        """Predicts for features, or for named inputs. remember=False: no label will come."""
-        return self.client.run(_calls.predict(self.id, x, id, label_ttl, remember), timeout)
+        """Predicts for features, or for named inputs. remember=False: no label will come.
+
+        explain: the prediction of auto has an explanation.
+        """
+        return self.client.run(_calls.predict(self.id, x, id, label_ttl, remember, explain), timeout)
 
     def observe(
         self, x: Union[messages.Prediction, str, Input], label: Label, *, weight: Optional[float] = None,
@@ -187,9 +190,11 @@ class Model:
         """The model with its spec."""
         return self.client.run(_calls.get(self.id))
 
-    def stats(self, *, effective_dimension: bool = False, hindsight_path: bool = False) -> messages.ModelStats:
+    def stats(
+        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False
+    ) -> messages.ModelStats:
         """The statistics: losses, regret, certificate. The options ask for expensive figures."""
-        return self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path))
+        return self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances))
 
     def history(self) -> messages.History:
         """The history of the model."""

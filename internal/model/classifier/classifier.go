@@ -156,8 +156,21 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	return nil
 }
 
-// Explain asks the learner: contributions are parts of its raw values.
-func (l *Learner) Explain(p *model.Prediction) []model.Part { return model.Explain(l.inner, p) }
+// Explain asks the learner: contributions are parts of the raw values.
+func (l *Learner) Explain(p *model.Prediction) []model.Part {
+	return l.known(model.Explain(l.inner, p))
+}
+
+// known leaves the parts of the outputs of known classes.
+func (l *Learner) known(parts []model.Part) []model.Part {
+	for i := range parts {
+		outputs := min(len(parts[i].Weights), max(1, len(l.names)))
+		part := &parts[i]
+		part.Weights = part.Weights[:outputs]
+		part.Contributions = part.Contributions[:min(outputs, len(part.Contributions))]
+	}
+	return parts
+}
 
 func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	if cap(p.Probabilities) < classes {
@@ -316,6 +329,7 @@ func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 // Report is the learner's, summed over the outputs.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
+	r.Families = l.known(r.Families)
 	r.CertificateOK = r.CertificateOK && l.Stats().CertificateOK
 	return r
 }

@@ -1,6 +1,6 @@
 import { reach, refused } from "./refusal";
 import type {
-  Alias, Comparison, CreateBody, History, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
+  Alias, Comparison, CreateBody, History, InputImportance, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
   SpecCost, Stats,
 } from "./types";
 import { parse } from "./exact";
@@ -78,6 +78,10 @@ export async function getModel(model: string, signal?: AbortSignal): Promise<Mod
 
 export async function getStats(model: string, signal?: AbortSignal): Promise<Stats> {
   return (await json<{ stats: Stats }>("GET", `${at(model)}/stats`, undefined, signal)).stats;
+}
+
+export async function getImportances(model: string): Promise<InputImportance[]> {
+  return (await json<{ stats: Stats }>("GET", `${at(model)}/stats?includeImportances=true`)).stats.importances ?? [];
 }
 
 export async function getHistory(model: string, signal?: AbortSignal): Promise<History> {

@@ -121,6 +121,22 @@ export interface Stats {
   classes?: ClassStats;
   weights?: FeatureWeight[];
   labelGate?: LabelGate;
+  families?: FamilyPart[];
+  importances?: InputImportance[];
+}
+
+/** FamilyPart is the part of a family of experts, with a number for each output. */
+export interface FamilyPart {
+  family?: string;
+  weights?: number[];
+  contributions?: number[];
+}
+
+/** InputImportance is how much an input matters to the trees. */
+export interface InputImportance {
+  input?: string;
+  gain?: number;
+  permutation?: number;
 }
 
 /** LabelGate is what the label gate of a model did. */
@@ -267,6 +283,7 @@ export interface Prediction {
   intervals?: Interval[];
   probability?: number;
   parametricValue?: number;
+  explanation?: FamilyPart[];
 }
 
 export interface Interval {
@@ -339,6 +356,7 @@ export interface PredictBody {
   features?: Typed[];
   inputs?: Record<string, unknown>;
   remember?: boolean;
+  explain?: boolean;
 }
 
 export interface ObserveBody {

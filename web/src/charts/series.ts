@@ -111,13 +111,14 @@ export interface Stack {
 }
 
 /**
- * stacks are the weights of the experts, stacked. The learner auto has two layers: the
+ * stacks are the weights of the experts, stacked. Version 1 of auto has two layers: the
  * experts, and on top of them the mixture and the stacks.
  */
 export function stacks(history: History): Stack[] {
   const names = history.experts ?? [];
   const all = names.map((_, n) => n);
-  const upper = all.filter((n) => names[n] === "mixture" || names[n]?.startsWith("stack/"));
+  const layered = names.includes("mixture");
+  const upper = all.filter((n) => layered && (names[n] === "mixture" || names[n]?.startsWith("stack/")));
   const lower = all.filter((n) => !upper.includes(n));
   const layers: [string, number[]][] = upper.length > 0
     ? [["Weights of the experts", lower], ["Weights of the mixture and the stacks", upper]]

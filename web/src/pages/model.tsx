@@ -18,7 +18,7 @@ import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
-import { Classes, DriftText, Experts, Inputs, Intervals, Reliability, Weights } from "./model/tables";
+import { Classes, DriftText, Experts, Families, Importances, Inputs, Intervals, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live", lost: "connection lost, trying again" };
@@ -213,7 +213,7 @@ function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier
 /** Tables shows the figures that have several rows. */
 function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const outputs = model.spec?.outputs ?? 1;
-  const { intervals = [], experts = [], inputs = [], weights: affine = [], classes, labelGate } = stats;
+  const { intervals = [], experts = [], families = [], inputs = [], weights: affine = [], classes, labelGate } = stats;
   return (
     <>
       <Panel title="Performance"><PerformanceTable stats={stats} /></Panel>
@@ -224,6 +224,8 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
         {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
         {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
         {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
+        {families.length > 0 && <Panel title="Families of experts"><Families families={families} /></Panel>}
+        {families.length > 0 && <Panel title="Inputs that matter"><Importances model={model.id} /></Panel>}
         {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
       </Pair>
     </>

@@ -109,10 +109,13 @@ class Model:
 
     async def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True,
-        timeout: Optional[float] = None,
+        explain: bool = False, timeout: Optional[float] = None,
     ) -> messages.Prediction:
-        """Predicts for features, or for named inputs. remember=False: no label will come."""
-        return await self.client.run(_calls.predict(self.id, x, id, label_ttl, remember), timeout)
+        """Predicts for features, or for named inputs. remember=False: no label will come.
+
+        explain: the prediction of auto has an explanation.
+        """
+        return await self.client.run(_calls.predict(self.id, x, id, label_ttl, remember, explain), timeout)
 
     async def observe(
         self, x: Union[messages.Prediction, str, Input], label: Label, *, weight: Optional[float] = None,
@@ -186,9 +189,11 @@ class Model:
         """The model with its spec."""
         return await self.client.run(_calls.get(self.id))
 
-    async def stats(self, *, effective_dimension: bool = False, hindsight_path: bool = False) -> messages.ModelStats:
+    async def stats(
+        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False
+    ) -> messages.ModelStats:
         """The statistics: losses, regret, certificate. The options ask for expensive figures."""
-        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path))
+        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances))
 
     async def history(self) -> messages.History:
         """The history of the model."""

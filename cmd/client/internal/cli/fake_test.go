@@ -316,6 +316,12 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 	if m.model.GetSpec().GetClasses() != nil {
 		prediction.Value, prediction.Class, prediction.Scores = nil, p.class, m.shares()
 	}
+	if r.GetExplain() {
+		prediction.Explanation = []*hindsightv1.FamilyPart{
+			{Family: "linear", Weights: []float64{0.75}, Contributions: []float64{2.25}},
+			{Family: "rest", Weights: []float64{0}, Contributions: []float64{-0.0625}},
+		}
+	}
 	if f.prediction != nil {
 		f.prediction(prediction)
 	}

@@ -55,6 +55,12 @@ func known(s *hindsightv1.ModelStats) {
 		Rises:    1,
 		Detected: 2, LastChangeSequence: proto.Uint64(3112), LossBefore: proto.Float64(0.125), LossAfter: proto.Float64(0.5),
 	}
+	s.Families = []*hindsightv1.FamilyPart{
+		{Family: "linear", Weights: []float64{0.75}}, {Family: "baselines", Weights: []float64{0.25}},
+	}
+	s.Importances = []*hindsightv1.InputImportance{
+		{Input: "temperature", Gain: 0.75, Permutation: 1.25}, {Input: "past_labels", Gain: 0.25, Permutation: -0.00125},
+	}
 	s.Experts = []*hindsightv1.Expert{
 		{Name: "affine/forgetting_1/value", LossSum: 20, Weight: 0.25, Awake: true},
 		{Name: "affine/forgetting_0.99/value", LossSum: 12.5, Weight: 0.125, Awake: true},
@@ -89,19 +95,15 @@ func TestStatsTables(t *testing.T) {
 	f := served(t)
 	f.stats = known
 	wantTables(t, run(t, "model", "stats", "m"), knownTables+`
-experts awake                                  4 of 5
-least loss sum                                 12.5, of affine/forgetting_0.99/value
+experts awake              4 of 5
+least loss sum             12.5, of affine/forgetting_0.99/value
 weights in the prediction
-  stack/forgetting_0.99                        0.750
-  mixture                                      0.250
-weights in the mixture, by features
-  fourier_1                                    0.500
-  affine                                       0.375
-  baseline                                     0.125
-weights in the mixture, by forgetting or step
-  forgetting_0.99                              0.625
-  forgetting_1                                 0.250
-  last                                         0.125
+  linear                   0.750
+  baselines                0.250
+
+input, to the trees  permutation  gain
+temperature          1.25         0.75
+past_labels          -0.00125     0.25
 `)
 	csv, _ := table(t, 10, false)
 	args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", "2"}
@@ -123,7 +125,7 @@ weights in the mixture, by forgetting or step
 	}
 }
 
-// TestExpertsOfOutputs adds up the weights of all outputs.
+// TestExpertsOfOutputs writes a weight for each output, and those of a learner without families.
 func TestExpertsOfOutputs(t *testing.T) {
 	f := served(t)
 	f.stats = func(s *hindsightv1.ModelStats) {
@@ -135,21 +137,19 @@ func TestExpertsOfOutputs(t *testing.T) {
 				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/mixture", j), Weight: 1, Awake: true},
 			)
 		}
+		s.Families = []*hindsightv1.FamilyPart{{Family: "linear", Weights: []float64{0.75, 1}}, {Family: "baselines", Weights: []float64{0.25, 0}}}
 	}
-	r := run(t, "model", "stats", "m")
-	want := `experts awake 4 of 4
-weights in the prediction
-mixture 1.000
-weights in the mixture, by features
-affine 0.750
-baseline 0.250
-weights in the mixture, by forgetting or step
-step_0.1 0.750
-mean 0.250
-`
-	if got := squeeze(r.out); !strings.HasSuffix(got, want) {
-		t.Errorf("statistics\n%s, want at the end\n%s", got, want)
+	wantEnd := func(want string) {
+		t.Helper()
+		if got := squeeze(run(t, "model", "stats", "m").out); !strings.HasSuffix(got, want) {
+			t.Errorf("statistics\n%s, want at the end\n%s", got, want)
+		}
 	}
+	wantEnd("experts awake 4 of 4\nweights in the prediction\nlinear 0.750, 1.000\nbaselines 0.250, 0.000\n")
+	f.stats = func(s *hindsightv1.ModelStats) {
+		s.Experts = []*hindsightv1.Expert{{Name: "lambda_1", Weight: 0.75, Awake: true}, {Name: "lambda_2", Weight: 0.25, LossSum: 1, Awake: true}}
+	}
+	wantEnd("experts awake 2 of 2\nleast loss sum 0, of lambda_1\nweights in the prediction\nlambda_1 0.750\nlambda_2 0.250\n")
 }
 
 // TestStatsOfNothing prints nothing for what is not known.
@@ -238,6 +238,10 @@ prediction id p
 `
 	if r := run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p"); squeeze(r.out) != want {
 		t.Errorf("predicted\n%s, want\n%s", r.out, want)
+	}
+	r = run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p", "--explain")
+	if want += "\nfamily weight contribution\nlinear 0.750 2.25\nrest 0.000 -0.0625\n"; squeeze(r.out) != want {
+		t.Errorf("explained\n%s, want\n%s", r.out, want)
 	}
 }
 

@@ -19,6 +19,7 @@ func (e *env) predict() verb {
 		flags      inputFlags
 		id         string
 		noRemember bool
+		explain    bool
 		ttl        time.Duration
 		input      client.Input
 	)
@@ -43,6 +44,7 @@ most probable one.`,
 			flags.add(f)
 			f.StringVar(&id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
 			f.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
+			f.BoolVar(&explain, "explain", false, "also show what each family of auto's experts says")
 			f.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
 		},
 		before: func(c *call) (err error) {
@@ -60,6 +62,9 @@ most probable one.`,
 			}
 			if noRemember {
 				options = append(options, client.WithoutLabel())
+			}
+			if explain {
+				options = append(options, client.Explained())
 			}
 			return show(e, writePrediction)(c.client.Model(flags.model).Predict(c.ctx(), input, options...))
 		},
@@ -93,6 +98,12 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	command.Known(w, "leverage", p.Leverage)
 	w.Row("learned from", fmt.Sprintf("%d observations", p.GetStateSequence()))
 	w.Text("prediction id", p.GetPredictionId())
+	if len(p.GetExplanation()) > 0 {
+		w.Printf("\nfamily\tweight\tcontribution\n")
+		for _, f := range p.GetExplanation() {
+			w.Cells(f.GetFamily(), perOutput(f.GetWeights(), "%.3f"), perOutput(f.GetContributions(), "%.6g"))
+		}
+	}
 }
 
 // mostScores is how many probabilities people are shown.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ func (e *env) modelStats() verb {
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
+			f.BoolVar(&request.IncludeImportances, "importances", false, "also show how much each input matters to the trees of auto")
 			f.BoolVar(&request.IncludeHindsightPath, "path", false,
 				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
 		},
@@ -73,6 +73,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeFeatureWeights(w, s)
 	writeHindsightPath(w, s.GetHindsightPath())
 	writeExperts(w, s)
+	writeImportances(w, s.GetImportances())
 }
 
 // writeHindsightPath writes the losses in hindsight of the first m features for m = 0, for
@@ -205,74 +206,54 @@ func outputName(s *hindsightv1.ModelStats, output int) string {
 	return fmt.Sprintf("output %d", output+1)
 }
 
-// expert is one of the experts of auto.
-type expert struct {
-	*hindsightv1.Expert
-	// name has the parts of the name: FEATURES, LEARNER and so on, such as
-	// fourier_1/forgetting_0.99/value.
-	name []string
-	// several: the model has several outputs, and the expert belongs to one of them.
-	several bool
-}
-
-func newExpert(e *hindsightv1.Expert) expert {
-	name := strings.Split(e.GetName(), "/")
-	several := strings.HasPrefix(name[0], "output_") && len(name) > 1
-	if several {
-		name = name[1:]
-	}
-	return expert{e, name, several}
-}
-
-// final tells whether an expert is mixed last: the prediction mixes a mixture of
-// the other experts, and stacks over them.
-func (e expert) final() bool { return e.name[0] == "mixture" || e.name[0] == "stack" }
-
-// writeExperts writes the experts that a model mixes, with their weights added up
-// by parts of their names.
+// writeExperts writes the experts that a model mixes: the best one, and the weights by families, or, of a
+// learner without families, by experts.
 func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
-	var mixed, awake, last []expert
-	for _, one := range s.GetExperts() {
-		e := newExpert(one)
-		switch {
-		case e.final():
-			last = append(last, e)
-		case e.GetAwake():
-			awake = append(awake, e)
-			fallthrough
-		default:
-			mixed = append(mixed, e)
-		}
-	}
-	if len(mixed) == 0 {
+	experts := slices.DeleteFunc(slices.Clone(s.GetExperts()), mixes)
+	if len(experts) == 0 {
 		return
 	}
-	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(mixed))
-	if len(awake) > 0 && !awake[0].several {
-		best := slices.MinFunc(awake, func(a, b expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
+	awake := slices.DeleteFunc(slices.Clone(experts), func(e *hindsightv1.Expert) bool { return !e.GetAwake() })
+	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(experts))
+	if len(awake) > 0 && !strings.HasPrefix(awake[0].GetName(), "output_") {
+		best := slices.MinFunc(awake, func(a, b *hindsightv1.Expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
 		w.Row("least loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
 	}
-	writeWeights(w, "weights in the prediction", last, func(e expert) string { return strings.Join(e.name, "/") })
-	writeWeights(w, "weights in the mixture, by features", awake, func(e expert) string { return e.name[0] })
-	writeWeights(w, "weights in the mixture, by forgetting or step", awake, func(e expert) string { return e.name[min(1, len(e.name)-1)] })
-}
-
-// writeWeights writes the weights of the experts, added up by a key, in shares of
-// their sum, the largest first.
-func writeWeights(w *command.Page, title string, experts []expert, key func(expert) string) {
-	sums, whole := make(map[string]float64), 0.0
-	for _, e := range experts {
-		sums[key(e)] += e.GetWeight()
-		whole += e.GetWeight()
-	}
-	if whole == 0 {
+	w.Row("weights in the prediction", "")
+	if len(s.GetFamilies()) == 0 {
+		for _, e := range awake {
+			w.Row("  "+e.GetName(), fmt.Sprintf("%.3f", e.GetWeight()))
+		}
 		return
 	}
-	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
-	})
-	w.Row(title, "")
-	for _, name := range names {
-		w.Row("  "+name, fmt.Sprintf("%.3f", sums[name]/whole))
+	for _, f := range s.GetFamilies() {
+		w.Row("  "+f.GetFamily(), perOutput(f.GetWeights(), "%.3f"))
 	}
+}
+
+// mixes tells whether an expert is a mixture of others or a stack over others.
+func mixes(e *hindsightv1.Expert) bool {
+	parts := strings.Split(e.GetName(), "/")
+	return slices.Contains(parts, "mixture") || slices.Contains(parts, "stack")
+}
+
+// perOutput writes a number, or a number for each output.
+func perOutput(numbers []float64, format string) string {
+	out := make([]string, len(numbers))
+	for j, v := range numbers {
+		out[j] = fmt.Sprintf(format, v)
+	}
+	return strings.Join(out, ", ")
+}
+
+// writeImportances writes how much the inputs matter.
+func writeImportances(w *command.Page, importances []*hindsightv1.InputImportance) {
+	if len(importances) == 0 {
+		return
+	}
+	w.Printf("\ninput, to the trees\tpermutation\tgain\n")
+	for _, i := range importances[:min(len(importances), mostWeights)] {
+		w.Cells(cell(i.GetInput()), digits3(i.GetPermutation()), digits3(i.GetGain()))
+	}
+	writeRest(w, len(importances)-mostWeights)
 }

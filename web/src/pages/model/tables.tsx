@@ -1,7 +1,8 @@
-import { useMemo } from "preact/hooks";
-import type { ClassStats, Drift, Expert, FeatureWeight, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
+import { useMemo, useState } from "preact/hooks";
+import { getImportances } from "../../api/client";
+import type { ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, figure, level, number, percent, short } from "../../format";
-import { Num, Scroll } from "../../ui/parts";
+import { Busy, Failure, Num, Scroll } from "../../ui/parts";
 
 export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; outputs: number }) {
   return (
@@ -62,6 +63,65 @@ export function Experts({ experts }: { experts: Expert[] }) {
         </tbody>
       </table>
     </Scroll>
+  );
+}
+
+/** Families shows what each family of experts weighs in predictions, and what it says in one. */
+export function Families({ families }: { families: FamilyPart[] }) {
+  const said = families.some((f) => (f.contributions ?? []).length > 0);
+  const numbers = (values: number[] | undefined) => (values ?? []).map((v, j) => <Num key={j} value={v} write={short} />);
+  return (
+    <Scroll label="Families">
+      <table>
+        <thead><tr><th scope="col">Family</th><th scope="col" class="right">Weight</th>{said && <th scope="col" class="right">Contribution</th>}</tr></thead>
+        <tbody>
+          {families.map((f) => (
+            <tr key={f.family}>
+              <th scope="row">{f.family}</th><td class="right">{numbers(f.weights)}</td>{said && <td class="right">{numbers(f.contributions)}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** Importances shows how much each input matters to the trees, once the reader asks. */
+export function Importances({ model }: { model: string }) {
+  const [found, setFound] = useState<InputImportance[]>();
+  const [error, setError] = useState<unknown>();
+  const ask = async (): Promise<void> => {
+    try {
+      setFound(await getImportances(model));
+      setError(undefined);
+    } catch (e) {
+      setError(e);
+    }
+  };
+  return (
+    <>
+      <div class="actions"><Busy run={ask}>Compute</Busy></div>
+      <Failure error={error} />
+      <div role="status">
+        {found && found.length === 0 && <p class="note">No tree has grown yet.</p>}
+        {found && found.length > 0 && (
+          <Scroll label="Inputs of the trees">
+            <table>
+              <thead><tr><th scope="col">Input</th><th scope="col" class="right">Permutation</th><th scope="col" class="right">Gain</th></tr></thead>
+              <tbody>
+                {found.map((i) => (
+                  <tr key={i.input}>
+                    <th scope="row">{i.input}</th>
+                    <td class="right"><Num value={number(i.permutation)} write={short} /></td>
+                    <td class="right"><Bar share={number(i.gain)} /><Num value={number(i.gain)} write={percent} /></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        )}
+      </div>
+    </>
   );
 }
 

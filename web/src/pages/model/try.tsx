@@ -5,7 +5,7 @@ import { count, full, level, number, percent } from "../../format";
 import { Busy, Choice, Copy, Failure, Field, Light, Num, Pair, Panel } from "../../ui/parts";
 import { list, typed } from "../draft";
 import { InputFields, NOTHING, bodyOfInput, type Given } from "./input";
-import { Bar } from "./tables";
+import { Bar, Families } from "./tables";
 
 /** Try are the forms to predict and to observe by hand. */
 export function Try({ model, observed }: { model: Model; observed: () => void }) {
@@ -24,7 +24,7 @@ function PredictForm({ model, last, done }: { model: Model; last: Prediction | u
   const [error, setError] = useState<unknown>();
   const send = async (): Promise<void> => {
     try {
-      done(await predict(model.id, { ...bodyOfInput(model, given), remember }));
+      done(await predict(model.id, { ...bodyOfInput(model, given), remember, explain: model.learner === "auto" }));
       setError(undefined);
     } catch (e) {
       setError(e);
@@ -41,7 +41,10 @@ function PredictForm({ model, last, done }: { model: Model; last: Prediction | u
         <div class="actions"><Busy submit kind="primary" run={send}>Predict</Busy></div>
       </form>
       <Failure error={error} />
-      <div role="status">{last && <PredictionText p={last} />}</div>
+      <div role="status">
+        {last && <PredictionText p={last} />}
+        {last?.explanation && <Families families={last.explanation} />}
+      </div>
     </Panel>
   );
 }

@@ -1,0 +1,96 @@
+package rpc_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// The explanation of a prediction adds up to its value, and the named inputs are those of the
+// request.
+func TestExplain(t *testing.T) {
+	s := serve(t)
+	s.create(t, "auto", &hindsightv1.ModelSpec{Inputs: inputsOf(t, shop)})
+	rows, labels := sales(t, 3, 300)
+	for n, row := range rows {
+		s.observes(t, "auto", row, labels[n])
+	}
+	r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weight, value := 0.0, 0.0
+	var families []string
+	for _, f := range r.GetPrediction().GetExplanation() {
+		families = append(families, f.GetFamily())
+		weight += f.GetWeights()[0]
+		value += f.GetContributions()[0]
+	}
+	if want := r.GetPrediction().GetValue(); math.Abs(value-want) > 1e-9*math.Abs(want) || math.Abs(weight-1) > 1e-9 {
+		t.Errorf("contributions of %g in %g, weights of %g", value, want, weight)
+	}
+	if !slices.Contains(families, "trees") || !slices.Contains(families, "crosses") || families[len(families)-1] != "rest" {
+		t.Errorf("families %v", families)
+	}
+	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
+	if err != nil || len(again.GetPrediction().GetExplanation()) > 0 || again.GetPrediction().GetValue() != r.GetPrediction().GetValue() {
+		t.Errorf("a remembered prediction: %v, %v", again, err)
+	}
+	if silent := s.predicts(t, "auto", rows[0]).GetExplanation(); len(silent) > 0 {
+		t.Errorf("an explanation that nobody asked for: %v", silent)
+	}
+	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "auto", IncludeImportances: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range stats.GetStats().GetImportances() {
+		names = append(names, i.GetInput())
+	}
+	slices.Sort(names)
+	if want := []string{
+		"at.hour_of_day", "at.missing", "at.trend", "city", "größe.missing", "größe[0]", "größe[1]", "level_1",
+		"load", "load.missing", "open", "open.missing", "past_labels", "price", "ware",
+	}; !slices.Equal(slices.Compact(names), want) {
+		t.Errorf("importances of %v, want %v", names, want)
+	}
+	if n := len(stats.GetStats().GetFamilies()); n != len(families)-1 {
+		t.Errorf("%d families, want %d", n, len(families)-1)
+	}
+	s.create(t, "linear", linear(1))
+	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "linear", Features: []float64{1}, Explain: true, Remember: proto.Bool(false)})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "explain", "auto")
+}
+
+// A classifier explains its raw scores.
+func TestExplainClasses(t *testing.T) {
+	s := serve(t)
+	s.create(t, "kinds", &hindsightv1.ModelSpec{Dimension: 1, Classes: &hindsightv1.Classes{}})
+	for n := range 200 {
+		class := []string{"low", "high"}[n%2]
+		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+			Model: "kinds", Features: []float64{float64(n%2) + 0.1*float64(n%5)}, Target: &hindsightv1.ObserveRequest_Class{Class: class},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "kinds", Features: []float64{1}, Explain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := 0.0
+	for _, f := range r.GetPrediction().GetExplanation() {
+		score += f.GetContributions()[1] // That of high.
+		if n := len(f.GetWeights()); n != 2 {
+			t.Errorf("%d weights of %s", n, f.GetFamily())
+		}
+	}
+	if !(score > 0.5) || r.GetPrediction().GetClass() != "high" {
+		t.Errorf("the score %g of %v", score, r.GetPrediction())
+	}
+}
