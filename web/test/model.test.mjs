@@ -199,11 +199,11 @@ test("intervals, weights and experts are tables", async () => {
     const realised = await page.locator('[data-name="realised"]').evaluateAll((all) => all.map((e) => Number(e.title)));
     assert.deepEqual(realised, s.intervals.map((i) => i.realised));
     assert.equal(await page.getByRole("region", { name: "Experts", exact: true }).first().locator("tbody tr").count(), s.experts.length);
-    const families = page.getByRole("region", { name: "Families", exact: true }).first();
+    const families = page.getByRole("region", { name: "Families of experts" });
     assert.deepEqual(await families.locator("tbody th").allTextContents(), s.families.map((f) => f.family));
     await page.getByRole("button", { name: "Compute" }).click();
-    const matter = page.getByRole("region", { name: "Inputs of the trees" });
-    await matter.waitFor();
+    const matter = page.getByRole("region", { name: "Inputs that matter" });
+    await matter.locator("table").waitFor();
     const { stats: { importances } } = await it.server.call("GET", "models/auto/stats?includeImportances=true");
     assert.deepEqual(await matter.locator("tbody th").allTextContents(), importances.map((i) => i.input));
   });
