@@ -23,6 +23,9 @@ type Model struct {
 const (
 	autoExperts = 44
 	autoAdvice  = 4 // Numbers of an output beside those of the experts.
+	// What level 2 of version 2 adds.
+	lineupExperts = 16
+	lineupAdvice  = 20
 )
 
 // Of reads the answer of ValidateSpec.
@@ -49,6 +52,10 @@ func Of(v *hindsightv1.ValidateSpecResponse) *Model {
 	if auto := spec.GetAuto(); auto != nil {
 		m.Experts = autoExperts
 		m.Advice = 1 + int(auto.GetLags()) + m.Outputs*(autoAdvice+autoExperts)
+		if auto.GetVersion() > 1 {
+			m.Experts += lineupExperts
+			m.Advice += m.Outputs * lineupAdvice
+		}
 	}
 	if m.Classes > 0 {
 		m.Outputs = 0
