@@ -22,3 +22,20 @@ func PlanCosts(o Options) (flops []uint64, experts []int) {
 
 // Quantile is the k-th smallest.
 func Quantile(values []float64, k int) float64 { return quantile(values, k) }
+
+// First is level 1.
+func (l *Second) First() *Learner { return l.first }
+
+// Said is what the experts of level 2 and its finalists said in advice of the only output: v
+// and the experts of both levels; v, b and the stacks; and the prediction. It is not ok while
+// level 2 sleeps.
+func (l *Second) Said(numbers []float64) (experts, final []float64, value float64, ok bool) {
+	a, second := l.split(numbers)
+	_, first, _, v := a.of(0)
+	experts = append([]float64{v}, first...)
+	if len(second) == 0 {
+		return experts, nil, v, false
+	}
+	_, lineup, final, value := l.part(second, 0)
+	return append(experts, lineup...), final, value, true
+}

@@ -1,0 +1,110 @@
+package auto_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// naiveUpper is level 2 as docs/theory.md tells it, given what its experts say: ML-Poly of
+// plain sums, and stacks of dense matrices that are solved anew for every prediction.
+type naiveUpper struct {
+	base, final *naivePoly
+	stacks      []*dense
+	residual    float64
+}
+
+func newNaiveUpper(experts int) *naiveUpper {
+	u := &naiveUpper{
+		base:  &naivePoly{regrets: make([]float64, experts), squares: make([]float64, experts)},
+		final: &naivePoly{regrets: make([]float64, 5), squares: make([]float64, 5)},
+	}
+	for _, f := range []float64{1, 0.999, 0.99} {
+		u.stacks = append(u.stacks, newDense(-1, experts+2, 1, 3, f))
+	}
+	return u
+}
+
+// predict is v, b and the stacks, their mixture, and the features of the stacks.
+func (u *naiveUpper) predict(experts []float64, scale float64, cut func(float64) float64) (final []float64, value float64, z []float64) {
+	b := u.base.mix(experts, len(experts))
+	for _, f := range experts {
+		z = append(z, (f-b)/scale)
+	}
+	z = append(z, u.residual/scale, 1)
+	final = []float64{experts[0], b}
+	for _, s := range u.stacks {
+		final = append(final, cut(b+scale*s.predict(z)[0]))
+	}
+	return final, u.final.mix(final, len(final)), z
+}
+
+func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight float64) {
+	b := final[1]
+	u.base.learn(2*weight*(b-y), b, experts, len(experts))
+	u.final.learn(2*weight*(value-y), value, final, len(final))
+	for _, s := range u.stacks {
+		s.learn(z, []float64{(y - b) / scale}, weight)
+	}
+	u.residual = y - b
+}
+
+// Level 2 mixes as the naive level 2 mixes, and its regret is that of plain sums.
+func TestNaiveUpper(t *testing.T) {
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}
+	l, rng := auto.NewSecond(o), rand.New(rand.NewPCG(1, 5))
+	var upper *naiveUpper
+	var p model.Prediction
+	var out model.Outcome
+	low, high := math.Inf(1), math.Inf(-1)
+	var regrets []float64
+	for row := range 900 {
+		x := []float64{rng.Float64(), rng.NormFloat64()}
+		y := math.Floor(4*x[0]) + math.Sin(2*x[1]) + 0.1*rng.NormFloat64()
+		weight := 0.5 + rng.Float64()
+		if err := l.Predict(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		experts, final, value, awake := l.Said(p.Advice)
+		if awake {
+			if upper == nil {
+				upper = newNaiveUpper(len(experts))
+				regrets = append(regrets, make([]float64, len(experts)-len(regrets))...)
+			}
+			scale := l.First().LabelScale(0)
+			want, mixed, z := upper.predict(experts, scale, func(v float64) float64 { return math.Max(low, math.Min(high, v)) })
+			for i, f := range append(slices.Clone(final), value) {
+				if w := append(slices.Clone(want), mixed)[i]; math.Abs(f-w) > 1e-7*(high-low) {
+					t.Fatalf("row %d: finalist %d says %.12g, want %.12g", row, i, f, w)
+				}
+			}
+			upper.learn(experts, final, z, value, scale, y, weight)
+		} else {
+			regrets = append(regrets, make([]float64, len(experts)-len(regrets))...)
+		}
+		low, high = math.Min(low, y), math.Max(high, y)
+		for e, f := range experts {
+			if e >= 1 && e <= 3 && row == 0 || e > 3 && row < 8 {
+				continue // Asleep.
+			}
+			regrets[e] += weight * ((value-y)*(value-y) - (f-y)*(f-y))
+		}
+		if err := l.Observe(&out, x, []float64{y}, weight); err != nil {
+			t.Fatal(err)
+		}
+		compared := regrets
+		if row < 128 { // v is what level 1 says.
+			compared = regrets[1:]
+		}
+		if want := slices.Max(compared); math.Abs(out.Regret-want) > 1e-9*(1+l.Stats().Loss) {
+			t.Fatalf("row %d: regret %.12g, want %.12g", row, out.Regret, want)
+		}
+	}
+	if upper == nil {
+		t.Fatal("level 2 slept")
+	}
+}
