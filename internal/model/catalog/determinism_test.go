@@ -38,6 +38,12 @@ func deterministic() []model.Spec {
 			History: model.HistoryWindow, HistoryWindow: ptr(200),
 		}},
 		{Dimension: 3},
+		{Dimension: 3, Auto: &model.Auto{Version: ptr(2)}},
+		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Version: ptr(2), Lags: ptr(3)}},
+		{LabelGate: model.GateOn, Auto: &model.Auto{Version: ptr(2)}, Inputs: []*model.Input{
+			{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(4)}}, {Name: "at", Time: &model.TimeInput{Cycles: []string{"hour_of_day"}}},
+			{Name: "size", Numeric: &model.NumericInput{}}, {Name: "open", Boolean: &model.BooleanInput{}},
+		}},
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
@@ -77,6 +83,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for _, spec := range deterministic() {
+		spec, _, err := catalog.Complete(spec)
+		if err != nil {
+			panic(err)
+		}
 		learner, err := catalog.New(spec)
 		if err != nil {
 			panic(err)
