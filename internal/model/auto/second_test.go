@@ -185,7 +185,8 @@ func TestSecondLearnsLate(t *testing.T) {
 }
 
 func FuzzSecondRestore(f *testing.F) {
-	o := options(2, 1)
+	// Small states: a few microseconds are trees alone.
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58}
 	for _, n := range []int{0, 100, 200} {
 		l := auto.NewSecond(o)
 		for _, s := range wave(n, 2) {
@@ -195,6 +196,9 @@ func FuzzSecondRestore(f *testing.F) {
 		state, err := l.AppendBinary(nil)
 		if err != nil {
 			f.Fatal(err)
+		}
+		if len(state) > 200_000 {
+			f.Fatalf("a state of %d bytes", len(state))
 		}
 		f.Add(state)
 	}

@@ -333,7 +333,7 @@ func learnsLate(t *testing.T, v version) {
 
 // FuzzRestore takes any bytes. Odd versions are the second one.
 func FuzzRestore(f *testing.F) {
-	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 200, Gated: true}
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58, Gated: true}
 	all := versions()
 	for n, v := range all {
 		for _, rows := range []int{0, 5, 60, 400} {
