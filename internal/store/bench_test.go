@@ -115,7 +115,7 @@ func BenchmarkID(b *testing.B) {
 		for k := range entries {
 			entries[k] = storage.ID{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), At: time.Unix(1, int64(n)), Value: make([]byte, 80)}
 		}
-		if err := m.PutIDs(entries); err != nil {
+		if err := m.PutIDs(b.Context(), entries); err != nil {
 			b.Fatal(err)
 		}
 	}

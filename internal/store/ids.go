@@ -26,8 +26,8 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 }
 
 // PutIDs implements storage.IDs. PutIDs looks every id up first.
-func (m *Model) PutIDs(ids []storage.ID) error {
-	return m.failed("remember ids", m.putIDs(context.Background(), ids, false))
+func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
+	return m.failed("remember ids", m.putIDs(ctx, ids, false))
 }
 
 // putIDs remembers ids. Minted ids are new and distinct, so putIDs does not look them up.

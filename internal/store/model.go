@@ -114,4 +114,7 @@ func (m *Model) drop(ctx context.Context) error {
 	)
 }
 
+// Number implements storage.Model.
+func (m *Model) Number() uint64 { return m.number }
+
 func number(model uint64) string { return strconv.FormatUint(model, 10) }

@@ -144,6 +144,12 @@ type Store struct {
 	// pendingCount counts the pending predictions of all models.
 	pendingCount atomic.Int64
 
+	// position is the last one that was written.
+	position struct {
+		sync.Mutex
+		last storage.Position
+	}
+
 	stop       chan struct{}
 	background sync.WaitGroup
 	closeOnce  sync.Once
@@ -429,6 +435,13 @@ func (s *Store) closeFiles() error {
 		failures = append(failures, s.lock.Close())
 	}
 	return errors.Join(failures...)
+}
+
+// Position implements storage.Upkeep.
+func (s *Store) Position() storage.Position {
+	s.position.Lock()
+	defer s.position.Unlock()
+	return s.position.last
 }
 
 // Failed implements storage.Upkeep.

@@ -141,7 +141,7 @@ func (j *journal) writeIDs() error {
 	if len(j.recent.rows) == 0 {
 		return nil
 	}
-	if err := j.store.PutIDs(j.recent.rows); err != nil {
+	if err := j.store.PutIDs(context.Background(), j.recent.rows); err != nil {
 		return j.id.storagef("remember ids", err)
 	}
 	j.recent.renew()

@@ -253,7 +253,7 @@ func (d *Derivation) Write() error {
 		rows, values = AppendIDs(rows, values, &d.digest, o.record, o.answers)
 	}
 	if len(rows) > 0 {
-		if err := d.Kept.PutIDs(rows); err != nil {
+		if err := d.Kept.PutIDs(context.Background(), rows); err != nil {
 			return fmt.Errorf("remember ids: %w", StorageError(err))
 		}
 	}

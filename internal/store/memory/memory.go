@@ -28,6 +28,9 @@ type Store struct {
 		aliases map[string][]byte
 		// pending counts the predictions of all models.
 		pending int
+		// position is the last one that was reached, newest the number of the newest model.
+		position storage.Position
+		newest   uint64
 	}
 }
 
@@ -40,9 +43,10 @@ func New(now func() time.Time) *Store {
 
 // Model is a model of a Store. It implements storage.Model. The lock of the store guards the fields.
 type Model struct {
-	store *Store
-	name  string
-	value []byte
+	store  *Store
+	name   string
+	number uint64
+	value  []byte
 
 	deleted   bool
 	log       []storage.Record
@@ -109,9 +113,29 @@ func (s *Store) add(ctx context.Context, name string, value []byte, from *storag
 			return nil, m.failed("import", err)
 		}
 	}
+	s.mu.newest++
+	m.number = s.mu.newest
 	s.mu.models[name] = m
+	s.reach(ctx)
 	return m, nil
 }
+
+// reach keeps the position of a call. The lock is held.
+func (s *Store) reach(ctx context.Context) {
+	if p, ok := storage.PositionOf(ctx); ok {
+		s.mu.position = p
+	}
+}
+
+// Position implements storage.Upkeep.
+func (s *Store) Position() storage.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.position
+}
+
+// Number implements storage.Model.
+func (m *Model) Number() uint64 { return m.number }
 
 func (m *Model) receive(from storage.Import) error {
 	if err := m.putIDs(from.IDs); err != nil {

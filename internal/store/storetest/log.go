@@ -257,7 +257,7 @@ func long(t *testing.T, b Backend, name string) (m storage.Model, remembered []s
 	for n := range 12 {
 		remembered = append(remembered, id(fmt.Sprint("id", n+1), int64(n+1)))
 	}
-	must(t, m.PutIDs(remembered), m.WriteSnapshot(3, []byte("three")), m.WriteSnapshot(8, []byte("eight")), m.WriteSnapshot(12, []byte("twelve")))
+	must(t, m.PutIDs(t.Context(), remembered), m.WriteSnapshot(3, []byte("three")), m.WriteSnapshot(8, []byte("eight")), m.WriteSnapshot(12, []byte("twelve")))
 	return m, remembered
 }
 

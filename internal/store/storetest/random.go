@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,7 +199,7 @@ func (g *game) putIDs(name string) string {
 		rows = append(rows, g.idRow(g.id(), g.plain[name].last()))
 		g.clock++
 	}
-	must(g.t, g.models[name].PutIDs(rows))
+	must(g.t, g.models[name].PutIDs(g.t.Context(), rows))
 	for _, e := range rows {
 		g.plain[name].ids[e.ID] = e
 	}
@@ -376,7 +375,7 @@ func (g *game) compare() {
 				t.Errorf("snapshot %d of %s is %q, %v; want %q", sequence, e.Name, data, err, want)
 			}
 		}
-		if err := m.Replay(context.Background(), p.last(), func(storage.Record) error { return errors.New("a record behind the end") }); err != nil {
+		if err := m.Replay(t.Context(), p.last(), func(storage.Record) error { return errors.New("a record behind the end") }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -141,7 +141,7 @@ func filled(t *testing.T, m storage.Model) {
 	t.Helper()
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(1, 2)}))
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(3, 3), IDs: []storage.ID{id("a", 1), id("b", 2)}}))
-	must(t, m.PutIDs([]storage.ID{id("c", 3)}), m.PutWaiting([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutWaiting([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
 }
 
 func wantFilled(t *testing.T, m storage.Model) {
@@ -214,7 +214,7 @@ func (s suite) deletedModel(t *testing.T) {
 	for what, err := range map[string]error{
 		"append":   m.Append(t.Context(), storage.Commit{Record: record(4, 4), IDs: []storage.ID{id("d", 4)}}),
 		"rewind":   m.Rewind(t.Context(), storage.Rewind{Sequence: 1}),
-		"truncate": m.Truncate(1), "ids": m.PutIDs([]storage.ID{id("e", 1)}),
+		"truncate": m.Truncate(1), "ids": m.PutIDs(t.Context(), []storage.ID{id("e", 1)}),
 		"waiting": m.PutWaiting([]storage.Prediction{prediction("q", 9)}), "remove": m.RemoveWaiting([]string{"p"}),
 		"snapshot": m.WriteSnapshot(7, []byte("state")), "aside": asideErr,
 		"delete": m.Delete(t.Context()),
