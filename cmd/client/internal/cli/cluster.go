@@ -27,7 +27,7 @@ A server is named by its id or by its address in the cluster.`,
 				if s.GetAge() != nil {
 					age = s.GetAge().AsDuration()
 				}
-				return []any{s.GetServer(), s.GetAddress(), stateOf(s), optional(s.Reachable), optional(s.Applied), optional(s.Behind), age, s.GetVersion()}
+				return []any{s.GetServer(), s.GetAddress(), stateOf(s), s.GetReachable(), optional(s.Applied), optional(s.Behind), age, s.GetVersion()}
 			})(answer.GetServers(), err)
 		}},
 		verb{

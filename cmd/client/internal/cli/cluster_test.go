@@ -25,7 +25,7 @@ type fakeCluster struct {
 
 func (f *fakeCluster) GetCluster(context.Context, *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
 	return &hindsightv1.GetClusterResponse{Server: "b", Owner: "a", Servers: []*hindsightv1.Server{
-		{Server: "a", Address: "a:7946", State: hindsightv1.Server_STATE_OWNER, Reachable: proto.Bool(true), Applied: proto.Uint64(9), Version: "v1"},
+		{Server: "a", Address: "a:7946", State: hindsightv1.Server_STATE_OWNER, Reachable: true, Applied: proto.Uint64(9), Version: "v1"},
 		{Server: "b", Address: "b:7946", State: hindsightv1.Server_STATE_VOTER, Applied: proto.Uint64(7), Behind: proto.Uint64(2), Age: durationpb.New(3 * time.Millisecond)},
 	}}, nil
 }
