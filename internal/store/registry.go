@@ -255,6 +255,25 @@ func (m *Model) entry(value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), m.number), value...)
 }
 
+// Value implements storage.Model.
+func (m *Model) Value() ([]byte, error) {
+	encoded, ok, err := m.store.logDB.get(registryKey(m.name))
+	if err != nil {
+		return nil, m.failed("read the value", err)
+	}
+	if ok {
+		var model uint64
+		var value []byte
+		if model, value, err = splitEntry(encoded); err == nil && model == m.number {
+			return value, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("the model was deleted: %w", storage.ErrNotFound)
+	}
+	return nil, m.failed("read the value", err)
+}
+
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
 	return m.failed("set the value", m.setValue(ctx, value, also))

@@ -268,6 +268,15 @@ func (m *Model) Delete(ctx context.Context) error {
 	})
 }
 
+// Value implements storage.Model.
+func (m *Model) Value() (value []byte, err error) {
+	err = m.locked("read the value", func() error {
+		value = bytes.Clone(m.value)
+		return nil
+	})
+	return value, err
+}
+
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
 	return m.locked("set the value", func() error {
