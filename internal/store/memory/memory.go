@@ -224,9 +224,10 @@ func (s *Store) Clone() *Store {
 	defer s.mu.Unlock()
 	out := New(s.now)
 	out.mu.pending, out.mu.aliases = s.mu.pending, maps.Clone(s.mu.aliases)
+	out.mu.position, out.mu.newest = s.mu.position, s.mu.newest
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
-			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),
+			store: out, name: m.name, number: m.number, value: m.value, log: slices.Clone(m.log),
 			ids: maps.Clone(m.ids), pending: maps.Clone(m.pending), snapshots: maps.Clone(m.snapshots),
 		}
 	}
@@ -244,6 +245,20 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("memory: %s of model %q: %w", what, m.name, err)
 }
 
+// change is locked for a durable call: if f succeeds, the position of ctx is reached.
+func (m *Model) change(ctx context.Context, what string, f func() error) error {
+	return m.locked(what, func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := f(); err != nil {
+			return err
+		}
+		m.store.reach(ctx)
+		return nil
+	})
+}
+
 // locked calls f under the lock of the store, unless the model is deleted.
 func (m *Model) locked(what string, f func() error) error {
 	m.store.mu.Lock()
@@ -256,10 +271,7 @@ func (m *Model) locked(what string, f func() error) error {
 
 // Delete implements storage.Model.
 func (m *Model) Delete(ctx context.Context) error {
-	return m.locked("delete the data", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "delete the data", func() error {
 		delete(m.store.mu.models, m.name)
 		m.deleted = true
 		m.store.mu.pending -= len(m.pending)
@@ -270,10 +282,7 @@ func (m *Model) Delete(ctx context.Context) error {
 
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
-	return m.locked("set the value", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "set the value", func() error {
 		m.value = bytes.Clone(value)
 		for _, a := range also {
 			m.store.mu.aliases[a.Name] = bytes.Clone(a.Value)
@@ -312,10 +321,7 @@ func (m *Model) First() (first uint64, err error) {
 
 // Append implements storage.Log.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
-	return m.locked("append to the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "append to the log", func() error {
 		if last := m.end(); c.First != last+1 || c.Last < c.First {
 			return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
 		}
@@ -375,10 +381,7 @@ func (m *Model) Truncate(through uint64) error {
 
 // Rewind implements storage.Log. It is one step.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	return m.locked("rewind the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "rewind the log", func() error {
 		if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 			return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
 		}
