@@ -28,9 +28,9 @@ type Store struct {
 		aliases map[string][]byte
 		// pending counts the predictions of all models.
 		pending int
-		// position is the last one that was reached, newest the number of the newest model.
-		position storage.Position
+		// newest is the number of the newest model.
 		newest   uint64
+		position storage.Position
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *Store) add(ctx context.Context, name string, value []byte, from *storag
 	return m, nil
 }
 
-// reach keeps the position of a call. The lock is held.
+// reach keeps the position of a call, if it has one. The lock is held.
 func (s *Store) reach(ctx context.Context) {
 	if p, ok := storage.PositionOf(ctx); ok {
 		s.mu.position = p
@@ -224,7 +224,7 @@ func (s *Store) Clone() *Store {
 	defer s.mu.Unlock()
 	out := New(s.now)
 	out.mu.pending, out.mu.aliases = s.mu.pending, maps.Clone(s.mu.aliases)
-	out.mu.position, out.mu.newest = s.mu.position, s.mu.newest
+	out.mu.newest, out.mu.position = s.mu.newest, s.mu.position
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
 			store: out, name: m.name, number: m.number, value: m.value, log: slices.Clone(m.log),
@@ -245,20 +245,6 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("memory: %s of model %q: %w", what, m.name, err)
 }
 
-// change is locked for a durable call: if f succeeds, the position of ctx is reached.
-func (m *Model) change(ctx context.Context, what string, f func() error) error {
-	return m.locked(what, func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := f(); err != nil {
-			return err
-		}
-		m.store.reach(ctx)
-		return nil
-	})
-}
-
 // locked calls f under the lock of the store, unless the model is deleted.
 func (m *Model) locked(what string, f func() error) error {
 	m.store.mu.Lock()
@@ -267,6 +253,20 @@ func (m *Model) locked(what string, f func() error) error {
 		return m.failed(what, fmt.Errorf("the model was deleted: %w", storage.ErrNotFound))
 	}
 	return m.failed(what, f())
+}
+
+// change is locked for a call that a command may make. It keeps the position of a call that succeeds.
+func (m *Model) change(ctx context.Context, what string, f func() error) error {
+	return m.locked(what, func() error {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = f()
+		}
+		if err == nil {
+			m.store.reach(ctx)
+		}
+		return err
+	})
 }
 
 // Delete implements storage.Model.
