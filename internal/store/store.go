@@ -56,6 +56,8 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
+	// Member opens the directory of a member of a cluster.
+	Member bool
 	// PendingAside sets the pending predictions aside, as if they were damaged.
 	PendingAside bool
 	// Logger may be nil.
@@ -171,7 +173,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.checkRestored(o.Restoring); err != nil {
 		return nil, err
 	}
-	if err := s.RemoveCheckpoint(); err != nil {
+	if err := s.checkMember(o.Member); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.RemoveCheckpoint(), s.swapIncoming()); err != nil {
 		return nil, err
 	}
 	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))

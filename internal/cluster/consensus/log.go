@@ -35,7 +35,7 @@ const (
 	leaseTimeout    = 250 * time.Millisecond
 	commitTimeout   = 10 * time.Millisecond
 	// rpcTimeout bounds one request to another server, of at most maxAppend entries.
-	rpcTimeout = 3 * time.Second
+	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
 	poolSize   = 3
 	// enqueueTimeout bounds the time until raft has taken a proposal.
