@@ -224,9 +224,10 @@ func (s *Store) Clone() *Store {
 	defer s.mu.Unlock()
 	out := New(s.now)
 	out.mu.pending, out.mu.aliases = s.mu.pending, maps.Clone(s.mu.aliases)
+	out.mu.newest, out.mu.position = s.mu.newest, s.mu.position
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
-			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),
+			store: out, name: m.name, number: m.number, value: m.value, log: slices.Clone(m.log),
 			ids: maps.Clone(m.ids), pending: maps.Clone(m.pending), snapshots: maps.Clone(m.snapshots),
 		}
 	}
