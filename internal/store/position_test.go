@@ -153,3 +153,35 @@ func TestImportUnderAPositionFails(t *testing.T) {
 		t.Errorf("number %d, %d wait, %v", m.Number(), m.CountWaiting(), err)
 	}
 }
+
+// Pending predictions may be durable before the model that they are of. The model gets the same number when
+// its command is applied again, and what another command creates under the number has none of them.
+func TestNumbersAreGivenAgain(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, func(o *store.Options) { o.PendingSync = true })
+	for _, name := range []string{"m", "other"} {
+		m, err := s.Create(storage.At(t.Context(), at(1)), name, nil)
+		if err != nil || m.Number() != 1 {
+			t.Fatalf("number %d, %v", m.Number(), err)
+		}
+		if name == "m" {
+			err = m.PutWaiting([]storage.Prediction{{ID: "p"}})
+		} else {
+			err = m.WriteSnapshot(0, nil)
+		}
+		cut := fs.CrashClone(vfs.CrashCloneCfg{})
+		closed(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs = cut
+		s = open(t, fs)
+		if name == "m" && s.Position() != (storage.Position{}) {
+			t.Errorf("position %v", s.Position())
+		}
+	}
+	defer closed(t, s)
+	if m := find(t, s, "other"); m.Number() != 1 || m.CountWaiting() != 0 {
+		t.Errorf("number %d, %d wait", m.Number(), m.CountWaiting())
+	}
+}
