@@ -49,6 +49,9 @@ func crashes(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, set func(*store.Opti
 	}
 	arm(true)
 	do(s)
+	if err := s.Sync(t.Context()); err != nil { // Of what has a position.
+		t.Error(err)
+	}
 	arm(false)
 	cut()
 	closed(t, s)
