@@ -145,8 +145,8 @@ func layers() []layer {
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...",
-			"internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
+			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/cluster", "internal/engine", "internal/engine/account/...",
+			"internal/engine/figures", "internal/engine/recovery", "internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/access", []string{"internal/auth"}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
