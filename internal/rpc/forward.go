@@ -240,19 +240,19 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	}
 }
 
-// local answers a read. A server that is not the owner may not have the model yet, so it asks the
-// owner, if one is known, before it says that a model does not exist.
+// local answers a read. A server that is not the owner may not have a model yet, so the owner alone
+// says that a model does not exist.
 func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
 	if f.owns() || f.member {
 		return answer, err
 	}
 	age := f.cluster.Age() // Before the answer goes on its way.
-	owner, _ := f.cluster.Owner()
-	if errors.Is(err, engine.ErrModelNotFound) && owner != "" {
-		if answer, ownerErr := f.forward(ctx, ctx, info.FullMethod, request); !notOwner(ownerErr) {
-			return answer, ownerErr
-		}
+	if errors.Is(err, engine.ErrModelNotFound) {
+		search, cancel := context.WithTimeout(ctx, awaitHere)
+		defer cancel()
+		answer, err := f.forward(ctx, search, info.FullMethod, request)
+		return answer, f.named(err)
 	}
 	// A call from within the process has no trailer.
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
