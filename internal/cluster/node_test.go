@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -31,6 +32,8 @@ type server struct {
 	join         []string
 	marks        consensus.Marks
 	tls          *tls.Config
+	// fs is the operating system's if it is nil.
+	fs vfs.FS
 
 	ended sync.WaitGroup
 	// swapping is held while the node is opened again. Who reads the local store holds it shared.
@@ -89,7 +92,7 @@ func listen(t *testing.T, address string) net.Listener {
 func (s *server) options(t *testing.T) cluster.Options {
 	t.Helper()
 	return cluster.Options{
-		Directory: s.dir, Address: s.address, Listener: listen(t, s.address), Join: s.join, TLS: s.tls, Version: "test",
+		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: listen(t, s.address), Join: s.join, TLS: s.tls, Version: "test",
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
 		Marks:  s.marks, Now: time.Now, Logger: zap.NewNop(),
 	}
