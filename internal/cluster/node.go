@@ -34,6 +34,10 @@ var (
 	ErrFounders = errors.New("cluster: servers that are not of one cluster have models")
 	// ErrNoMember: no member has the id or the address.
 	ErrNoMember = errors.New("cluster: no such member")
+	// ErrNoSuccessor: no other voter answers, or all are drained.
+	ErrNoSuccessor = errors.New("cluster: no other server can own the store now")
+	// ErrAddress: the other servers cannot connect to the address.
+	ErrAddress = errors.New("cluster: the cluster address is what other servers connect to: it needs a host and a port")
 	// ErrOwnerStays: the owner cannot be removed.
 	ErrOwnerStays = errors.New("cluster: move the ownership before removing its owner")
 )
@@ -111,6 +115,9 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Store.Async {
 		return nil, ErrAsync
 	}
+	if err := checkAddress(o.Address); err != nil {
+		return nil, err
+	}
 	o.Store.Member = true
 	n := &Node{
 		o: o, log: o.Logger, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
@@ -151,6 +158,15 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		}
 	})
 	return n, nil
+}
+
+// checkAddress refuses an address that means something else on another server.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("%w: %q", ErrAddress, address)
+	}
+	return nil
 }
 
 func (n *Node) openStores(ctx context.Context) (err error) {
@@ -319,7 +335,7 @@ func (n *Node) Close() error {
 		var failures []error
 		// The proposals that wait end first, then who might propose.
 		if l := n.consensus.Load(); l != nil {
-			failures = append(failures, l.Close())
+			_ = l.Close() // The second Close below returns the error too.
 		}
 		if n.store != nil {
 			n.store.Close()
@@ -331,16 +347,19 @@ func (n *Node) Close() error {
 			failures = append(failures, n.peers.close(), n.stream.Close())
 		}
 		n.background.Wait()
+		stalled := error(nil)
 		if l := n.consensus.Load(); l != nil { // It may have been opened meanwhile.
-			failures = append(failures, l.Close())
+			stalled = l.Close()
+		}
+		if n.closed = errors.Join(append(failures, stalled)...); stalled != nil {
+			return // Raft still uses the stores. They close with the process.
 		}
 		if n.raftLog != nil {
-			failures = append(failures, n.raftLog.Close())
+			n.closed = errors.Join(n.closed, n.raftLog.Close())
 		}
 		if n.local != nil {
-			failures = append(failures, n.local.Close())
+			n.closed = errors.Join(n.closed, n.local.Close())
 		}
-		n.closed = errors.Join(failures...)
 	})
 	return n.closed
 }
