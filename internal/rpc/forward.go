@@ -98,7 +98,7 @@ const (
 // ForwardResults are those that Options.Forwarded receives.
 func ForwardResults() []string { return []string{forwardAnswered, forwardNoOwner, forwardUnknown} }
 
-// ownerError is ErrNotOwner with the owner, if one is known.
+// ownerError is ErrNotOwner for a client, with the owner if one is known.
 type ownerError struct {
 	address string
 	err     error
@@ -106,9 +106,9 @@ type ownerError struct {
 
 func (e *ownerError) Error() string {
 	if e.address == "" {
-		return e.err.Error() + "; no server owns the models now"
+		return "no server owns the models now, and nothing was changed"
 	}
-	return e.err.Error() + "; the owner is " + e.address
+	return "another server owns the models, and nothing was changed; the owner is " + e.address
 }
 
 func (e *ownerError) Unwrap() error { return e.err }
