@@ -171,6 +171,11 @@ func (c *Client) Predictions() hindsightv1.PredictionServiceClient { return c.pr
 // Models is the service of the control path. See Predictions.
 func (c *Client) Models() hindsightv1.ModelServiceClient { return c.models }
 
+// Cluster is the service of the servers that have the same models. See Predictions.
+func (c *Client) Cluster() hindsightv1.ClusterServiceClient {
+	return hindsightv1.NewClusterServiceClient(c.conn)
+}
+
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
