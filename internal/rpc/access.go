@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -227,10 +226,7 @@ func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, 
 	}
 	if err != nil {
 		s := statusOf(err)
-		r.Outcome = code.Code(s.Code()).String()
-		if row := find(err); row != nil && s.Code() != codes.OK {
-			r.Reason = row.reason
-		}
+		r.Outcome, r.Reason = code.Code(s.Code()).String(), reasonOf(s)
 	}
 	a.audit(r)
 }

@@ -128,3 +128,6 @@ func AccessTable() string {
 
 // JudgeUnary is the interceptor that lets unary calls through.
 func JudgeUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }
+
+// PlacedMethods are the methods that have a place in a cluster.
+func PlacedMethods() []string { return slices.Sorted(maps.Keys(places())) }

@@ -31,6 +31,7 @@ func services() []protoreflect.ServiceDescriptor {
 	return []protoreflect.ServiceDescriptor{
 		hindsightv1.File_hindsight_v1_prediction_proto.Services().ByName("PredictionService"),
 		hindsightv1.File_hindsight_v1_model_proto.Services().ByName("ModelService"),
+		hindsightv1.File_hindsight_v1_cluster_proto.Services().ByName("ClusterService"),
 	}
 }
 
