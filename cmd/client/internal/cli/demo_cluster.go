@@ -37,8 +37,8 @@ const (
 	demoChunk = 500
 )
 
-// clusterSummary is the answer of "demo --servers". Lost are acknowledged observations that the
-// cluster does not have at their sequence. Digests are those of the state of each server.
+// clusterSummary is the answer of "demo --servers". Lost are acknowledged observations that are
+// not at their sequence in the end. Digests are those of the state of each server.
 type clusterSummary struct {
 	Acknowledged int      `json:"acknowledged"`
 	Lost         int      `json:"lost"`
@@ -62,17 +62,18 @@ type demoServer struct {
 	client        *client.Client
 }
 
-// demoCluster is the cluster, and what was acknowledged by it.
+// demoCluster is the cluster, and what it has acknowledged.
 type demoCluster struct {
 	*clusterSummary
+	*demo
 
-	program string
+	e       *env
 	servers []*demoServer
-	turn    int
+	client  *client.Client // of whichever server answers
 	sent    []client.Observation
-	learned []uint64 // their sequences
-	killed  time.Time
-	owner   *demoServer // the one that was killed
+	learned []uint64    // their sequences
+	killed  *demoServer // the owner, once it is killed
+	at      time.Time   // when it was killed
 	again   chan error  // how its second start went
 }
 
@@ -85,51 +86,57 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 		return fmt.Errorf("directory of the servers: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := &demoCluster{clusterSummary: &clusterSummary{}, program: d.server}
+	c := &demoCluster{clusterSummary: &clusterSummary{}, demo: d, e: e}
 	defer func() { err = errors.Join(err, c.stop(context.WithoutCancel(ctx))) }()
-	if err := c.prepare(whole, dir, d.servers); err != nil {
+	if err := c.prepare(whole, dir); err != nil {
 		return err
 	}
-	e.Say("starting %d servers of %s: the first ones wait for the others", d.servers, d.server)
+	e.Say("starting %d servers of %s", len(c.servers), d.server)
+	// The first ones wait for the others.
 	if err := c.each(func(s *demoServer) error { return c.launch(whole, s) }); err != nil {
 		return err
 	}
 	for _, s := range c.servers {
 		e.Say("the page of %s, which moves now: http://%s/", s.name, s.running.HTTP)
 	}
-	if err := d.streamThrough(whole, e, c); err != nil {
-		return err
+	err = c.stream(whole)
+	if err == nil {
+		err = c.account(whole)
 	}
-	if err := c.account(whole, e); err != nil {
+	if err != nil {
 		return err
 	}
 	return e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) })
 }
 
 // prepare chooses free addresses, all at once, so that no two are the same.
-func (c *demoCluster) prepare(ctx context.Context, dir string, servers int) error {
-	var failed error
-	free := make([]string, 2*servers)
-	for n := range free {
+func (c *demoCluster) prepare(ctx context.Context, dir string) error {
+	n := c.demo.servers
+	free := make([]string, 2*n)
+	for i := range free {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return fmt.Errorf("find free ports: %w", err)
 		}
-		defer func() { failed = errors.Join(failed, l.Close()) }()
-		free[n] = l.Addr().String()
+		defer l.Close() //nolint:errcheck // nothing was sent
+		free[i] = l.Addr().String()
 	}
-	for n, cluster := range free[servers:] {
-		name := "server " + strconv.Itoa(n+1)
-		connection, err := dialChild(free[n], demoTry)
+	members := strings.Join(free[n:], ",")
+	for i := range n {
+		one, err := dialChild(free[i], demoTry)
 		if err != nil {
 			return err
 		}
-		c.servers = append(c.servers, &demoServer{name: name, client: connection, cluster: cluster, args: []string{
-			"--grpc-address", free[n], "--http-address", "127.0.0.1:0", "--cluster-address", cluster, "--cluster-join", strings.Join(free[servers:], ","),
-			"--data-dir", filepath.Join(dir, strconv.Itoa(n+1)), "--log-format", "json", "--log-level", "info",
+		c.servers = append(c.servers, &demoServer{name: "server " + strconv.Itoa(i+1), client: one, cluster: free[n+i], args: []string{
+			"--grpc-address", free[i], "--http-address", "127.0.0.1:0", "--cluster-address", free[n+i], "--cluster-join", members,
+			"--data-dir", filepath.Join(dir, strconv.Itoa(i+1)), "--log-format", "json", "--log-level", "info",
 		}})
 	}
-	return failed
+	var err error
+	c.client, err = client.Dial(strings.Join(free[:n], ","), client.WithTimeout(demoTry), client.WithRetry(client.Retry{
+		Max: math.MaxInt, Backoff: demoPoll, MaxBackoff: demoTry, OnRetry: func(error, time.Duration) { c.Retries++ },
+	}))
+	return err
 }
 
 // each does something with all servers at the same time.
@@ -146,40 +153,27 @@ func (c *demoCluster) each(do func(*demoServer) error) error {
 func (c *demoCluster) launch(ctx context.Context, s *demoServer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStart)
 	defer cancel()
-	s.running, err = child.Start(ctx, c.program, s.args...)
+	s.running, err = child.Start(ctx, c.demo.server, s.args...)
 	return err
 }
 
 // stop ends what runs.
-func (c *demoCluster) stop(ctx context.Context) error {
+func (c *demoCluster) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStop)
 	defer cancel()
 	if c.again != nil {
 		<-c.again // An error was reported.
 	}
-	return c.each(func(s *demoServer) error {
+	if c.client != nil {
+		err = c.client.Close()
+	}
+	return errors.Join(err, c.each(func(s *demoServer) error {
 		err := s.client.Close()
 		if s.running != nil {
 			err = errors.Join(err, s.running.Stop(ctx))
 		}
 		return err
-	})
-}
-
-// call makes a call at the servers in turn, until one answers. Every try is the same call: its id
-// makes it one observation.
-func (c *demoCluster) call(ctx context.Context, do func(*client.Model) error) error {
-	for {
-		c.turn++
-		err := do(c.servers[c.turn%len(c.servers)].client.Model(demoModel))
-		if err == nil || ctx.Err() != nil || !errors.Is(err, client.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		c.Retries++
-		if !paused(ctx, demoPoll) {
-			return err
-		}
-	}
+	}))
 }
 
 // paused waits. It returns false if ctx ends before.
@@ -192,16 +186,19 @@ func paused(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// view is the cluster as the first server that answers knows it.
-func (c *demoCluster) view(ctx context.Context) *demoServer {
+// owner is the owner as the first server that answers knows it, nil if that is no running server.
+func (c *demoCluster) owner(ctx context.Context) *demoServer {
 	for _, s := range c.servers {
+		if s.running == nil {
+			continue
+		}
 		r, err := s.client.Cluster().GetCluster(ctx, &hindsightv1.GetClusterRequest{})
 		if err != nil {
 			continue
 		}
 		for _, m := range r.GetServers() {
 			i := slices.IndexFunc(c.servers, func(s *demoServer) bool { return s.cluster == m.GetAddress() })
-			if m.GetServer() == r.GetOwner() && i >= 0 && c.servers[i] != c.owner {
+			if m.GetServer() == r.GetOwner() && i >= 0 && c.servers[i].running != nil {
 				return c.servers[i]
 			}
 		}
@@ -209,38 +206,31 @@ func (c *demoCluster) view(ctx context.Context) *demoServer {
 	return nil
 }
 
-// streamThrough takes the stream through the cluster, and kills the owner on the way.
-func (d *demo) streamThrough(ctx context.Context, e *env, c *demoCluster) error {
-	source, err := stream.New(stream.Drifting, d.rounds, demoDimension, d.seed)
+// stream takes the stream through the cluster, and kills the owner on the way.
+func (c *demoCluster) stream(ctx context.Context) error {
+	source, err := stream.New(stream.Drifting, c.demo.rounds, demoDimension, c.seed)
 	if err != nil {
 		return err
 	}
-	err = c.call(ctx, func(m *client.Model) error {
-		_, err := m.Create(ctx, &hindsightv1.ModelSpec{Dimension: demoDimension})
-		if errors.Is(err, client.ErrModelExists) { // An earlier try made it.
-			return nil
-		}
+	if err := startModel(ctx, c.client, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create %s: %w", demoModel, err)
 	}
 	begin := time.Now()
-	for t := 0; time.Since(begin) < d.limit; t++ {
+	for t := 1; time.Since(begin) < c.limit; t++ {
 		round, err := source.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil && time.Since(begin) > d.limit/3 && c.owner == nil {
-			err = c.kill(ctx, e)
+		if err == nil && c.killed == nil && time.Since(begin) > c.limit/3 {
+			err = c.kill(ctx)
 		}
 		if err == nil {
-			err = c.round(ctx, e, round)
+			err = c.round(ctx, round)
 		}
 		if err != nil {
-			return fmt.Errorf("round %d: %w", t+1, err)
+			return fmt.Errorf("round %d: %w", t, err)
 		}
-		if !paused(ctx, time.Until(begin.Add(time.Duration(t+1)*d.limit/time.Duration(d.rounds)))) {
+		if !paused(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.demo.rounds)))) {
 			return ctx.Err()
 		}
 	}
@@ -248,74 +238,66 @@ func (d *demo) streamThrough(ctx context.Context, e *env, c *demoCluster) error 
 }
 
 // kill kills the owner.
-func (c *demoCluster) kill(ctx context.Context, e *env) error {
-	for c.owner = c.view(ctx); c.owner == nil; c.owner = c.view(ctx) {
+func (c *demoCluster) kill(ctx context.Context) error {
+	for c.killed = c.owner(ctx); c.killed == nil; c.killed = c.owner(ctx) {
 		if !paused(ctx, demoPoll) {
 			return ctx.Err()
 		}
 	}
-	c.KilledAt, c.Owner, c.killed = len(c.sent), c.owner.name, time.Now()
-	c.owner.running.Kill()
-	c.owner.running = nil
-	e.Say("round %d: %s, the owner, is killed with SIGKILL", c.KilledAt, c.Owner)
+	c.KilledAt, c.Owner, c.at = len(c.sent), c.killed.name, time.Now()
+	c.killed.running.Kill()
+	c.killed.running = nil
+	c.e.Say("round %d: %s, the owner, is killed with SIGKILL", c.KilledAt, c.Owner)
 	return nil
 }
 
 // round predicts and learns one round.
-func (c *demoCluster) round(ctx context.Context, e *env, r stream.Round) error {
+func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	drawn, err := uuid.NewV7()
 	if err != nil {
 		return err
 	}
-	id, input := drawn.String(), client.Features(r.Features...)
-	var predicted *hindsightv1.Prediction
-	err = c.call(ctx, func(m *client.Model) (err error) {
-		predicted, err = m.Predict(ctx, input, client.PredictionID(id))
-		return err
-	})
+	m, id, input := c.client.Model(demoModel), drawn.String(), client.Features(r.Features...)
+	predicted, err := m.Predict(ctx, input, client.PredictionID(id))
 	if err != nil {
 		return fmt.Errorf("predict: %w", err)
 	}
-	o := client.Observation{Prediction: id, Input: input, Target: client.Labels(r.Labels([]float64{predicted.GetValue()})...)}
-	var outcome *hindsightv1.Outcome
-	err = c.call(ctx, func(m *client.Model) (err error) {
-		outcome, err = m.Observe(ctx, o)
-		return err
-	})
+	target := client.Labels(r.Labels([]float64{predicted.GetValue()})...)
+	// The input is sent if the killed owner took the prediction along.
+	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
-	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: o.Target}), append(c.learned, outcome.GetSequence())
+	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
 	skill := math.NaN()
 	if len(c.sent) > demoFew {
 		skill = known(outcome.RecentSkill)
 	}
 	c.skill, c.regret = append(c.skill, skill), append(c.regret, known(outcome.Regret))
-	if c.owner != nil && c.NextOwner == "" {
-		c.failedOver(ctx, e)
+	if c.killed != nil && c.again == nil {
+		c.failedOver(ctx)
 	}
 	return nil
 }
 
 // failedOver follows the first acknowledgement after the kill. The killed server comes back.
-func (c *demoCluster) failedOver(ctx context.Context, e *env) {
-	c.GapMS = time.Since(c.killed).Milliseconds()
-	c.NextOwner = "unknown"
-	if next := c.view(ctx); next != nil {
+func (c *demoCluster) failedOver(ctx context.Context) {
+	c.GapMS, c.NextOwner = time.Since(c.at).Milliseconds(), "unknown"
+	if next := c.owner(ctx); next != nil {
 		c.NextOwner = next.name
 	}
-	e.Say("%d ms later %s has acknowledged an observation; %s starts again", c.GapMS, c.NextOwner, c.Owner)
+	c.e.Say("%d ms later %s has acknowledged an observation; %s starts again", c.GapMS, c.NextOwner, c.Owner)
 	c.again = make(chan error, 1)
 	go func() { // stop joins it.
 		defer close(c.again)
 		if paused(ctx, demoDown) {
-			c.again <- c.launch(ctx, c.owner)
+			c.again <- c.launch(ctx, c.killed)
 		}
 	}()
 }
 
 // account waits until all servers have learned the same, and asks for every observation again.
-func (c *demoCluster) account(ctx context.Context, e *env) error {
+func (c *demoCluster) account(ctx context.Context) error {
 	c.Acknowledged = len(c.sent)
 	if c.again == nil {
 		return errors.New("the stream has ended before the owner was killed")
@@ -324,23 +306,16 @@ func (c *demoCluster) account(ctx context.Context, e *env) error {
 		return fmt.Errorf("start %s again: %w", c.Owner, err)
 	}
 	observations := c.agree(ctx)
-	e.Say("asking for each of %d observations again", len(c.sent))
-	distinct := map[uint64]bool{}
 	for from := 0; from < len(c.sent); from += demoChunk {
 		to := min(from+demoChunk, len(c.sent))
-		var outcomes []*hindsightv1.Outcome
-		err := c.call(ctx, func(m *client.Model) (err error) {
-			outcomes, err = m.ObserveBatch(ctx, c.sent[from:to])
-			return err
-		})
+		outcomes, err := c.client.Model(demoModel).ObserveBatch(ctx, c.sent[from:to])
 		if err != nil {
 			return fmt.Errorf("ask again: %w", err)
 		}
 		for n, o := range outcomes {
-			if !o.GetDuplicate() || o.GetSequence() != c.learned[from+n] || distinct[o.GetSequence()] {
+			if !o.GetDuplicate() || o.GetSequence() != c.learned[from+n] {
 				c.Lost++
 			}
-			distinct[o.GetSequence()] = true
 		}
 	}
 	c.LearnedTwice = max(0, observations+c.Lost-len(c.sent))
@@ -351,17 +326,13 @@ func (c *demoCluster) account(ctx context.Context, e *env) error {
 func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	ctx, cancel := context.WithTimeout(ctx, demoAgree)
 	defer cancel()
-	for !c.DigestsEqual {
+	for again := true; again; again = !c.DigestsEqual && paused(ctx, demoPoll) {
 		c.Digests, c.DigestsEqual = nil, true
 		for _, s := range c.servers {
 			stats, err := s.client.Model(demoModel).Stats(ctx, nil)
 			c.Digests = append(c.Digests, stats.GetStateDigest())
 			observations = max(observations, int(stats.GetObservations()))
-			c.DigestsEqual = c.DigestsEqual && err == nil && c.Digests[0] == stats.GetStateDigest()
-		}
-		c.DigestsEqual = c.DigestsEqual && observations >= len(c.sent)
-		if !c.DigestsEqual && !paused(ctx, demoPoll) {
-			break
+			c.DigestsEqual = c.DigestsEqual && err == nil && c.Digests[0] == stats.GetStateDigest() && observations >= len(c.sent)
 		}
 	}
 	return observations
@@ -369,10 +340,10 @@ func (c *demoCluster) agree(ctx context.Context) (observations int) {
 
 // write shows the account and the curves for people.
 func (c *demoCluster) write(w *command.Page, width int) {
-	w.Row("rounds acknowledged", c.Acknowledged)
+	w.Row("acknowledged", c.Acknowledged)
 	w.Row("lost", c.Lost)
 	w.Row("learned twice", c.LearnedTwice)
-	w.Row("owner killed", fmt.Sprintf("%s, in round %d", c.Owner, c.KilledAt))
+	w.Row("owner killed", fmt.Sprintf("%s, after round %d", c.Owner, c.KilledAt))
 	w.Row("next owner", c.NextOwner)
 	w.Row("without an acknowledgement", fmt.Sprintf("%d ms", c.GapMS))
 	w.Row("calls sent again", c.Retries)

@@ -63,7 +63,7 @@ func Curve(w io.Writer, ys []float64, o Options) error {
 	indent := strings.Repeat(" ", margin+1)
 	line := []rune(strings.Repeat("─", width))
 	for _, i := range o.Marks {
-		line[c.column(i, len(ys))/dotsAcross] = '▲'
+		line[c.column(min(i, len(ys)-1), len(ys))/dotsAcross] = '▲'
 	}
 	b.WriteString(indent + "└" + string(line) + "\n")
 	b.WriteString(indent + " " + axis(o, width) + "\n")
