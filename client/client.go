@@ -93,7 +93,7 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 // DefaultPort; see Address. Addresses between commas are servers of one cluster: the client uses
 // the first that answers, and after a failure the next. Close must be called.
 func Dial(address string, options ...Option) (*Client, error) {
-	addresses, err := targets(address)
+	addresses, err := Addresses(address)
 	if err != nil {
 		return nil, err
 	}

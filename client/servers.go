@@ -28,8 +28,8 @@ type servers struct {
 	current atomic.Uint32
 }
 
-// targets completes the addresses between commas.
-func targets(address string) ([]string, error) {
+// Addresses completes the addresses between commas; see Address.
+func Addresses(address string) ([]string, error) {
 	scheme, _, ok := strings.Cut(address, "://")
 	if ok && !strings.Contains(scheme, ",") || !strings.Contains(address, ",") {
 		target, err := Address(address)

@@ -98,6 +98,7 @@ var (
 	ErrClosed             = hosted.ErrClosed
 	ErrCorrupt            = hosted.ErrCorrupt
 	ErrStorage            = hosted.ErrStorage
+	ErrNotOwner           = hosted.ErrNotOwner
 	ErrWatcherLimit       = watch.ErrLimit
 	ErrAliasNotFound      = alias.ErrNotFound
 	ErrAliasExists        = alias.ErrExists

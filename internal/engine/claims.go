@@ -182,12 +182,13 @@ func (e *Engine) host(m *entry) error {
 	}
 	if at, found := slices.BinarySearchFunc(t.mu.order, m.ID(), compareID); found {
 		t.count(t.mu.order[at], -1)
+		m.InheritRewind(t.mu.order[at].Model)
 		t.mu.order[at] = m
 	} else {
 		t.mu.order = slices.Insert(t.mu.order, at, m)
 	}
 	t.count(m, 1)
-	t.mu.models[m.ID()], t.mu.byHandle[m.Handle()] = m, m
+	t.mu.models[m.ID()], t.mu.byNumber[m.Handle().Number()] = m, m
 	if !m.Deleted() {
 		m.timings = e.o.Timings(m.ID(), m.Learner())
 	}

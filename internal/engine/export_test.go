@@ -68,7 +68,7 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 	if err != nil {
 		return nil, err
 	}
-	return m.Submit(ctx, observations)
+	return Target{model: m}.Submit(ctx, observations)
 }
 
 // Observe is Submit and Wait.

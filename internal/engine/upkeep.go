@@ -137,7 +137,7 @@ func (e *Engine) hibernateIdle() {
 
 // purgeOverdue purges the soft-deleted models whose time has passed.
 func (e *Engine) purgeOverdue() {
-	if e.o.Store.Failed() != nil {
+	if e.o.Store.Failed() != nil || e.o.CheckOwner() != nil {
 		return // Logged elsewhere; nothing can be removed.
 	}
 	for _, id := range e.table.overdue(e.o.Now()) {

@@ -33,39 +33,47 @@ type Cluster interface {
 	// Conn is a connection to the cluster port of the owner. It waits for an owner until the
 	// context ends.
 	Conn(ctx context.Context) (grpc.ClientConnInterface, error)
+	// Owner is the id and the cluster address of the owner, empty while none is known.
+	Owner() (id, address string)
+	// Turned closes when the owner may have changed since the call.
+	Turned() <-chan struct{}
 	// Age bounds how old the state of this server is; 0 if it is the owner.
 	Age() time.Duration
-	Status() ClusterStatus
-	// Move makes the server with an id or an address the owner, or any voter if the name is empty.
-	// Drain moves ownership away from a server, Remove ends its membership. The owner alone can.
-	// Their errors are ErrServerNotFound, ErrServerState or engine.ErrNotOwner.
+	Status(ctx context.Context) ClusterStatus
+	// Server is a connection to the cluster port of a member, by its id or its address; nil is this
+	// server.
+	Server(server string) (grpc.ClientConnInterface, error)
+	// Move makes a member the owner, or any voter if the name is empty, and Remove ends a membership.
+	// The owner alone can. Their errors are ErrServerNotFound, ErrServerState or engine.ErrNotOwner.
 	Move(ctx context.Context, server string) error
-	Drain(ctx context.Context, server string) error
 	Remove(ctx context.Context, server string) error
+	// Drain moves ownership away from this server for the rest of its life.
+	Drain(ctx context.Context) error
 }
 
 // ClusterStatus is the cluster as one server knows it.
 type ClusterStatus struct {
-	// Server is the id of this server. Owner is that of the owner, empty while there is none, and
-	// OwnerAddress is its cluster address.
-	Server, Owner, OwnerAddress string
-	Servers                     []ClusterServer
+	// Server is the id of this server, Owner that of the owner, empty while none is known.
+	Server, Owner string
+	Servers       []ClusterServer
 }
 
 // ClusterServer is one server of a cluster.
 type ClusterServer struct {
 	ID, Address, Version string
-	Voter                bool
-	// Reachable, Applied, Behind and Age are nil if this server does not know.
-	Reachable       *bool
-	Applied, Behind *uint64
-	Age             *time.Duration
+	Voter, Draining      bool
+	// Reachable: the member has answered this server. If not, Applied and Behind are 0.
+	Reachable       bool
+	Applied, Behind uint64
+	// Age is nil if the member cannot tell.
+	Age *time.Duration
 }
 
-// clusters serves ClusterService. cluster is nil without one.
+// clusters serves ClusterService. cluster and forward are nil without one.
 type clusters struct {
 	hindsightv1.UnimplementedClusterServiceServer
 	cluster Cluster
+	forward *forwarding
 }
 
 // group refuses groups that do not exist.
@@ -76,11 +84,11 @@ func group(n uint32) error {
 	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: fmt.Sprint(n), Want: "0, the only group"}
 }
 
-func (c *clusters) GetCluster(_ context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
+func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
 	if err := group(r.GetGroup()); err != nil || c.cluster == nil {
 		return &hindsightv1.GetClusterResponse{}, err
 	}
-	s := c.cluster.Status()
+	s := c.cluster.Status(ctx)
 	response := &hindsightv1.GetClusterResponse{Server: s.Server, Owner: s.Owner}
 	for n := range s.Servers {
 		response.Servers = append(response.Servers, serverToProto(&s.Servers[n], s.Owner))
@@ -90,8 +98,11 @@ func (c *clusters) GetCluster(_ context.Context, r *hindsightv1.GetClusterReques
 
 func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	out := &hindsightv1.Server{
-		Server: s.ID, Address: s.Address, Version: s.Version, Reachable: s.Reachable, Applied: s.Applied, Behind: s.Behind,
+		Server: s.ID, Address: s.Address, Version: s.Version, Reachable: s.Reachable, Draining: s.Draining,
 		State: hindsightv1.Server_STATE_JOINING,
+	}
+	if s.Reachable {
+		out.Applied, out.Behind = &s.Applied, &s.Behind
 	}
 	if s.Age != nil {
 		out.Age = durationpb.New(*s.Age)
@@ -132,7 +143,19 @@ func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerReques
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	err := c.change(ctx, r.GetGroup(), r.GetServer(), true, func(c Cluster) error { return c.Drain(ctx, r.GetServer()) })
+	err := c.change(ctx, r.GetGroup(), r.GetServer(), true, func(cluster Cluster) error {
+		conn, err := cluster.Server(r.GetServer())
+		switch {
+		case err != nil:
+			return err
+		case conn == nil:
+			return cluster.Drain(ctx)
+		case c.forward.member:
+			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
+		}
+		_, err = hindsightv1.NewClusterServiceClient(conn).DrainServer(c.forward.outgoing(ctx), r)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -62,14 +62,15 @@ func places() map[string]place {
 		hindsightv1.ModelService_ListSnapshots_FullMethodName: atOwner,
 		hindsightv1.ModelService_RestoreModel_FullMethodName:  atOwner,
 		// The export of a moving model is complete at the owner.
-		hindsightv1.ModelService_ExportModel_FullMethodName:    atOwner,
-		hindsightv1.ModelService_ImportModel_FullMethodName:    atOwner,
-		hindsightv1.ModelService_SetAlias_FullMethodName:       atOwner,
-		hindsightv1.ModelService_ListAliases_FullMethodName:    here,
-		hindsightv1.ModelService_DeleteAlias_FullMethodName:    atOwner,
-		hindsightv1.ClusterService_GetCluster_FullMethodName:   here,
-		hindsightv1.ClusterService_MoveOwner_FullMethodName:    atOwner,
-		hindsightv1.ClusterService_DrainServer_FullMethodName:  atOwner,
+		hindsightv1.ModelService_ExportModel_FullMethodName:  atOwner,
+		hindsightv1.ModelService_ImportModel_FullMethodName:  atOwner,
+		hindsightv1.ModelService_SetAlias_FullMethodName:     atOwner,
+		hindsightv1.ModelService_ListAliases_FullMethodName:  here,
+		hindsightv1.ModelService_DeleteAlias_FullMethodName:  atOwner,
+		hindsightv1.ClusterService_GetCluster_FullMethodName: here,
+		hindsightv1.ClusterService_MoveOwner_FullMethodName:  atOwner,
+		// The drained server answers.
+		hindsightv1.ClusterService_DrainServer_FullMethodName:  here,
 		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
 	}
 }
@@ -125,6 +126,9 @@ type forwarding struct {
 	count    func(result string)
 	// receivers read the streams that are forwarded.
 	receivers sync.WaitGroup
+	terms     terms
+	watcher   sync.WaitGroup
+	stop      context.CancelFunc
 }
 
 // newForwarding returns nil without a cluster.
@@ -136,7 +140,19 @@ func newForwarding(o *Options, t *tracing, member bool) *forwarding {
 	if f.count == nil {
 		f.count = func(string) {}
 	}
+	watching, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	f.watcher.Go(func() { f.terms.watch(watching, f.cluster) })
 	return f
+}
+
+// close ends what is forwarded.
+func (f *forwarding) close() {
+	if f != nil {
+		f.stop()
+		f.watcher.Wait()
+		f.receivers.Wait()
+	}
 }
 
 // owns reports whether this server makes changes.
@@ -147,7 +163,8 @@ func (f *forwarding) named(err error) error {
 	if f == nil || !errors.Is(err, engine.ErrNotOwner) {
 		return err
 	}
-	return &ownerError{f.cluster.Status().OwnerAddress, err}
+	_, address := f.cluster.Owner()
+	return &ownerError{address, err}
 }
 
 // notOwner reports whether the owner, here or there, was not the owner: nothing was changed.
@@ -230,8 +247,9 @@ func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnarySer
 	if f.owns() || f.member {
 		return answer, err
 	}
-	age := f.cluster.Age()
-	if errors.Is(err, engine.ErrModelNotFound) && f.cluster.Status().Owner != "" {
+	age := f.cluster.Age() // Before the answer goes on its way.
+	owner, _ := f.cluster.Owner()
+	if errors.Is(err, engine.ErrModelNotFound) && owner != "" {
 		if answer, ownerErr := f.forward(ctx, ctx, info.FullMethod, request); !notOwner(ownerErr) {
 			return answer, ownerErr
 		}
@@ -247,8 +265,10 @@ func (f *forwarding) forward(ctx, search context.Context, method string, request
 	if err != nil {
 		return nil, err
 	}
+	during, end := f.terms.during(ctx, f.cluster)
+	defer end()
 	answer := f.messages[method].answer.New().Interface()
-	if err := f.judge(ctx, conn.Invoke(f.outgoing(ctx), method, request, answer)); err != nil {
+	if err := f.judge(ctx, conn.Invoke(f.outgoing(during), method, request, answer)); err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -294,16 +314,16 @@ func ready(ctx context.Context, conn grpc.ClientConnInterface) bool {
 }
 
 // judge counts a forwarded call and translates its error. What the owner says stays as it is. If
-// the connection broke, the owner may have made the change.
+// the connection broke, or another server has become the owner, the change may have been made.
 func (f *forwarding) judge(ctx context.Context, err error) error {
 	s := status.Convert(err)
 	reason := reasonOf(s)
 	switch {
 	case reason == notOwnerReason:
 		f.count(forwardNoOwner)
-	case s.Code() == codes.Unavailable && reason == "" && ctx.Err() == nil:
+	case ctx.Err() == nil && (s.Code() == codes.Unavailable && reason == "" || s.Code() == codes.Canceled):
 		f.count(forwardUnknown)
-		return fmt.Errorf("%w: the connection to the owner broke: %s", engine.ErrUnknown, s.Message())
+		return fmt.Errorf("%w: the owner did not answer: %s", engine.ErrUnknown, s.Message())
 	default:
 		f.count(forwardAnswered)
 	}

@@ -104,7 +104,7 @@ func newMemberServer(o *Options, shared *predictions, models *models, admission 
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, own)
 	hindsightv1.RegisterModelServiceServer(s, models)
-	hindsightv1.RegisterClusterServiceServer(s, &clusters{cluster: o.Cluster})
+	hindsightv1.RegisterClusterServiceServer(s, &clusters{cluster: o.Cluster, forward: own.forward})
 	return s
 }
 
@@ -112,6 +112,7 @@ func (s *memberServer) gracefulStop() {
 	if s != nil {
 		s.GracefulStop()
 		s.predictions.receivers.Wait()
+		s.predictions.forward.close()
 	}
 }
 
@@ -129,6 +130,3 @@ func (s *Server) ServeMembers(listener net.Listener) error {
 	}
 	return nil
 }
-
-// Members registers the services that members call of each other, before ServeMembers.
-func (s *Server) Members() grpc.ServiceRegistrar { return s.members }

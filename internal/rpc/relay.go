@@ -38,7 +38,9 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 		return err
 	}
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
-	owner, err := conn.NewStream(f.outgoing(ctx), description, info.FullMethod)
+	during, end := f.terms.during(ctx, f.cluster)
+	defer end()
+	owner, err := conn.NewStream(f.outgoing(during), description, info.FullMethod)
 	if err != nil {
 		return f.judge(ctx, err)
 	}
@@ -90,6 +92,7 @@ func pass(receive, send func(any) error, empty func() proto.Message) error {
 type relay struct {
 	grpc.BidiStreamingClient[hindsightv1.SessionRequest, hindsightv1.SessionResponse]
 	forward *forwarding
+	session context.Context //nolint:containedctx // It is that of the stream here.
 	cancel  context.CancelFunc
 	// broken: the owner is not the owner any more, or does not answer.
 	broken atomic.Bool
@@ -103,13 +106,13 @@ func (f *forwarding) relay(ctx context.Context) (*relay, error) {
 	if err != nil {
 		return nil, f.named(err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(ctx))
+	during, cancel := f.terms.during(ctx, f.cluster)
+	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during))
 	if err != nil {
 		cancel()
 		return nil, f.judge(ctx, err)
 	}
-	return &relay{BidiStreamingClient: stream, forward: f, cancel: cancel}, nil
+	return &relay{BidiStreamingClient: stream, forward: f, session: ctx, cancel: cancel}, nil
 }
 
 // session passes a call of a session to the owner, if it is the owner's. It returns nil if the call
@@ -153,7 +156,7 @@ func (r *relay) receive() (*hindsightv1.SessionResponse, error) {
 	case err != nil && r.broken.Load():
 		err = fmt.Errorf("%w: the session with the owner has ended", engine.ErrUnknown)
 	default:
-		err = r.forward.judge(r.Context(), err)
+		err = r.forward.judge(r.session, err)
 	}
 	if err != nil || notOwner(status.ErrorProto(response.GetError())) {
 		r.end()

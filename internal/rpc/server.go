@@ -146,7 +146,7 @@ func New(o Options) *Server {
 		engine: o.Engine, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
 	}
 	hindsightv1.RegisterModelServiceServer(registered, models)
-	hindsightv1.RegisterClusterServiceServer(registered, &clusters{cluster: o.Cluster})
+	hindsightv1.RegisterClusterServiceServer(registered, &clusters{cluster: o.Cluster, forward: forward})
 	if o.Cluster != nil {
 		s.members = newMemberServer(&o, s.predictions, models, admission, recovered)
 	}
@@ -179,6 +179,7 @@ func (s *Server) Drain(ctx context.Context) {
 	s.streams.close()
 	s.once.Do(func() { close(s.predictions.draining) })
 	defer s.predictions.receivers.Wait()
+	defer s.forward.close()
 	ended := make(chan struct{})
 	go func() {
 		s.GracefulStop()

@@ -10,6 +10,7 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
 )
@@ -93,7 +94,7 @@ func (c *capture) write(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.unlock()
-	if s.epoch.Load() != c.epoch {
+	if s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 {
 		return m.id.errorf("write a snapshot", ErrSuperseded)
 	}
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
@@ -101,6 +102,9 @@ func (c *capture) write(ctx context.Context) (err error) {
 	}
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return m.id.storagef("write a snapshot", err)
+	}
+	if m.journal.rewound.Load() != 0 { // followRewind removes it too, unless a crash comes first.
+		return m.id.errorf("write a snapshot", errors.Join(ErrSuperseded, s.store.RemoveSnapshot(c.Sequence)))
 	}
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
@@ -159,7 +163,11 @@ func (m *Model) LastSnapshot() error {
 	if err != nil {
 		return err
 	}
-	return c.write(m.env.appends)
+	err = c.write(m.env.appends)
+	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound)) {
+		return nil // Another server has restored or deleted the model.
+	}
+	return err
 }
 
 // captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
@@ -191,6 +199,9 @@ func (m *Model) tryCapture(ctx context.Context, before func() error, after func(
 	captured := make(chan capture, 1)
 	err := m.box.Do(ctx, func(ctx context.Context) error {
 		if err := before(); err != nil {
+			return err
+		}
+		if err := m.Advance(); err != nil {
 			return err
 		}
 		release, err := m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes())
@@ -282,7 +293,7 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 			carried := record.Carried{Metadata: m.entry.Load().Metadata}
 			carried.Move = nil
 			if !o.WithoutIDs {
-				err = m.readCarried(ctx, &carried, &o)
+				err = m.readCarried(ctx, &carried, c.Sequence, &o)
 			}
 			if !o.WithoutIDs || !carried.Equal(new(record.Metadata)) {
 				c.Carried = carried.Encode()
@@ -298,10 +309,14 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 	return data, m.id.errorf("export", err)
 }
 
-// readCarried reads the ids and the pending predictions of the model.
-func (m *Model) readCarried(ctx context.Context, c *record.Carried, o *ExportOptions) error {
+// readCarried reads the ids up to a sequence and the pending predictions of the model.
+func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uint64, o *ExportOptions) error {
 	var refused error
+	undone := recovery.Undone(sequence) // Other servers may have appended more.
 	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
+		if undone(id.Value) {
+			return nil
+		}
 		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
 			return refused
 		}

@@ -21,7 +21,7 @@ func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner O
 	if len(from.Spec.Inputs) > 0 {
 		m.schema = input.NewSchema(from.Spec.Inputs)
 	}
-	m.journal.store, m.journal.id = from.Kept, m.id
+	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil
 	m.pending.store, m.pending.id = from.Kept, m.id
 	m.snapshots.init(from.Kept, m.id, env.Now())
 	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
@@ -83,12 +83,16 @@ func (w writer) finish(t *Ticket) {
 	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
 }
 
-// ready loads the model, and refuses a model that no longer learns or is moved.
+// ready loads the model, learns what other servers have appended, and refuses a model that no longer learns
+// or is moved.
 func (w writer) ready() error {
 	if err := w.CheckNotMoved(); err != nil {
 		return err
 	}
-	return w.load()
+	if err := w.load(); err != nil {
+		return err
+	}
+	return w.Advance()
 }
 
 // afterCommit does what is due after observations were learned. It runs at the model's turn.
@@ -311,13 +315,23 @@ func (c *commit) apply() error {
 	}
 	learned := c.env.Now()
 	c.reportStages(n, begun, durable, learned)
-	c.snapshots.replay.Add(int64(learned.Sub(durable)) + int64(n)*int64(ReadCost))
-	c.journal.recent.add(&c.record, c.answers, &c.digest)
 	c.pending.answer(c.consumed)
-	c.usage.rate.add(durable, n)
-	c.account()
-	c.owner.Learned(&c.record, c.answers)
+	c.learned(durable, learned)
 	return nil
+}
+
+// learned notes a record that the machine has learned.
+func (c *commit) learned(begun, ended time.Time) {
+	n := len(c.record.Observations)
+	cost := int64(ended.Sub(begun)) + int64(n)*int64(ReadCost)
+	c.snapshots.replay.Add(cost)
+	c.snapshots.cost.Store(cost / int64(n))
+	c.journal.recent.add(&c.record, c.answers, &c.digest)
+	c.usage.rate.add(begun, n)
+	c.account()
+	c.digestIfDue(uint64(n))
+	c.news.wake()
+	c.owner.Learned(&c.record, c.answers)
 }
 
 // learn applies the durable record of n observations. It gives the lock up between two observations, so
@@ -344,12 +358,18 @@ func (c *commit) learn(n int) error {
 }
 
 // stepDown follows an append that failed. If the disk has failed, the model keeps its state and learns
-// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again.
+// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again. A
+// replicated log tells by Grown what it holds.
 func (c *commit) stepDown(err error) error {
-	if errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil {
+	switch {
+	case errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil:
 		err = fmt.Errorf("%w: %w", ErrStorage, err)
 		c.Break(err)
 		return err
+	case errors.Is(err, ErrNotOwner):
+		return err
+	case c.journal.replicated:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	c.env.Counters.Reloads.Add(1)
 	c.forget()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
@@ -24,6 +25,9 @@ type journal struct {
 	// paused keeps replicas from learning of the model. paused >= restoring.
 	paused    atomic.Bool
 	restoring bool // turn; a Rewind has begun and not ended
+	// replicated: other servers may append to the log too.
+	replicated bool // immutable
+	foreign
 }
 
 // recent are the ids of the newest record. They are in memory alone: the store gets them with the next
@@ -38,6 +42,8 @@ type recent struct {
 	generation atomic.Uint64
 	rows       []storage.ID // turn writes under mu
 	values     []byte       // turn writes under mu
+	// whole: rows are all ids of the last record in the log.
+	whole bool // turn
 }
 
 const (
@@ -68,7 +74,7 @@ func (r *recent) clear() {
 	defer r.mu.Unlock()
 	clear(r.mu.places)
 	clear(r.rows)
-	r.rows, r.values = r.rows[:0], r.values[:0]
+	r.rows, r.values, r.whole = r.rows[:0], r.values[:0], false
 	if cap(r.values) > keptIDs {
 		r.mu.places, r.rows, r.values = nil, nil, nil
 	}
@@ -79,6 +85,7 @@ func (r *recent) add(learned *record.Record, answers []record.Answer, digest *re
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, digest, learned, answers)
+	r.whole = true
 	if len(r.rows) > fewRows {
 		if r.mu.places == nil {
 			r.mu.places = make(map[string]int, len(r.rows))
@@ -98,14 +105,46 @@ func (r *recent) renew() {
 
 // append makes a record durable, with the ids of the record before it.
 func (j *journal) append(ctx context.Context, first, last uint64, data []byte) error {
-	err := j.store.Append(ctx, storage.Commit{
-		Record: storage.Record{First: first, Last: last, Data: data}, IDs: j.recent.rows,
-	})
+	ids, err := j.recent.rows, error(nil)
+	if j.replicated && !j.recent.whole {
+		ids, err = j.lastIDs(ctx, first-1)
+	}
+	if err == nil {
+		err = j.store.Append(ctx, storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids})
+	}
 	if err != nil {
 		return fmt.Errorf("append observations %d to %d of model %q: %w", first, last, string(j.id), err)
 	}
 	j.recent.clear()
 	return nil
+}
+
+// lastIDs returns the ids of the record that ends the log, which this server remembers and others may not.
+func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, err error) {
+	if last == 0 {
+		return nil, nil
+	}
+	err = j.store.Replay(ctx, last-1, func(logged storage.Record) error {
+		if len(logged.Data) == 0 { // The beginning of an imported model.
+			return nil
+		}
+		r, err := record.Decode(logged.Data)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		for n := range r.Observations {
+			id := r.Observations[n].ID
+			value, err := j.lookUp(id)
+			if err != nil {
+				return err
+			}
+			if value != nil { // Else the id is old.
+				ids = append(ids, storage.ID{ID: id, At: time.Unix(0, r.Time), Value: value})
+			}
+		}
+		return nil
+	})
+	return ids, err
 }
 
 // lookUp returns the value remembered under an id, nil if none is.

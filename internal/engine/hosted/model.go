@@ -49,12 +49,16 @@ type Owner interface {
 // With sequence = state.machine.Sequence() while the model is resident, [first, last] the log, and
 // [oldest, newest] the snapshots on disk, which are 0 without any, it holds between two turns:
 //
-//	first-1 <= oldest <= newest <= sequence == last
-//	learned == appended
+//	first-1 <= oldest <= newest <= sequence <= last
+//	sequence == last, unless another server has appended
+//	sequence < last => journal.grown, once Grown was called
+//	learned == appended by this server
 //	resident iff state.machine != nil iff usage.bytes > 0
 //	remembered ids == ids in the store + journal.recent, once journal.derived
 //	broken != nil => nothing more is appended or learned
 //	journal.restoring => broken != nil && journal.paused
+//
+// While journal.rewound is set, log and snapshots are not those of the state: the next turn restores it.
 type Model struct {
 	env    *Env            // immutable
 	source recovery.Source // immutable
@@ -70,7 +74,10 @@ type Model struct {
 	pending   pending
 	state     state
 	snapshots snapshots
+	digests   digests
 	usage     usage
+	// news wakes Await: the state has changed.
+	news signal
 }
 
 // state is the machine with its lock.
@@ -237,6 +244,7 @@ func (m *Model) Break(err error) {
 	m.state.Lock()
 	m.state.broken = err
 	m.state.Unlock()
+	m.news.wake()
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
 }
 

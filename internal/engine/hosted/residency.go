@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
 )
 
 // View loads the model and calls f with its machine, which does not change during f.
@@ -79,6 +80,9 @@ func (m *Model) Load(ctx context.Context) error {
 // the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
 // caller.
 func (m *Model) load() error {
+	if m.journal.rewound.Load() != 0 {
+		return m.followRewind()
+	}
 	if m.state.broken != nil || m.state.machine != nil {
 		return m.state.broken
 	}
@@ -123,6 +127,9 @@ func (m *Model) load() error {
 	m.usage.used.Store(started.UnixNano())
 	env.Counters.Wakes.Add(1)
 	env.Counters.WakeNanoseconds.Add(int64(took))
+	if m.journal.grown.Load() && !m.journal.reached(r.Sequence()) {
+		m.postFollow()
+	}
 	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
 	return nil
 }
@@ -181,6 +188,7 @@ func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
 	m.snapshots.found(r.Snapshot, m.env.Now())
 	m.snapshots.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	m.account()
+	m.news.wake()
 }
 
 // Touch notes that the model was used at a time.
@@ -194,11 +202,13 @@ func (m *Model) forget() {
 			last := FiguresOf(machine, stats)
 			m.state.last = &last
 		}
+		m.journal.told.Store(machine.Sequence())
 		m.state.machine = nil
 	}
 	m.state.Unlock()
 	m.journal.recent.renew()
 	m.account()
+	m.news.wake()
 }
 
 // account brings the bytes of the state up to date. It costs O(1) and runs at the model's turn.
@@ -224,6 +234,9 @@ func (m *Model) stateBytes() int64 {
 // DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
 // newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
 func (m *Model) DeriveIDs(ctx context.Context) error {
+	if m.journal.grown.Load() {
+		return m.deriveGrown(ctx)
+	}
 	if m.journal.derived.Load() {
 		return nil
 	}
@@ -300,7 +313,11 @@ func (m *Model) Delete(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	return m.id.storagef("delete what is kept", m.source.Kept.Delete(ctx))
+	err := m.source.Kept.Delete(ctx)
+	if m.journal.replicated && errors.Is(err, storage.ErrNotFound) {
+		return NotFound(m.ID()) // Another call has deleted it.
+	}
+	return m.id.storagef("delete what is kept", err)
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.

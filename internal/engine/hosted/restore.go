@@ -100,19 +100,23 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	m.snapshots.epoch.Add(1)
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.
-	m.entry.Store(next)
-	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, m.source.Spec.Outputs)
-		return err == nil && s.Answer.Sequence > sequence
-	}})
+	before := m.entry.Swap(next)
+	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
 	if err != nil {
 		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
+		if m.journal.replicated && m.env.Store.Failed() == nil {
+			// A replicated log tells by Rewound if it was rewound.
+			m.journal.restoring = false
+			m.entry.Store(before)
+			return err
+		}
 		// How much was rewound is not known. The same call completes it.
 		m.forget()
 		m.Break(err)
 		return err
 	}
 	m.journal.restoring = false
+	m.digests.clear()
 	m.Publish(r, took)
 	m.owner.Restored(sequence)
 	return nil
@@ -146,6 +150,7 @@ func (m *Model) SequenceAt(ctx context.Context, at time.Time) (uint64, error) {
 func (m *Model) Successor(entry *record.Entry, owner Owner) *Model {
 	next := New(m.env, m.ID(), m.source, entry, owner)
 	next.state.broken = m.Broken()
+	next.InheritRewind(m)
 	next.setRestoring(m.journal.restoring)
 	return next
 }

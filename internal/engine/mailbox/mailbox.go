@@ -115,6 +115,17 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 	}
 }
 
+// Post queues work for its turn, and does not wait for it. A closed box drops the work.
+func (b *Box[T]) Post(work func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed != nil {
+		return
+	}
+	run := func(context.Context) error { work(); return nil }
+	b.add(job[T]{task: &task{ctx: context.Background(), work: run, done: make(chan struct{})}})
+}
+
 // TryDo runs work at once if no job runs or is queued, and tells whether it did.
 func (b *Box[T]) TryDo(work func()) bool {
 	b.mu.Lock()

@@ -126,6 +126,8 @@ type Model interface {
 	// Number is the store's number of the model. No other model ever gets the number. Replicas that apply
 	// the same commands give the same numbers.
 	Number() uint64
+	// Value returns the registered value of the model.
+	Value() ([]byte, error)
 	// SetValue replaces the registered value of the model, and stores aliases as PutAlias
 	// does, atomically. It is durable on return.
 	SetValue(ctx context.Context, value []byte, also ...Alias) error
@@ -148,7 +150,8 @@ type Record struct {
 type Commit struct {
 	Record
 	// IDs are those of earlier records that are not remembered yet. Each comes once and is
-	// new to the model.
+	// new to the model. In a replicated store, other servers may not remember the ids of the
+	// last record, so that they come with every commit: they need not be new.
 	IDs []ID
 }
 

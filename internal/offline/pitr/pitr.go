@@ -153,10 +153,7 @@ func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []
 	if err != nil {
 		return err
 	}
-	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, from.Spec.Outputs)
-		return err == nil && s.Answer.Sequence > sequence
-	}})
+	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
 }
 
 func undelete(ctx context.Context, m storage.Model, value []byte) error {

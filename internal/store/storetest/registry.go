@@ -63,11 +63,18 @@ func (s suite) setValue(t *testing.T) {
 	alias := storage.Alias{Name: "set", Value: []byte("with it")}
 	must(t, b.Store.Sync(t.Context()), m.SetValue(t.Context(), value, alias))
 	value[0], alias.Value[0] = 'X', 'X'
+	if got, err := m.Value(); err != nil || string(got) != "a second" {
+		t.Errorf("value %q, %v", got, err)
+	}
 	ctx, cause := ended(t)
 	alias = storage.Alias{Name: "not-set", Value: []byte("without it")}
 	wrapped(t, m.SetValue(ctx, []byte("a third"), alias), cause, "m")
 	must(t, other.Delete(t.Context()))
 	wrapped(t, other.SetValue(t.Context(), []byte("a third"), alias), storage.ErrNotFound, "other")
+	create(t, b.Store, "other")
+	_, err := other.Value()
+	wrapped(t, err, storage.ErrNotFound, "other")
+	must(t, find(t, b.Store, "other").Delete(t.Context()))
 	b = b.Cut(t)
 	if got, want := aliasesOf(t, b.Store), []string{"set=with it"}; !slices.Equal(got, want) {
 		t.Errorf("aliases %v, want %v", got, want)

@@ -89,17 +89,18 @@ type Server struct {
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// What it is in the cluster.
 	State Server_State `protobuf:"varint,3,opt,name=state,proto3,enum=hindsight.v1.Server_State" json:"state,omitempty"`
-	// The owner reaches it. Absent if the answering server does not know.
-	Reachable *bool `protobuf:"varint,4,opt,name=reachable,proto3,oneof" json:"reachable,omitempty"`
-	// The newest entry of the log that it has applied. This and the next three are absent if the
-	// answering server does not know.
+	// It has answered the answering server. If not, the next four are absent.
+	Reachable bool `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`
+	// The newest entry of the log that it has applied.
 	Applied *uint64 `protobuf:"varint,5,opt,name=applied,proto3,oneof" json:"applied,omitempty"`
-	// How many entries of the log it has not applied yet.
+	// How many entries fewer it has applied than the most advanced server.
 	Behind *uint64 `protobuf:"varint,6,opt,name=behind,proto3,oneof" json:"behind,omitempty"`
-	// How old its state is at most.
+	// How old its state is at most. Absent also while it knows no owner.
 	Age *durationpb.Duration `protobuf:"bytes,7,opt,name=age,proto3" json:"age,omitempty"`
 	// The version of its program.
-	Version       string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	// It is being drained, and passes ownership on.
+	Draining      bool `protobuf:"varint,9,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,8 +157,8 @@ func (x *Server) GetState() Server_State {
 }
 
 func (x *Server) GetReachable() bool {
-	if x != nil && x.Reachable != nil {
-		return *x.Reachable
+	if x != nil {
+		return x.Reachable
 	}
 	return false
 }
@@ -188,6 +189,13 @@ func (x *Server) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *Server) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
 }
 
 // GetClusterRequest names a group.
@@ -616,23 +624,22 @@ var File_hindsight_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1ahindsight/v1/cluster.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x19hindsight/v1/access.proto\"\x8c\x03\n" +
+	"\x1ahindsight/v1/cluster.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x19hindsight/v1/access.proto\"\x95\x03\n" +
 	"\x06Server\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x120\n" +
-	"\x05state\x18\x03 \x01(\x0e2\x1a.hindsight.v1.Server.StateR\x05state\x12!\n" +
-	"\treachable\x18\x04 \x01(\bH\x00R\treachable\x88\x01\x01\x12\x1d\n" +
-	"\aapplied\x18\x05 \x01(\x04H\x01R\aapplied\x88\x01\x01\x12\x1b\n" +
-	"\x06behind\x18\x06 \x01(\x04H\x02R\x06behind\x88\x01\x01\x12+\n" +
+	"\x05state\x18\x03 \x01(\x0e2\x1a.hindsight.v1.Server.StateR\x05state\x12\x1c\n" +
+	"\treachable\x18\x04 \x01(\bR\treachable\x12\x1d\n" +
+	"\aapplied\x18\x05 \x01(\x04H\x00R\aapplied\x88\x01\x01\x12\x1b\n" +
+	"\x06behind\x18\x06 \x01(\x04H\x01R\x06behind\x88\x01\x01\x12+\n" +
 	"\x03age\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\"S\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12\x1a\n" +
+	"\bdraining\x18\t \x01(\bR\bdraining\"S\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSTATE_OWNER\x10\x01\x12\x0f\n" +
 	"\vSTATE_VOTER\x10\x02\x12\x11\n" +
-	"\rSTATE_JOINING\x10\x03B\f\n" +
-	"\n" +
-	"_reachableB\n" +
+	"\rSTATE_JOINING\x10\x03B\n" +
 	"\n" +
 	"\b_appliedB\t\n" +
 	"\a_behind\")\n" +

@@ -38,7 +38,7 @@ type ClusterServiceClient interface {
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
 	// MoveOwner makes another server the owner. Calls wait for some milliseconds, none fails.
 	MoveOwner(ctx context.Context, in *MoveOwnerRequest, opts ...grpc.CallOption) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, so that it can be stopped.
+	// DrainServer moves ownership away from a server, now and until it is stopped.
 	DrainServer(ctx context.Context, in *DrainServerRequest, opts ...grpc.CallOption) (*DrainServerResponse, error)
 	// RemoveServer removes a server from the cluster for good. The owner cannot be removed: move
 	// ownership first. A removed server joins again as a new one, with an empty directory.
@@ -106,7 +106,7 @@ type ClusterServiceServer interface {
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
 	// MoveOwner makes another server the owner. Calls wait for some milliseconds, none fails.
 	MoveOwner(context.Context, *MoveOwnerRequest) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, so that it can be stopped.
+	// DrainServer moves ownership away from a server, now and until it is stopped.
 	DrainServer(context.Context, *DrainServerRequest) (*DrainServerResponse, error)
 	// RemoveServer removes a server from the cluster for good. The owner cannot be removed: move
 	// ownership first. A removed server joins again as a new one, with an empty directory.

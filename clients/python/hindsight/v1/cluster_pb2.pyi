@@ -70,13 +70,14 @@ class RemoveServerResponse(_message.Message):
     def __init__(self, group: _Optional[int] = ...) -> None: ...
 
 class Server(_message.Message):
-    __slots__ = ["address", "age", "applied", "behind", "reachable", "server", "state", "version"]
+    __slots__ = ["address", "age", "applied", "behind", "draining", "reachable", "server", "state", "version"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     REACHABLE_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -89,8 +90,9 @@ class Server(_message.Message):
     age: _duration_pb2.Duration
     applied: int
     behind: int
+    draining: bool
     reachable: bool
     server: str
     state: Server.State
     version: str
-    def __init__(self, server: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[Server.State, str]] = ..., reachable: bool = ..., applied: _Optional[int] = ..., behind: _Optional[int] = ..., age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., version: _Optional[str] = ...) -> None: ...
+    def __init__(self, server: _Optional[str] = ..., address: _Optional[str] = ..., state: _Optional[_Union[Server.State, str]] = ..., reachable: bool = ..., applied: _Optional[int] = ..., behind: _Optional[int] = ..., age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., version: _Optional[str] = ..., draining: bool = ...) -> None: ...

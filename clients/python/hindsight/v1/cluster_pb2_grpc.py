@@ -62,7 +62,7 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DrainServer(self, request, context):
-        """DrainServer moves ownership away from a server, so that it can be stopped.
+        """DrainServer moves ownership away from a server, now and until it is stopped.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

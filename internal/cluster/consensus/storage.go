@@ -1,0 +1,105 @@
+package consensus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// notFound is the error by which a StableStore of the library says that it has no such key.
+const notFound = "not found"
+
+// Storage keeps the log, and a few values beside it. What it has stored is durable.
+type Storage interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// trackedStorage knows which entry of the log is the last command. An entry is a command here if the library
+// gives it to the machine.
+type trackedStorage struct {
+	Storage
+	last atomic.Uint64
+}
+
+func track(s Storage) (*trackedStorage, error) {
+	t := &trackedStorage{Storage: s}
+	end, err := s.LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return t, t.find(end)
+}
+
+func isCommand(l *raft.Log) bool { return l.Type == raft.LogCommand || l.Type == raft.LogConfiguration }
+
+// find looks for the last command up to an index, from behind.
+func (t *trackedStorage) find(index uint64) error {
+	t.last.Store(0)
+	for ; index > 0; index-- {
+		var l raft.Log
+		switch err := t.GetLog(index, &l); {
+		case errors.Is(err, raft.ErrLogNotFound):
+			return nil // Before the entry is the mark.
+		case err != nil:
+			return fmt.Errorf("cluster: %w", err)
+		case isCommand(&l):
+			t.last.Store(index)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (t *trackedStorage) lastCommand() uint64 { return t.last.Load() }
+
+// StoreLog implements raft.LogStore.
+func (t *trackedStorage) StoreLog(l *raft.Log) error { return t.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore.
+func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
+	if err := t.Storage.StoreLogs(logs); err != nil {
+		return err
+	}
+	for _, l := range logs {
+		if isCommand(l) {
+			t.last.Store(l.Index)
+		}
+	}
+	return nil
+}
+
+// DeleteRange implements raft.LogStore.
+func (t *trackedStorage) DeleteRange(first, last uint64) error {
+	if err := t.Storage.DeleteRange(first, last); err != nil {
+		return err
+	}
+	if c := t.last.Load(); first <= c && c <= last {
+		return t.find(first - 1)
+	}
+	return nil
+}
+
+func (l *Log) config(logger hclog.Logger) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(l.o.Self.ID)
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	c.CommitTimeout = commitTimeout
+	c.MaxAppendEntries = maxAppend
+	c.BatchApplyCh = true
+	c.ShutdownOnRemove = false
+	c.NoSnapshotRestoreOnStart = true
+	c.NoLegacyTelemetry = true
+	c.Logger = logger
+	c.TrailingLogs = cmp.Or(l.o.Marks.Trailing, c.TrailingLogs)
+	c.SnapshotThreshold = cmp.Or(l.o.Marks.Threshold, c.SnapshotThreshold)
+	c.SnapshotInterval = cmp.Or(l.o.Marks.Interval, markInterval)
+	return c
+}
+
+const markInterval = 30 * time.Second
