@@ -15,6 +15,8 @@ import (
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions = hosted.Options
+	// Replication are the options of a store that several servers replicate.
+	Replication = hosted.Replication
 	// Limits bound what models take.
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings

@@ -86,3 +86,15 @@ func (e *Engine) Sweep() {
 	e.purgeOverdue()
 	e.refreshReport()
 }
+
+// Settled tells whether the engine has taken over all changes.
+func (e *Engine) Settled() bool { return e.changes.pending.Load() == 0 }
+
+// Turn waits for the turn of a model.
+func (e *Engine) Turn(id string) error {
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	return m.Settle(context.Background())
+}

@@ -20,6 +20,9 @@ import (
 
 // A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
 // into incomingDirectory. The next Open replaces the databases and the snapshots by it.
+// RaftDirectory, in a data directory, has the log of Raft.
+const RaftDirectory = groupDirectory + "/raft"
+
 const (
 	groupDirectory    = "groups/0"
 	incomingDirectory = groupDirectory + "/incoming"

@@ -56,7 +56,7 @@ func (t *transport) Close() error {
 	t.once.Do(func() {
 		close(t.closed)
 		t.outcome = t.NetworkTransport.Close()
-		t.NetworkTransport.CloseStreams()
+		t.CloseStreams()
 		t.ended.Wait()
 	})
 	return t.outcome

@@ -34,16 +34,16 @@ const (
 	electionTimeout = 500 * time.Millisecond
 	leaseTimeout    = 250 * time.Millisecond
 	commitTimeout   = 10 * time.Millisecond
-	// rpcTimeout bounds one request to another server, of at most maxAppend entries.
+	// A request to another server has at most maxAppend entries.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
 	poolSize   = 3
-	// enqueueTimeout bounds the time until raft has taken a proposal.
+	// Raft takes a proposal within enqueueTimeout, or refuses it.
 	enqueueTimeout = 2 * time.Second
-	// stallTimeout is how long a proposal may wait while nothing is committed.
+	// A proposal may wait for stallTimeout while nothing is committed.
 	stallTimeout  = 5 * time.Second
 	watchInterval = 500 * time.Millisecond
-	// closeTimeout bounds the wait for proposals when the log closes.
+	// Close waits for proposals for closeTimeout.
 	closeTimeout     = 2 * time.Second
 	transferAttempts = 3
 )
@@ -90,6 +90,7 @@ type Log struct {
 	raft      *raft.Raft
 	transport *transport
 	machine   *machine
+	tracked   *trackedStorage
 	freshness *freshness
 	gate      *gate
 	// ownedTerm is the term in which this server has applied all entries before its own.
@@ -138,7 +139,7 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	logger := newLogger(o.Logger)
-	l := &Log{o: o, log: o.Logger, gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
+	l := &Log{o: o, log: o.Logger, tracked: tracked, gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
 	l.turn.next = make(chan struct{})
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
@@ -151,6 +152,7 @@ func Open(o Options) (*Log, error) {
 	}
 	l.background.Go(l.elect)
 	l.background.Go(l.watch)
+	l.background.Go(l.trim)
 	return l, nil
 }
 
@@ -165,8 +167,9 @@ func (l *Log) fail(err error) {
 // Failed has the error after which the process must open the log again. It has at most one.
 func (l *Log) Failed() <-chan error { return l.failed }
 
-// Propose appends an entry. Nil: the entry is committed, and applied here. storage.ErrNotOwner: the entry
-// is in no log. Any other error: the entry may be in the log.
+// Propose appends an entry. Nil: the entry is committed, and applied here. The error storage.ErrNotOwner: the
+// entry is in no log, and never will be. Any other error: the entry may be in the log. If this server owns the
+// log after that, the entry is applied here by then, or never will be.
 func (l *Log) Propose(ctx context.Context, entry []byte) error {
 	if err := l.gate.enter(ctx); err != nil {
 		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)

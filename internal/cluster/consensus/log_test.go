@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ type server struct {
 	storage consensus.Storage
 	marks   consensus.Marks
 	apply   func(entry string) error
+	now     func() time.Time
 
 	*consensus.Log
 	stream *consensus.Stream
@@ -40,7 +43,7 @@ type server struct {
 
 func newServer(t *testing.T, id string) *server {
 	t.Helper()
-	s := &server{storage: raft.NewInmemStore()}
+	s := &server{storage: raft.NewInmemStore(), now: time.Now}
 	listener := listen(t, "127.0.0.1:0")
 	s.self = consensus.Member{ID: id, Address: listener.Addr().String(), Voter: true}
 	if err := listener.Close(); err != nil {
@@ -68,7 +71,7 @@ func (s *server) open(t *testing.T) {
 	s.stream = stream
 	s.Log, err = consensus.Open(consensus.Options{
 		Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
-		Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: time.Now, Logger: zap.NewNop(),
+		Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,8 +150,9 @@ func owner(t *testing.T, servers ...*server) *server {
 }
 
 // found makes a cluster. The first server founds it, and the others begin with the founder's state.
-func found(t *testing.T, n int) []*server {
+func found(t *testing.T) []*server {
 	t.Helper()
+	const n = 3
 	var out []*server
 	for k := range n {
 		out = append(out, newServer(t, fmt.Sprintf("s%d", k)))
@@ -187,7 +191,7 @@ func haveAll(t *testing.T, want []string, servers ...*server) {
 }
 
 func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	propose(t, servers[0], "one")
 	propose(t, servers[0], "two")
 	haveAll(t, []string{"one", "two"}, servers...)
@@ -207,7 +211,7 @@ func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
 }
 
 func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	propose(t, servers[0], "one")
 	started := time.Now()
 	servers[0].close(t)
@@ -226,7 +230,7 @@ func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
 }
 
 func TestMove(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	from, to := servers[0], servers[2]
 	propose(t, from, "before")
 	stop := make(chan struct{})
@@ -234,7 +238,7 @@ func TestMove(t *testing.T) {
 	var acknowledged []string
 	proposing.Go(func() {
 		for n := 0; ; n++ {
-			entry := fmt.Sprint(n)
+			entry := strconv.Itoa(n)
 			switch err := from.Propose(context.Background(), []byte(entry)); {
 			case err == nil:
 				acknowledged = append(acknowledged, entry)
@@ -267,7 +271,7 @@ func TestMove(t *testing.T) {
 }
 
 func TestAMinorityRefuses(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers...)
 	servers[1].close(t)
@@ -295,7 +299,7 @@ func TestAMinorityRefuses(t *testing.T) {
 }
 
 func TestAStateThatFailsEndsTheLog(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	broken := errors.New("the disk is broken")
 	servers[0].apply = func(string) error { return broken }
 	if err := servers[0].Propose(t.Context(), []byte("one")); !errors.Is(err, consensus.ErrNotKnown) || !errors.Is(err, broken) {
@@ -318,7 +322,7 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 }
 
 func TestARemovedServerSaysSo(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	if err := servers[0].Remove(t.Context(), servers[1].self.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +407,7 @@ func TestAMarkCutsTheLog(t *testing.T) {
 	haveAll(t, []string{"0"}, servers...)
 	var want []string
 	for n := range 20 {
-		want = append(want, fmt.Sprint(n))
+		want = append(want, strconv.Itoa(n))
 		if n > 0 {
 			propose(t, first, want[n])
 		}
@@ -422,8 +426,60 @@ func TestAMarkCutsTheLog(t *testing.T) {
 	haveAll(t, append(want, "last"), servers...)
 }
 
+// hanging is a storage whose disk does not answer while it is shut.
+type hanging struct {
+	consensus.Storage
+	shut atomic.Bool
+	open chan struct{}
+}
+
+func (h *hanging) StoreLogs(logs []*raft.Log) error {
+	if h.shut.Load() {
+		<-h.open
+	}
+	return h.Storage.StoreLogs(logs)
+}
+
+func TestAnOwnerWithADiskThatHangsFails(t *testing.T) {
+	servers := []*server{newServer(t, "s0"), newServer(t, "s1")}
+	disk := &hanging{Storage: servers[0].storage, open: make(chan struct{})}
+	servers[0].storage = disk
+	started := time.Now()
+	servers[0].now = func() time.Time { return started.Add(20 * time.Since(started)) }
+	if err := consensus.Found(disk, servers[0].self, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		s.mu.index = 1
+		s.open(t)
+	}
+	if err := owner(t, servers[0]).Add(t.Context(), servers[1].self); err != nil {
+		t.Fatal(err)
+	}
+	propose(t, servers[0], "one")
+	disk.shut.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	var proposing sync.WaitGroup
+	proposing.Go(func() {
+		if err := servers[0].Propose(ctx, []byte("two")); !errors.Is(err, consensus.ErrNotKnown) {
+			t.Errorf("proposed: %v", err)
+		}
+	})
+	select {
+	case err := <-servers[0].Failed():
+		if !errors.Is(err, consensus.ErrStalled) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("no failure was reported")
+	}
+	cancel()
+	proposing.Wait()
+	close(disk.open)
+}
+
 func TestCloseAnswersProposals(t *testing.T) {
-	servers := found(t, 3)
+	servers := found(t)
 	var proposing sync.WaitGroup
 	for n := range 8 {
 		proposing.Go(func() {

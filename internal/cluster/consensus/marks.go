@@ -14,7 +14,7 @@ import (
 // A mark is a snapshot of raft without state: the directory of the server has the state. Its content is
 // the index of the last entry that the state is known to have, with all entries before.
 //
-// marks keeps one durable mark beside the log. A mark that was made here is durable at once. A mark
+// The type marks keeps one durable mark beside the log. A mark that was made here is durable at once. A mark
 // of another server is durable after the state of this server is proven to reach it: so
 // always mark <= state, after any crash.
 type marks struct {
@@ -34,7 +34,7 @@ type mark struct {
 const (
 	markKey    = "mark"
 	markLayout = 1
-	// markBytes: layout, then index, term, index of the members, and index of the state.
+	// The bytes of a mark are layout, then index, term, index of the members, and index of the state.
 	markBytes    = 1 + 4*8
 	contentBytes = 8
 )
@@ -43,10 +43,10 @@ func openMarks(stable raft.StableStore) (*marks, error) {
 	s := &marks{stable: stable}
 	data, err := stable.Get([]byte(markKey))
 	switch {
-	case err != nil && err.Error() != notFound:
-		return nil, fmt.Errorf("cluster: read the mark: %w", err)
-	case err != nil || len(data) == 0:
+	case err != nil && err.Error() == notFound, err == nil && len(data) == 0:
 		return s, nil
+	case err != nil:
+		return nil, fmt.Errorf("cluster: read the mark: %w", err)
 	case len(data) < markBytes || data[0] != markLayout:
 		return nil, fmt.Errorf("cluster: the mark of the log has %d bytes, and the layout %d", len(data), data[0])
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"go.uber.org/zap"
 )
 
 // notFound is the error by which a StableStore of the library says that it has no such key.
@@ -20,11 +21,12 @@ type Storage interface {
 	raft.StableStore
 }
 
-// trackedStorage knows which entry of the log is the last command. An entry is a command here if the library
-// gives it to the machine.
+// trackedStorage knows which entry of the log is the last command, and how much the log has grown. An entry is a
+// command here if the library gives it to the machine.
 type trackedStorage struct {
 	Storage
-	last atomic.Uint64
+	last           atomic.Uint64
+	bytes, entries atomic.Uint64
 }
 
 func track(s Storage) (*trackedStorage, error) {
@@ -67,6 +69,8 @@ func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
 		return err
 	}
 	for _, l := range logs {
+		t.bytes.Add(uint64(len(l.Data)))
+		t.entries.Add(1)
 		if isCommand(l) {
 			t.last.Store(l.Index)
 		}
@@ -85,6 +89,31 @@ func (t *trackedStorage) DeleteRange(first, last uint64) error {
 	return nil
 }
 
+// trim makes a mark whenever the log has grown by keepBytes, and lets the log keep about keepBytes before it. Without
+// trim the library counts entries alone, and an entry may be large.
+func (l *Log) trim() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ticker.C:
+		}
+		bytes, entries := l.tracked.bytes.Load(), l.tracked.entries.Load()
+		if bytes < keepBytes {
+			continue
+		}
+		l.tracked.bytes.Add(-bytes)
+		l.tracked.entries.Add(-entries)
+		c := l.raft.ReloadableConfig()
+		c.TrailingLogs = min(keepBytes/(bytes/entries), cmp.Or(l.o.Marks.Trailing, keepEntries))
+		if err := errors.Join(l.raft.ReloadConfig(c), l.Mark()); err != nil {
+			l.log.Warn("the log is not cut", zap.Error(err))
+		}
+	}
+}
+
 func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(l.o.Self.ID)
@@ -96,10 +125,16 @@ func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c.NoSnapshotRestoreOnStart = true
 	c.NoLegacyTelemetry = true
 	c.Logger = logger
-	c.TrailingLogs = cmp.Or(l.o.Marks.Trailing, c.TrailingLogs)
-	c.SnapshotThreshold = cmp.Or(l.o.Marks.Threshold, c.SnapshotThreshold)
+	c.TrailingLogs = cmp.Or(l.o.Marks.Trailing, keepEntries)
+	c.SnapshotThreshold = cmp.Or(l.o.Marks.Threshold, markEntries)
 	c.SnapshotInterval = cmp.Or(l.o.Marks.Interval, markInterval)
 	return c
 }
 
-const markInterval = 30 * time.Second
+const (
+	markEntries  = 8192
+	markInterval = 30 * time.Second
+	// The log keeps keepEntries before a mark, or keepBytes if that is less.
+	keepEntries = 10240
+	keepBytes   = 64 << 20
+)

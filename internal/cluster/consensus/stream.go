@@ -25,11 +25,11 @@ const (
 	Forwarded Kind = 'f'
 )
 
-// ErrPlaintext: a cluster port without TLS is not on a loopback address.
+// ErrPlaintext says that a cluster port without TLS is not on a loopback address.
 var ErrPlaintext = errors.New("cluster: without TLS, servers connect over loopback addresses only")
 
 const (
-	// handshakeTimeout bounds the time until an accepted connection has said its kind.
+	// An accepted connection says its kind within handshakeTimeout.
 	handshakeTimeout = 5 * time.Second
 	backlog          = 16
 )

@@ -320,6 +320,28 @@ func (b *batcher) land(f *flight, err error) {
 	}
 }
 
+// grounded waits until no command of a key is in flight.
+func (b *batcher) grounded(ctx context.Context, key uint64) error {
+	for {
+		b.mu.Lock()
+		_, flying := b.mu.keys[key]
+		landed := b.mu.landed
+		if flying && landed == nil {
+			landed = make(chan struct{})
+			b.mu.landed = landed
+		}
+		b.mu.Unlock()
+		if !flying {
+			return nil
+		}
+		select {
+		case <-landed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // flush waits until no command waits and none is in flight.
 func (b *batcher) flush(ctx context.Context) error {
 	for first := true; ; first = false {

@@ -80,7 +80,12 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 // PutIDs implements storage.IDs. The owner's ids reach the other servers later. Another server puts them for itself
 // alone.
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
-	wait, err := m.putIDs(ctx, ids)
+	// A command whose caller has left is before these ids in the log, so it must be applied before them here.
+	err := m.store.batcher.grounded(ctx, logKey(m.Number()))
+	var wait func() error
+	if err == nil {
+		wait, err = m.putIDs(ctx, ids)
+	}
 	if err == nil {
 		err = wait()
 	}

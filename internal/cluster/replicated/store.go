@@ -16,11 +16,11 @@ import (
 
 // Log is the replicated log, as one server sees it.
 type Log interface {
-	// Propose appends an entry and waits until it is committed and this server has applied it. It returns by the
-	// end of ctx, with one of three answers. Nil: the entry is committed and applied here. ErrNotOwner: the entry
-	// is not in the log, and never will be. Any other error: the entry may or may not be in the log. If this
-	// server is the owner after that, the entry is applied here by then, or never will be. Two calls at once may
-	// be ordered either way.
+	// Propose appends an entry and waits until it is committed and this server has applied it. It returns soon
+	// after the end of ctx, with one of three answers. Nil: the entry is committed and applied here. ErrNotOwner:
+	// the entry is not in the log, and never will be. Any other error: the entry may or may not be in the log. If
+	// Owner is true after such an error, the entry has been applied here or never will be. Two calls at once may be
+	// ordered either way.
 	Propose(ctx context.Context, entry []byte) error
 }
 
@@ -226,11 +226,14 @@ func sizeOf(c *command.Command) int {
 	return n
 }
 
+// logKey is the key of the commands of a model that do not concern pending predictions.
+func logKey(model uint64) uint64 { return 2 * model }
+
 // keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model another,
 // and all names and aliases together a third.
 func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
-	key := 2 * c.Model
+	key := logKey(c.Model)
 	switch {
 	case c.Kind == command.PutWaiting || c.Kind == command.RemoveWaiting:
 		key++

@@ -1,0 +1,506 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/cluster"
+	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+const patience = 40 * time.Second
+
+// server is a server of a test's cluster. While it runs, it opens its node again when that asks for it.
+type server struct {
+	dir, address string
+	join         []string
+	marks        consensus.Marks
+	tls          *tls.Config
+
+	ended sync.WaitGroup
+	// swapping is held while the node is opened again. Who reads the local store holds it shared.
+	swapping sync.RWMutex
+	mu       struct {
+		sync.Mutex
+		node     *cluster.Node
+		stop     chan struct{}
+		restarts int
+		err      error
+		changes  []storage.Change
+	}
+}
+
+// newServers returns servers that name each other, none running.
+func newServers(t *testing.T, n int) []*server {
+	t.Helper()
+	var out []*server
+	var all []string
+	for range n {
+		l := listen(t, "127.0.0.1:0")
+		s := &server{dir: t.TempDir(), address: l.Addr().String()}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		out, all = append(out, s), append(all, s.address)
+	}
+	for _, s := range out {
+		s.join = all
+		t.Cleanup(func() { s.close(t) })
+	}
+	slices.SortFunc(out, func(a, b *server) int { return compare(a.address, b.address) })
+	return out
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (s *server) options(t *testing.T) cluster.Options {
+	t.Helper()
+	return cluster.Options{
+		Directory: s.dir, Address: s.address, Listener: listen(t, s.address), Join: s.join, TLS: s.tls, Version: "test",
+		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
+		Marks:  s.marks, Now: time.Now, Logger: zap.NewNop(),
+	}
+}
+
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.open(t)
+	stop := make(chan struct{})
+	s.mu.Lock()
+	s.mu.stop = stop
+	s.mu.Unlock()
+	s.ended.Go(func() {
+		for {
+			node := s.node()
+			select {
+			case <-stop:
+				return
+			case err := <-node.Failed():
+				s.mu.Lock()
+				s.mu.err = err
+				s.mu.Unlock()
+				return
+			case <-node.Restart():
+				s.swapping.Lock()
+				if err := node.Close(); err != nil {
+					t.Error(err)
+				}
+				s.open(t)
+				s.mu.Lock()
+				s.mu.restarts++
+				s.mu.Unlock()
+				s.swapping.Unlock()
+			}
+		}
+	})
+}
+
+func (s *server) open(t *testing.T) {
+	t.Helper()
+	node, err := cluster.Open(context.Background(), s.options(t))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	node.Serve(func(c storage.Change) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.changes = append(s.mu.changes, c)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.node = node
+}
+
+func (s *server) node() *cluster.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.node
+}
+
+func (s *server) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err
+}
+
+func (s *server) restarts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.restarts
+}
+
+func (s *server) close(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	node, stop := s.mu.node, s.mu.stop
+	s.mu.node, s.mu.stop, s.mu.err = nil, nil, nil
+	s.mu.Unlock()
+	if node == nil {
+		return
+	}
+	close(stop)
+	s.ended.Wait()
+	if err := node.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func owner(t *testing.T, servers ...*server) *server {
+	t.Helper()
+	var out *server
+	eventually(t, "an owner", func() bool {
+		for _, s := range servers {
+			if s.node().Owns() {
+				out = s
+			}
+		}
+		return out != nil
+	})
+	return out
+}
+
+// voters waits until every server knows so many voters.
+func voters(t *testing.T, n int, servers ...*server) {
+	t.Helper()
+	for _, s := range servers {
+		eventually(t, fmt.Sprintf("%d voters at %s", n, s.address), func() bool {
+			if err := s.failure(); err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for _, m := range s.node().Status().Members {
+				if m.Voter {
+					count++
+				}
+			}
+			return count == n
+		})
+	}
+}
+
+// create creates a model with records through the owner.
+func create(t *testing.T, s *server, name string, records int) storage.Model {
+	t.Helper()
+	m, err := s.node().Store().Create(t.Context(), name, []byte("value of "+name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(records) {
+		if err := m.Append(t.Context(), storage.Commit{Record: storage.Record{First: n + 1, Last: n + 1, Data: fmt.Append(nil, n)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// contents is what a server's own store has.
+func contents(t *testing.T, s *server) map[string]uint64 {
+	t.Helper()
+	s.swapping.RLock()
+	defer s.swapping.RUnlock()
+	out := map[string]uint64{}
+	err := s.node().Local().Models(t.Context(), func(e storage.Entry) error {
+		if e.Err != nil {
+			return e.Err
+		}
+		last, err := e.Model.Last()
+		out[e.Name] = last
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func haveAll(t *testing.T, want map[string]uint64, servers ...*server) {
+	t.Helper()
+	for _, s := range servers {
+		eventually(t, fmt.Sprintf("%v at %s", want, s.address), func() bool {
+			got := contents(t, s)
+			if len(got) != len(want) {
+				return false
+			}
+			for name, last := range want {
+				if n, ok := got[name]; !ok || n != last {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+func startAll(t *testing.T, n int) []*server {
+	t.Helper()
+	servers := newServers(t, n)
+	for _, s := range servers {
+		s.start(t)
+	}
+	voters(t, n, servers...)
+	return servers
+}
+
+func TestThreeEmptyServersFoundACluster(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	if first != servers[0] {
+		t.Errorf("%s founded the cluster, want the first by address, %s", first.address, servers[0].address)
+	}
+	create(t, first, "m", 3)
+	haveAll(t, map[string]uint64{"m": 3}, servers...)
+	for _, s := range servers {
+		eventually(t, "a fresh state", func() bool { return s.node().Age() < time.Second })
+		if o, ok := s.node().Owner(); !ok || o.Address != first.address {
+			t.Errorf("%s knows the owner %+v", s.address, o)
+		}
+		if s != first {
+			if _, err := s.node().Store().Create(t.Context(), "n", nil); !errors.Is(err, storage.ErrNotOwner) {
+				t.Errorf("a replica created a model: %v", err)
+			}
+		}
+	}
+	for _, m := range servers[1].node().Members(t.Context()) {
+		if m.Err != nil || m.Owner != (m.Address == first.address) || !m.Voter || m.Version != "test" || m.Age > time.Second {
+			t.Errorf("a member says %+v", m)
+		}
+	}
+
+	// The owner is gone, and comes back.
+	first.close(t)
+	next := owner(t, servers[1:]...)
+	create(t, next, "n", 1)
+	first.start(t)
+	haveAll(t, map[string]uint64{"m": 3, "n": 1}, servers...)
+}
+
+func TestAServerWithModelsFounds(t *testing.T) {
+	servers := newServers(t, 3)
+	with := servers[2]
+	alone, err := store.Open(with.dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := alone.Create(t.Context(), "old", []byte("value"))
+	if err == nil {
+		err = m.Append(t.Context(), storage.Commit{Record: storage.Record{First: 1, Last: 1}})
+	}
+	if err := errors.Join(err, alone.Close()); err != nil {
+		t.Fatal(err)
+	}
+	servers[0].start(t)
+	servers[1].start(t)
+	with.start(t)
+	voters(t, 3, servers...)
+	haveAll(t, map[string]uint64{"old": 1}, servers...)
+	for _, s := range servers[:2] {
+		if n := s.restarts(); n != 1 {
+			t.Errorf("%s got %d checkpoints, want 1", s.address, n)
+		}
+	}
+	create(t, owner(t, servers...), "new", 2)
+	haveAll(t, map[string]uint64{"old": 1, "new": 2}, servers...)
+}
+
+func TestFoundingWaitsForEveryServer(t *testing.T) {
+	servers := newServers(t, 3)
+	servers[0].start(t)
+	servers[1].start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if _, err := servers[0].node().Conn(ctx); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a connection to an owner: %v", err)
+	}
+	if n := len(servers[0].node().Status().Members) + len(servers[1].node().Status().Members); n != 0 {
+		t.Errorf("two of three servers have %d members", n)
+	}
+	servers[2].start(t)
+	voters(t, 3, servers...)
+}
+
+func TestTwoServersWithModelsRefuse(t *testing.T) {
+	servers := newServers(t, 2)
+	for _, s := range servers {
+		alone, err := store.Open(s.dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = alone.Create(t.Context(), "m", nil)
+		if err := errors.Join(err, alone.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range servers {
+		s.start(t)
+	}
+	eventually(t, "a refusal", func() bool {
+		return slices.ContainsFunc(servers, func(s *server) bool { return errors.Is(s.failure(), cluster.ErrFounders) })
+	})
+	for _, s := range servers {
+		if len(s.node().Status().Members) != 0 {
+			t.Errorf("%s is a member", s.address)
+		}
+	}
+}
+
+func TestAnEmptiedDiskIsANewMember(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	create(t, first, "m", 5)
+	haveAll(t, map[string]uint64{"m": 5}, servers...)
+	lost := servers[1]
+	if lost == first {
+		lost = servers[2]
+	}
+	id, before := lost.node().Self().ID, lost.restarts()
+	lost.close(t)
+	lost.dir = t.TempDir()
+	lost.start(t)
+	eventually(t, "the new member", func() bool {
+		members := first.node().Status().Members
+		return len(members) == 3 && !slices.ContainsFunc(members, func(m cluster.Member) bool { return m.ID == id || !m.Voter })
+	})
+	haveAll(t, map[string]uint64{"m": 5}, lost)
+	if n := lost.restarts() - before; n != 1 {
+		t.Errorf("%d checkpoints, want 1", n)
+	}
+}
+
+func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
+	servers := newServers(t, 3)
+	for _, s := range servers {
+		s.marks = consensus.Marks{Threshold: 10, Trailing: 5, Interval: 50 * time.Millisecond}
+		s.start(t)
+	}
+	voters(t, 3, servers...)
+	first := owner(t, servers...)
+	create(t, first, "a", 2)
+	late := servers[2]
+	if late == first {
+		late = servers[1]
+	}
+	haveAll(t, map[string]uint64{"a": 2}, late)
+	before := late.restarts()
+	late.close(t)
+	create(t, first, "b", 100)
+	eventually(t, "a short log", func() bool {
+		create(t, first, strconv.FormatInt(time.Now().UnixNano(), 10), 1)
+		s := first.node().Status().Log
+		return s.Applied > 150
+	})
+	late.start(t)
+	haveAll(t, contents(t, first), late)
+	if n := late.restarts() - before; n != 1 {
+		t.Errorf("%d checkpoints, want 1", n)
+	}
+	create(t, first, "c", 1)
+	haveAll(t, contents(t, first), servers...)
+}
+
+func TestMoveDrainRemove(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	to := servers[1]
+	if err := to.node().Move(t.Context(), ""); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a replica moved the ownership: %v", err)
+	}
+	if err := first.node().Move(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("moved to nobody: %v", err)
+	}
+	if err := first.node().Move(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, servers...); got != to {
+		t.Errorf("%s owns, want %s", got.address, to.address)
+	}
+	if err := to.node().Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
+	next := owner(t, rest...)
+	// A drained server hands the ownership on when it gets it back.
+	if err := next.node().Move(t.Context(), to.node().Self().ID); err != nil {
+		t.Fatal(err)
+	}
+	next = owner(t, rest...)
+	if err := next.node().Remove(t.Context(), next.address); !errors.Is(err, cluster.ErrOwnerStays) {
+		t.Errorf("removed the owner: %v", err)
+	}
+	if err := next.node().Remove(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the removed server says so", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+	create(t, next, "m", 1)
+	haveAll(t, map[string]uint64{"m": 1}, rest...)
+
+	// It does not come back with what it has.
+	to.close(t)
+	to.start(t)
+	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+}
+
+func TestRepairReplacesTheStore(t *testing.T) {
+	servers := startAll(t, 2)
+	first := owner(t, servers...)
+	create(t, first, "m", 2)
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+	replica := servers[0]
+	if replica == first {
+		replica = servers[1]
+	}
+	// A change that no log has.
+	if _, err := replica.node().Local().Create(t.Context(), "stray", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := replica.restarts()
+	replica.node().Repair()
+	eventually(t, "a restart", func() bool { return replica.restarts() == before+1 })
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+	create(t, owner(t, servers...), "n", 1)
+	haveAll(t, map[string]uint64{"m": 2, "n": 1}, servers...)
+}
