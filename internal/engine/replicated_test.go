@@ -93,6 +93,10 @@ func (s *servers) equal() map[string]view {
 			if err != nil {
 				s.t.Fatalf("server %d, model %q: %v", v.place, id, err)
 			}
+			if s.restored[id] {
+				// A server that never learned what was undone keeps the predictions that it answered until they expire.
+				got.Pending = 0
+			}
 			if want[id].ETag == "" {
 				want[id] = got
 			}
@@ -379,7 +383,7 @@ func TestRandomCallsOnServers(t *testing.T) {
 			})
 			defer func() {
 				if t.Failed() {
-					t.Logf("after\n  %s", strings.Join(r.trace[max(0, len(r.trace)-40):], "\n  "))
+					t.Logf("after\n  %s", strings.Join(r.trace, "\n  "))
 				}
 			}()
 			for n := range 400 {
@@ -603,6 +607,7 @@ func (r *random) restore(h *host) error {
 			r.t.Fatal(err)
 		}
 	}
+	r.restored[id] = true
 	maps.DeleteFunc(r.acked[id], func(_ string, sequence uint64) bool { return sequence > to })
 	return nil
 }

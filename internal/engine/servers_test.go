@@ -29,6 +29,8 @@ type servers struct {
 		// fates are what happens to the next commands that are waited for.
 		fates []int
 	}
+	// restored are models that were restored.
+	restored map[string]bool
 	// changed is signalled with mu after everything.
 	changed *sync.Cond
 }
@@ -72,7 +74,7 @@ type serverModel struct {
 // startServers starts so many servers. The first one owns.
 func startServers(t *testing.T, n int, options ...option) *servers {
 	t.Helper()
-	s := &servers{t: t, clock: newClock()}
+	s := &servers{t: t, clock: newClock(), restored: map[string]bool{}}
 	s.changed = sync.NewCond(&s.mu)
 	for place := range n {
 		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options})
@@ -238,7 +240,7 @@ func (s *servers) move(place int) *server {
 }
 
 func (s *servers) moveLocked(place int) {
-	s.mu.owner, s.mu.since = place, len(s.mu.log)
+	s.mu.owner, s.mu.since, s.all[place].paused = place, len(s.mu.log), false
 	s.changed.Broadcast()
 }
 

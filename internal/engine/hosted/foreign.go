@@ -147,10 +147,10 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	}
 	var answered []string
 	for n := range records {
-		if err := m.relearn(&records[n]); err != nil {
+		answered = recovery.AppendAnswered(answered, &records[n])
+		if err := m.relearn(records[n]); err != nil {
 			return false, err
 		}
-		answered = recovery.AppendAnswered(answered, &records[n])
 	}
 	if len(answered) > 0 && m.pending.store.CountWaiting() > 0 {
 		if err := m.pending.store.RemoveWaiting(answered); err != nil {
@@ -164,11 +164,11 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	return more, nil
 }
 
-// relearn lets the machine learn a record of another server.
-func (m *Model) relearn(r *record.Record) error {
+// relearn lets the machine learn a record of another server, whose memory it takes.
+func (m *Model) relearn(r record.Record) error {
 	c := m.newCommit()
 	defer c.free()
-	c.record = *r
+	c.record = r
 	if !r.Complete {
 		if err := m.journal.writeIDs(); err != nil {
 			return err
