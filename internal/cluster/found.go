@@ -184,7 +184,9 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) error {
 	if l.Owns() {
 		if n.draining.Load() {
-			n.moveOn(ctx, l)
+			if err := n.handOn(ctx, l); err != nil {
+				n.log.Debug("this server is drained, and stays the owner", zap.Error(err))
+			}
 		}
 		return nil
 	}

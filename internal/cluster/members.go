@@ -23,6 +23,9 @@ type memberServer struct {
 
 // Hello implements clusterv1.MemberServiceServer.
 func (s memberServer) Hello(_ context.Context, r *clusterv1.HelloRequest) (*clusterv1.HelloResponse, error) {
+	if err := checkGroup(r.GetGroup()); err != nil {
+		return nil, err
+	}
 	return s.n.describe(r.GetId())
 }
 
@@ -55,7 +58,18 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	return out, nil
 }
 
-func (n *Node) owned() (*consensus.Log, error) {
+// checkGroup refuses a call for a group that this server does not have. There is one, 0.
+func checkGroup(group uint32) error {
+	if group != 0 {
+		return status.Errorf(codes.InvalidArgument, "no group %d", group)
+	}
+	return nil
+}
+
+func (n *Node) owned(group uint32) (*consensus.Log, error) {
+	if err := checkGroup(group); err != nil {
+		return nil, err
+	}
 	if l := n.consensus.Load(); l != nil && l.Owns() {
 		return l, nil
 	}
@@ -65,7 +79,7 @@ func (n *Node) owned() (*consensus.Log, error) {
 // Join implements clusterv1.MemberServiceServer.
 func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error) {
 	n := s.n
-	l, err := n.owned()
+	l, err := n.owned(r.GetGroup())
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +125,7 @@ const chunk = 256 << 10
 // Checkpoint implements clusterv1.MemberServiceServer.
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
 	n, ctx := s.n, stream.Context()
-	l, err := n.owned()
+	l, err := n.owned(r.GetGroup())
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,10 @@ var (
 	ErrFounders = errors.New("cluster: servers that are not of one cluster have models")
 	// ErrNoMember: no member has the id or the address.
 	ErrNoMember = errors.New("cluster: no such member")
+	// ErrNoSuccessor: no other voter answers, or all are drained.
+	ErrNoSuccessor = errors.New("cluster: no other server can own the store now")
+	// ErrAddress: the other servers cannot connect to the address.
+	ErrAddress = errors.New("cluster: the cluster address is what other servers connect to: it needs a host and a port")
 	// ErrOwnerStays: the owner cannot be removed.
 	ErrOwnerStays = errors.New("cluster: move the ownership before removing its owner")
 )
@@ -111,6 +115,9 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Store.Async {
 		return nil, ErrAsync
 	}
+	if err := checkAddress(o.Address); err != nil {
+		return nil, err
+	}
 	o.Store.Member = true
 	n := &Node{
 		o: o, log: o.Logger, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
@@ -151,6 +158,15 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		}
 	})
 	return n, nil
+}
+
+// checkAddress refuses an address that means something else on another server.
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("%w: %q", ErrAddress, address)
+	}
+	return nil
 }
 
 func (n *Node) openStores(ctx context.Context) (err error) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"hindsight/internal/cluster"
@@ -19,6 +21,8 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 40 * time.Second
 
@@ -28,6 +32,8 @@ type server struct {
 	join         []string
 	marks        consensus.Marks
 	tls          *tls.Config
+	// fs is the operating system's if it is nil.
+	fs vfs.FS
 
 	ended sync.WaitGroup
 	// swapping is held while the node is opened again. Who reads the local store holds it shared.
@@ -86,7 +92,7 @@ func listen(t *testing.T, address string) net.Listener {
 func (s *server) options(t *testing.T) cluster.Options {
 	t.Helper()
 	return cluster.Options{
-		Directory: s.dir, Address: s.address, Listener: listen(t, s.address), Join: s.join, TLS: s.tls, Version: "test",
+		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: listen(t, s.address), Join: s.join, TLS: s.tls, Version: "test",
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
 		Marks:  s.marks, Now: time.Now, Logger: zap.NewNop(),
 	}
@@ -482,6 +488,35 @@ func TestMoveDrainRemove(t *testing.T) {
 	to.close(t)
 	to.start(t)
 	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+}
+
+func TestDrainNeedsASuccessor(t *testing.T) {
+	servers := newServers(t, 1)
+	servers[0].start(t)
+	only := owner(t, servers...).node()
+	if err := only.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
+		t.Errorf("drained the only server: %v", err)
+	}
+	if !only.Owns() || !only.Status().Draining {
+		t.Error("the only server is not the owner")
+	}
+	if err := only.Remove(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("removed nobody: %v", err)
+	}
+	if servers[0].restarts() != 0 || only.Self().ID == "" {
+		t.Error("a founder fetched a checkpoint")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, address := range []string{"", ":7000", "0.0.0.0:7000", "[::]:7000", "127.0.0.1:0", "127.0.0.1"} {
+		if _, err := cluster.Open(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
+			t.Errorf("opened at %q: %v", address, err)
+		}
+	}
+	if _, err := cluster.Open(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}}); !errors.Is(err, cluster.ErrAsync) {
+		t.Errorf("opened without durability: %v", err)
+	}
 }
 
 func TestRepairReplacesTheStore(t *testing.T) {

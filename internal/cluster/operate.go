@@ -89,7 +89,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 		return fmt.Errorf("cluster: move the ownership: %w", storage.ErrNotOwner)
 	}
 	if to == "" {
-		return n.move(ctx, l, nil)
+		return n.handOn(ctx, l)
 	}
 	m, err := find(l, to)
 	switch {
@@ -100,10 +100,24 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	case !m.Voter:
 		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
 	}
-	return n.move(ctx, l, &m)
+	return n.move(ctx, l, m)
 }
 
-func (n *Node) move(ctx context.Context, l *consensus.Log, to *Member) error {
+// handOn hands the ownership to the voter that has the most of the log, of those that answer and are not drained.
+func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
+	var to MemberStatus
+	for _, m := range n.Members(ctx) {
+		if m.ID != n.self.ID && m.Voter && !m.Draining && m.Err == nil && (to.ID == "" || m.Applied > to.Applied) {
+			to = m
+		}
+	}
+	if to.ID == "" {
+		return ErrNoSuccessor
+	}
+	return n.move(ctx, l, to.Member)
+}
+
+func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
 	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	if err := n.store.Flush(flushing); err != nil {
@@ -121,35 +135,15 @@ func find(l *consensus.Log, which string) (Member, error) {
 	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, which)
 }
 
-// Drain hands the ownership on, now and whenever this server becomes the owner again. It is how a server ends. A server
-// that is the only voter stays the owner.
+// Drain hands the ownership on, now and whenever this server becomes the owner again. It is how a server ends. If Drain
+// fails with ErrNoSuccessor, this server stays the owner until another can be.
 func (n *Node) Drain(ctx context.Context) error {
 	n.draining.Store(true)
 	l := n.consensus.Load()
-	if l == nil || !l.Owns() || voters(l) < 2 {
+	if l == nil || !l.Owns() {
 		return nil
 	}
-	return n.move(ctx, l, nil)
-}
-
-func voters(l *consensus.Log) int {
-	count := 0
-	for _, m := range l.Members() {
-		if m.Voter {
-			count++
-		}
-	}
-	return count
-}
-
-// moveOn hands the ownership on if there is another voter.
-func (n *Node) moveOn(ctx context.Context, l *consensus.Log) {
-	if voters(l) < 2 {
-		return
-	}
-	if err := n.move(ctx, l, nil); err != nil {
-		n.log.Info("this server is drained, and no other takes the ownership", zap.Error(err))
-	}
+	return n.handOn(ctx, l)
 }
 
 // Remove removes a member for good, by its id or its address. The owner removes, and not itself. To join again, a removed

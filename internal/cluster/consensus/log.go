@@ -237,9 +237,8 @@ func (l *Log) Barrier(ctx context.Context) error {
 	return l.change(ctx, l.raft.Barrier(enqueueTimeout))
 }
 
-// Move hands ownership to a voter, or to the one that has the most of the log if to is nil. New proposals
-// wait meanwhile, and those that wait for a majority end first.
-func (l *Log) Move(ctx context.Context, to *Member) error {
+// Move hands ownership to a voter. New proposals wait meanwhile, and those that wait for a majority end first.
+func (l *Log) Move(ctx context.Context, to Member) error {
 	if !l.Owns() {
 		return storage.ErrNotOwner
 	}
@@ -249,11 +248,7 @@ func (l *Log) Move(ctx context.Context, to *Member) error {
 	}
 	defer reopen()
 	for range transferAttempts {
-		if to == nil {
-			err = l.await(ctx, func() {}, l.raft.LeadershipTransfer())
-		} else {
-			err = l.await(ctx, func() {}, l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)))
-		}
+		err = l.await(ctx, func() {}, l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)))
 		if err == nil || context.Cause(ctx) != nil || !l.Owns() {
 			break
 		}

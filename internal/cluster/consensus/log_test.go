@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 20 * time.Second
 
@@ -255,7 +258,7 @@ func TestMove(t *testing.T) {
 			}
 		}
 	})
-	if err := from.Move(t.Context(), &to.self); err != nil {
+	if err := from.Move(t.Context(), to.self); err != nil {
 		t.Fatal(err)
 	}
 	close(stop)
@@ -263,7 +266,7 @@ func TestMove(t *testing.T) {
 	if got := owner(t, servers...); got != to {
 		t.Errorf("%s owns the log, want %s", got.self.ID, to.self.ID)
 	}
-	if err := from.Move(t.Context(), nil); !errors.Is(err, storage.ErrNotOwner) {
+	if err := from.Move(t.Context(), to.self); !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("a replica handed ownership on: %v", err)
 	}
 	propose(t, to, "after")
