@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -8,12 +9,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	main "hindsight/cmd/server"
 )
 
 var tortureServers = flag.Int("torture-servers", 1, "servers of the torture; more than one are a cluster")
@@ -31,6 +35,20 @@ var tortureServers = flag.Int("torture-servers", 1, "servers of the torture; mor
 // peersOf is the environment variable that makes the test binary a server. It has pairs of a
 // cluster address and the address to dial in its place.
 const peersOf = "HINDSIGHT_TEST_PEERS"
+
+// actAsServer is the main function of a server that reaches its peers through a network.
+func actAsServer(peers string) int {
+	via := map[string]string{}
+	for pair := range strings.SplitSeq(peers, ",") {
+		address, dialed, _ := strings.Cut(pair, "=")
+		via[address] = dialed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return main.ServeBy(ctx, os.Args[1:], func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, cmp.Or(via[address], address))
+	})
+}
 
 // clientsEnd is the number of the clients in a network. Members count from 1.
 const clientsEnd = 0

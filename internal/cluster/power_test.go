@@ -32,7 +32,7 @@ var (
 
 const (
 	servers    = 3
-	writers    = 3
+	authors    = 3
 	cutsInARow = 5
 	powerLimit = 2 * time.Minute
 )
@@ -48,7 +48,7 @@ type world struct {
 	nodes   [servers]*cluster.Node
 	ports   map[string]string
 	disks   [servers]*vfs.MemFS
-	writers [writers]*writer
+	authors [authors]*author
 }
 
 func address(k int) string { return fmt.Sprintf("server-%d:1", k) }
@@ -134,7 +134,7 @@ func (w *world) owner(ctx context.Context) *cluster.Node {
 	}
 }
 
-// state is what one writer's model must be.
+// state is what one author's model must be.
 type state struct {
 	exists bool
 	value  string
@@ -156,8 +156,8 @@ func (s state) String() string {
 	return fmt.Sprintf("value %q, log %s, remembered %s", s.value, strings.Join(s.log, " "), strings.Join(ids, " "))
 }
 
-// writer changes a model of its own, one change after another.
-type writer struct {
+// author changes a model of its own, one change after another.
+type author struct {
 	name string
 	rng  *rand.Rand
 	mu   sync.Mutex
@@ -171,7 +171,7 @@ type writer struct {
 }
 
 // change makes one change at the owner. An error other than ErrNotOwner leaves open whether it was made.
-func (x *writer) change(ctx context.Context, s storage.Store) error {
+func (x *author) change(ctx context.Context, s storage.Store) error {
 	x.mu.Lock()
 	now := x.states[len(x.states)-1].clone()
 	x.drawn++
@@ -194,7 +194,7 @@ func (x *writer) change(ctx context.Context, s storage.Store) error {
 }
 
 // draw chooses a change, makes it in the expected state, and returns how to make it in a store.
-func (x *writer) draw(now *state, id string) func(context.Context, storage.Store) error {
+func (x *author) draw(now *state, id string) func(context.Context, storage.Store) error {
 	last := len(now.log)
 	choice := x.rng.IntN(20)
 	switch {
@@ -230,8 +230,8 @@ func (x *writer) draw(now *state, id string) func(context.Context, storage.Store
 	return x.with(func(ctx context.Context, m storage.Model) error { return m.Append(ctx, commit) })
 }
 
-// with calls do with the writer's model.
-func (x *writer) with(do func(context.Context, storage.Model) error) func(context.Context, storage.Store) error {
+// with calls do with the author's model.
+func (x *author) with(do func(context.Context, storage.Model) error) func(context.Context, storage.Store) error {
 	return func(ctx context.Context, s storage.Store) error {
 		var m storage.Model
 		err := s.Models(ctx, func(e storage.Entry) error {
@@ -251,7 +251,7 @@ func (x *writer) with(do func(context.Context, storage.Model) error) func(contex
 }
 
 // write changes the model until the context ends, or a change has an unknown outcome.
-func (w *world) write(ctx context.Context, x *writer) {
+func (w *world) write(ctx context.Context, x *author) {
 	for {
 		owner := w.owner(ctx)
 		if owner == nil {
@@ -268,10 +268,10 @@ func (w *world) write(ctx context.Context, x *writer) {
 	}
 }
 
-// cut clones all disks as a power cut would leave them, while the writers write.
+// cut clones all disks as a power cut would leave them, while the authors write.
 func (w *world) cut(written bool) (left [servers]*vfs.MemFS) {
-	certain := [writers]int{}
-	for k, x := range w.writers {
+	certain := [authors]int{}
+	for k, x := range w.authors {
 		x.mu.Lock()
 		certain[k] = x.acknowledged
 		x.mu.Unlock()
@@ -283,7 +283,7 @@ func (w *world) cut(written bool) (left [servers]*vfs.MemFS) {
 	if !written { // What the cut before has left is what there is.
 		return left
 	}
-	for k, x := range w.writers {
+	for k, x := range w.authors {
 		x.mu.Lock()
 		x.left = slices.Clone(x.states[certain[k]:])
 		x.mu.Unlock()
@@ -319,7 +319,7 @@ func found(ctx context.Context, s storage.Store, name string) (out state, err er
 	return out, err
 }
 
-// verify waits until all servers have applied the same, and compares them with what the writers know.
+// verify waits until all servers have applied the same, and compares them with what the authors know.
 func (w *world) verify(ctx context.Context, cut int) error {
 	mark := fmt.Sprint("mark-", cut)
 	for {
@@ -366,7 +366,7 @@ func (w *world) compare(ctx context.Context, mark string) (missing string, err e
 			return fmt.Sprintf("server %d does not catch up", k), nil
 		}
 	}
-	for _, x := range w.writers {
+	for _, x := range w.authors {
 		var first state
 		for k, n := range w.nodes {
 			got, err := found(ctx, n.Local(), x.name)
@@ -396,8 +396,8 @@ func powerRun(t *testing.T, seed uint64) (cuts, acknowledged int) {
 	for k := range w.disks {
 		w.disks[k] = vfs.NewCrashableMem()
 	}
-	for k := range w.writers {
-		w.writers[k] = &writer{name: fmt.Sprint("w", k), rng: rand.New(rand.NewPCG(seed, uint64(k))), left: []state{{}}}
+	for k := range w.authors {
+		w.authors[k] = &author{name: fmt.Sprint("w", k), rng: rand.New(rand.NewPCG(seed, uint64(k))), left: []state{{}}}
 	}
 	for cut := range cutsInARow {
 		n, good := w.once(cut, w.rng.IntN(4) > 0)
@@ -429,14 +429,14 @@ func (w *world) once(cut int, verified bool) (acknowledged int, good bool) {
 		}
 	}
 	if verified {
-		for _, x := range w.writers {
+		for _, x := range w.authors {
 			writing.Go(func() { w.write(writable, x) })
 		}
 		pause /= 8
 	}
 	<-time.After(pause)
 	if verified {
-		for _, x := range w.writers {
+		for _, x := range w.authors {
 			x.mu.Lock()
 			acknowledged += x.acknowledged
 			x.mu.Unlock()
@@ -454,7 +454,7 @@ func (w *world) once(cut int, verified bool) (acknowledged int, good bool) {
 // The power of three servers is cut at the same time, again and again, while they are founded, write, rewind,
 // delete, and send checkpoints. Every acknowledged change is there afterwards, of the change in flight all
 // or nothing, and all servers have the same.
-func TestPowerCuts(t *testing.T) {
+func TestPowerCutsOfAllServers(t *testing.T) {
 	seeds := make(chan uint64)
 	var cuts, acknowledged int
 	var mu sync.Mutex

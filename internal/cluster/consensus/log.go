@@ -144,7 +144,7 @@ func Open(o Options) (*Log, error) {
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
 	l.freshness = &freshness{applied: l.machine.applied.Load, tail: tracked}
-	l.transport = newTransport(layer{o.Stream.Listener(Raft), o.Stream}, logger, func(term, commit uint64) {
+	l.transport = newTransport(o.Self.Address, layer{o.Stream.Listener(Raft), o.Stream}, logger, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
 	if l.raft, err = raft.NewRaft(l.config(logger), l.machine, tracked, tracked, marks, l.transport); err != nil {
