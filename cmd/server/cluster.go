@@ -50,7 +50,7 @@ func (s *server) openMember(ctx context.Context, options store.Options) (*home, 
 	m.states.Store(&map[string]int{})
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Directory: c.DataDir, Store: options, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
-		Undone: recovery.Undone, Proposed: s.replicated.Proposed, Now: time.Now, Logger: m.log,
+		Dial: s.dial, Undone: recovery.Undone, Proposed: s.replicated.Proposed, Now: time.Now, Logger: m.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store of the cluster: %w", err)

@@ -24,6 +24,7 @@ import (
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/clock"
+	"hindsight/internal/cluster"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/gateway"
@@ -56,6 +57,7 @@ type server struct {
 	observed   *grpcprom.ServerMetrics
 	refused    func(reason string)
 	replicated replicated
+	dial       cluster.Dialer
 	// schedule is nil without --backup-to.
 	schedule atomic.Pointer[schedule]
 	// wasCut: the HTTP server is closed.
@@ -67,8 +69,13 @@ type server struct {
 // serve runs the server until the context ends. Then, in this order, health reports
 // NOT_SERVING, calls in flight end, changed models are written as snapshots, the last backup
 // is taken, the store closes, and the HTTP server closes.
-func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
-	s := &server{config: c, registry: prometheus.NewRegistry()}
+func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
+	return serveBy(ctx, c, stderr, nil)
+}
+
+// serveBy is serve with a dialer for the other servers of the cluster; nil is the operating system's.
+func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer) (err error) {
+	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial}
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}

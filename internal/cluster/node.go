@@ -48,6 +48,9 @@ const Unheard = consensus.Unheard
 // Member is a server of the cluster.
 type Member = consensus.Member
 
+// Dialer opens a connection, as net.Dialer.DialContext does.
+type Dialer = consensus.Dialer
+
 // Options of a node.
 type Options struct {
 	// Directory is the data directory, and Store says how to open the store there.
@@ -57,6 +60,8 @@ type Options struct {
 	// set. Close closes the listener.
 	Address  string
 	Listener net.Listener
+	// Dial connects to the address of another server. Nil is the operating system's.
+	Dial Dialer
 	// Join are the addresses of the servers of the cluster. They may include Address. Without them
 	// the server founds a cluster of its own.
 	Join []string
@@ -142,6 +147,7 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if n.stream, err = consensus.Listen(listener, o.TLS, n.connectionFailed); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	n.stream.DialBy(o.Dial)
 	n.peers = newPeers(n.stream)
 	n.store, err = replicated.New(ctx, replicated.Options{
 		Local: n.local, Log: n, Owner: n.Owns, Undone: o.Undone, Changed: func(c storage.Change) { n.changed(c) },

@@ -11,6 +11,7 @@ import (
 // transport is raft's, and reports how far the owner has committed whenever the owner says it.
 type transport struct {
 	*raft.NetworkTransport
+	self    raft.ServerAddress
 	out     chan raft.RPC
 	once    sync.Once
 	closed  chan struct{}
@@ -18,12 +19,15 @@ type transport struct {
 	outcome error
 }
 
-func newTransport(stream raft.StreamLayer, logger hclog.Logger, heard func(term, commit uint64)) *transport {
+// LocalAddr implements raft.Transport. It is the address that other servers connect to: the listener's may be another.
+func (t *transport) LocalAddr() raft.ServerAddress { return t.self }
+
+func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, heard func(term, commit uint64)) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
 		}),
-		out: make(chan raft.RPC), closed: make(chan struct{}),
+		self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
 	}
 	t.ended.Go(func() { t.forward(heard) })
 	return t

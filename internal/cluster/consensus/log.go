@@ -150,7 +150,7 @@ func Open(o Options) (*Log, error) {
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
 	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
-	l.transport = newTransport(l.layer, logger, func(term, commit uint64) {
+	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
 	if err := l.begin(logger); err != nil {

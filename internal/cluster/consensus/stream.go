@@ -41,6 +41,7 @@ type Stream struct {
 	listener net.Listener
 	tls      *tls.Config
 	kinds    map[Kind]*port
+	dial     Dialer
 	log      func(error)
 
 	// conns are open and accepted. Each goroutine counts in background.
@@ -52,10 +53,20 @@ type Stream struct {
 	background sync.WaitGroup
 }
 
+// Dialer opens a connection, as net.Dialer.DialContext does.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialBy replaces the operating system's dialer, unless d is nil. It is called before the first Dial.
+func (s *Stream) DialBy(d Dialer) {
+	if d != nil {
+		s.dial = d
+	}
+}
+
 // Listen opens the cluster port over a listener, which Close closes. A nil config is plaintext. The
 // stream reports to failed the errors of single connections.
 func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Stream, error) {
-	s := &Stream{listener: listener, kinds: map[Kind]*port{}, log: failed}
+	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, log: failed}
 	if config == nil && !isLoopback(listener.Addr()) {
 		return nil, fmt.Errorf("%w: %s", ErrPlaintext, listener.Addr())
 	}
@@ -82,7 +93,7 @@ func (s *Stream) Listener(k Kind) net.Listener { return s.kinds[k] }
 
 // Dial connects to the cluster port of another server.
 func (s *Stream) Dial(ctx context.Context, k Kind, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	conn, err := s.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}

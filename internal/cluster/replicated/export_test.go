@@ -1,0 +1,8 @@
+package replicated
+
+// Queued counts the bytes of the commands that wait for an entry.
+func (s *Store) Queued() int {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	return s.batcher.mu.bytes
+}
