@@ -453,6 +453,39 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	}
 }
 
+// A server that does not own proposes nothing by itself: its followers rest, and it purges nothing.
+func TestServerThatDoesNotOwnRests(t *testing.T) {
+	s := startServers(t, 2, func(o *engine.Options) { o.DeletedKept = time.Hour })
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "leader", linear(1))
+	a.host.create(t, "old", linear(1))
+	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.host.DeleteModel(t.Context(), "old"); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := a.host.Hold("follower")
+	a.host.observe(t, "leader", one("a", 1)...)
+	s.settle()
+	if err := b.host.Await(t.Context(), "leader", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.advance(2 * time.Hour)
+	b.host.Sweep()
+	if behind := b.host.Behind("follower"); behind != 1 || s.refused != 0 || len(b.list()) != 3 {
+		t.Errorf("behind by %d, %d commands refused, models %v", behind, s.refused, b.list())
+	}
+	release()
+	s.move(1)
+	b.host.Sweep()
+	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
+	if s.equal(); len(a.list()) != 2 {
+		t.Errorf("models %v", a.list())
+	}
+}
+
 // random is the test of random calls on several servers.
 type random struct {
 	*servers

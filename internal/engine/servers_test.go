@@ -29,8 +29,8 @@ type servers struct {
 		// fates are what happens to the next commands that are waited for.
 		fates []int
 	}
-	// ids counts those of the newest commit, held with mu.
-	ids int
+	// ids counts those of the newest commit, refused the commands of servers that did not own. Held with mu.
+	ids, refused int
 	// restored are models that were restored.
 	restored map[string]bool
 	// changed is signalled with mu after everything.
@@ -199,6 +199,7 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.owner != v.place || v.applied < s.mu.since || v.stopped {
+		s.refused++
 		return storage.Change{}, storage.ErrNotOwner
 	}
 	c := &command{proposer: v, life: v.life, apply: apply, rides: rides}
