@@ -29,6 +29,8 @@ type servers struct {
 		// fates are what happens to the next commands that are waited for.
 		fates []int
 	}
+	// ids counts those of the newest commit, refused the commands of servers that did not own. Held with mu.
+	ids, refused int
 	// restored are models that were restored.
 	restored map[string]bool
 	// changed is signalled with mu after everything.
@@ -182,6 +184,7 @@ const (
 	commandDone    // It is appended, and the outcome is not known.
 	commandNotDone // It is not appended, and the outcome is not known.
 	commandLate    // It is appended, and the outcome is not known; another server owns before it is applied.
+	commandSoon    // It is appended, and its caller does not wait.
 )
 
 func (s *servers) fate(fates ...int) {
@@ -196,6 +199,7 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.owner != v.place || v.applied < s.mu.since || v.stopped {
+		s.refused++
 		return storage.Change{}, storage.ErrNotOwner
 	}
 	c := &command{proposer: v, life: v.life, apply: apply, rides: rides}
@@ -218,6 +222,9 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 		return storage.Change{}, nil
 	}
 	s.changed.Broadcast()
+	if fate == commandSoon {
+		return storage.Change{}, errOutcome
+	}
 	for !c.done && !v.stopped {
 		s.changed.Wait()
 	}
@@ -256,6 +263,15 @@ func (s *servers) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slices.ContainsFunc(s.all, func(v *server) bool { return v.applied < len(s.mu.log) }) {
+		s.changed.Wait()
+	}
+}
+
+// commands waits until the log has so many commands.
+func (s *servers) commands(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.mu.log) < n {
 		s.changed.Wait()
 	}
 }
@@ -367,6 +383,9 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 	}
 	return m.propose(false, storage.Appended, func(m *serverModel, c *storage.Change) error {
 		c.Sequence = commit.Last
+		m.server.servers.mu.Lock()
+		m.server.servers.ids = len(commit.IDs)
+		m.server.servers.mu.Unlock()
 		return m.Model.Append(context.Background(), commit)
 	})
 }
