@@ -162,6 +162,9 @@ func (m *Model) effect(ctx context.Context, c *command.Command, own bool) (stora
 		if c.Forget {
 			r.Undone = m.store.o.Undone(c.Sequence)
 		}
+		m.ids.Lock()
+		defer m.ids.Unlock()
+		m.ids.own = false
 		err = m.localModel.Rewind(ctx, r)
 	case command.PutIDs:
 		m.ids.Lock()
@@ -180,9 +183,9 @@ func (m *Model) effect(ctx context.Context, c *command.Command, own bool) (stora
 	return change, err
 }
 
-// append applies a commit. The ids are new at the proposer, and may be known here: this server derived them from its
-// log, an earlier process of it put them, or it forgot old ids later. So the ids are put first, by the call that keeps
-// the counts exact for known ids. Every later Append has them, and the same bytes.
+// append applies a commit. Its ids may be known here: this server derived them from its log, an earlier process of it
+// put them, or it forgets old ids later than the proposer. So the ids are put first, by the call that keeps the counts
+// exact for known ids. The batch of a later position is behind them in every crash.
 func (m *Model) append(ctx context.Context, c storage.Commit, own bool) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()

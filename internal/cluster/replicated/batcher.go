@@ -112,7 +112,7 @@ type batcher struct {
 		flights    map[uint64]*flight
 		// keys are those of the commands in flight.
 		keys map[uint64]struct{}
-		// landed, unless nil, closes with the end of the next flight.
+		// landed, unless nil, closes with the end of the next flight, or when the queue lost calls.
 		landed chan struct{}
 		closed bool
 	}
@@ -142,10 +142,7 @@ func (b *batcher) close() {
 	b.senders.Wait()
 	b.ride.Stop()
 	b.mu.Lock()
-	if b.mu.landed != nil {
-		close(b.mu.landed)
-		b.mu.landed = nil
-	}
+	b.notify()
 	b.mu.Unlock()
 	for _, c := range queue {
 		c.answer(nil, errClosed())
@@ -252,6 +249,7 @@ func (b *batcher) take() *flight {
 	b.mu.queue = left
 	b.mu.due = b.mu.due && len(left) > b.mu.urgent
 	if len(f.calls) == 0 {
+		b.notify() // The queue may have lost calls whose callers have left.
 		return nil
 	}
 	for _, c := range f.calls {
@@ -264,6 +262,14 @@ func (b *batcher) take() *flight {
 		b.signal()
 	}
 	return f
+}
+
+// notify wakes who waits for the end of a flight. The lock is held.
+func (b *batcher) notify() {
+	if b.mu.landed != nil {
+		close(b.mu.landed)
+		b.mu.landed = nil
+	}
 }
 
 // remove counts a command that leaves the queue. The lock is held.
@@ -302,10 +308,7 @@ func (b *batcher) land(f *flight, err error) {
 		b.mu.due = false // The log gets time to recover.
 		b.arm()
 	}
-	if b.mu.landed != nil {
-		close(b.mu.landed)
-		b.mu.landed = nil
-	}
+	b.notify()
 	b.mu.Unlock()
 	switch {
 	case err == nil:

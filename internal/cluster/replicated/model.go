@@ -24,8 +24,8 @@ type Model struct {
 	// ids is held while ids are put and while a record is applied. It orders local puts as the log does.
 	ids struct {
 		sync.Mutex
-		// own: an Append of this process was the last to put ids. Then the ids of its next Append are new here too:
-		// nobody else has put ids meanwhile.
+		// own: the last change of the log or the ids was an Append of this process. Then the next one has the ids
+		// of that record alone, and they are new here.
 		own bool
 	}
 	// waiting is held while pending predictions are removed, or put under an id that another call may know. It orders
