@@ -21,7 +21,7 @@ func at(index uint64) storage.Position { return storage.Position{Index: index} }
 func TestPositionCrashes(t *testing.T) {
 	rng := seeded(t)
 	outcomes := map[int]int{}
-	for range times(4, 60) {
+	for range times(4, 20) {
 		script := storetest.NewScript(t, rng, 40)
 		disk := vfs.NewCrashableMem()
 		closed(t, open(t, disk, store.SmallMemTables))
@@ -39,7 +39,7 @@ func TestPositionCrashes(t *testing.T) {
 			}
 		})
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for _, left := range all[:min(len(all), times(40, 400))] {
+		for _, left := range all[:min(len(all), times(40, 100))] {
 			s := open(t, left, store.SmallMemTables)
 			outcomes[script.Applied(t, s)]++
 			script.Apply(t, s, 0, script.Len())
