@@ -10,10 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
 
@@ -483,6 +485,63 @@ func TestServerThatDoesNotOwnRests(t *testing.T) {
 	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
 	if s.equal(); len(a.list()) != 2 {
 		t.Errorf("models %v", a.list())
+	}
+}
+
+// A snapshot that a server writes while the owner restores the model is not used: neither if it is written before the
+// engine is told of the restore, nor if it is written later.
+func TestSnapshotDuringRestore(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		s := startServers(t, 2)
+		a, b := s.all[0], s.all[1]
+		a.host.create(t, "m", linear(1))
+		for n := range 10 {
+			a.host.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
+		}
+		s.equal()
+		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		b.snapshot = func() {
+			once.Do(func() { close(writing) })
+			<-goOn
+		}
+		b.tell = func(c storage.Change) {
+			if c.Kind == storage.Rewound {
+				<-tell
+			}
+			b.host.Changed(c)
+		}
+		written := make(chan engine.Snapshot)
+		go func() {
+			w, err := b.host.SnapshotModel(t.Context(), "m")
+			if err != nil {
+				t.Error(err)
+			}
+			written <- w
+		}()
+		<-writing
+		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			close(tell)
+			s.settle()
+			close(goOn)
+			if w := <-written; w.Sequence != 5 {
+				t.Errorf("a snapshot of sequence %d", w.Sequence)
+			}
+		} else {
+			waitFor(t, b.host, func() bool { last, err := b.end("m"); return err == nil && last == 5 })
+			close(goOn)
+			<-written
+			close(tell)
+		}
+		for n := range 10 {
+			a.host.observe(t, "m", one(fmt.Sprint("again", n), float64(n))...)
+		}
+		s.equal()
+		waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+		s.equal()
 	}
 }
 

@@ -63,8 +63,10 @@ type server struct {
 	models          map[uint64]*serverModel
 	host            *host
 	tell            func(storage.Change)
-	mismatches      []uint64
-	options         []option
+	// snapshot, unless nil, is called before a snapshot is written.
+	snapshot   func()
+	mismatches []uint64
+	options    []option
 }
 
 type serverModel struct {
@@ -168,12 +170,12 @@ func (v *server) run() {
 		if own {
 			c.change, c.err, c.done = change, err, true
 		}
-		v.applied++
 		if !waits && err == nil && change.Kind != 0 {
 			s.mu.Unlock()
 			v.tell(change)
 			s.mu.Lock()
 		}
+		v.applied++
 		s.changed.Broadcast()
 	}
 }
@@ -396,6 +398,13 @@ func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
 		c.Sequence, r.Undone = r.Sequence, recovery.Undone(r.Sequence)
 		return m.Model.Rewind(context.Background(), r)
 	})
+}
+
+func (m *serverModel) WriteSnapshot(sequence uint64, data []byte) error {
+	if m.server.snapshot != nil {
+		m.server.snapshot()
+	}
+	return m.Model.WriteSnapshot(sequence, data)
 }
 
 // PutIDs is of one server alone: the others must not need it.
