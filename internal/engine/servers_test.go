@@ -393,9 +393,9 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 }
 
 func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
-	r.Value = bytes.Clone(r.Value)
+	r.Value, r.Undone = bytes.Clone(r.Value), recovery.Undone(r.Sequence)
 	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error {
-		c.Sequence, r.Undone = r.Sequence, recovery.Undone(r.Sequence)
+		c.Sequence = r.Sequence
 		return m.Model.Rewind(context.Background(), r)
 	})
 }
