@@ -43,7 +43,7 @@ func (s suite) positions(t *testing.T) {
 		func(ctx context.Context) error { return b.Store.PutAlias(ctx, "y", nil) },
 		func(ctx context.Context) error { return b.Store.RemoveAlias(ctx, "y") },
 		func(ctx context.Context) error { return b.Store.RemoveAlias(ctx, "none") },
-		func(ctx context.Context) error { return m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: undone(2)}) },
+		func(ctx context.Context) error { return m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: Undone(2)}) },
 		func(ctx context.Context) error { return m.Delete(ctx) },
 		func(ctx context.Context) error {
 			_, err := b.Store.Import(ctx, "imported", nil, storage.Import{Sequence: 5, IDs: []storage.ID{id("a", 1)}})

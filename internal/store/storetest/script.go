@@ -306,10 +306,10 @@ func (w *writer) rewind(m storage.Model) command {
 	}
 	records := replayed(w.t, m, first-1)
 	last := records[w.rng.IntN(len(records))]
-	r := storage.Rewind{Sequence: last.Last, Undone: undone(int(last.Last))}
+	r := storage.Rewind{Sequence: last.Last, Undone: Undone(last.Last)}
 	if last.First < last.Last {
 		r.Sequence = last.First + w.rng.Uint64N(last.Last-last.First)
-		r.Undone = undone(int(r.Sequence))
+		r.Undone = Undone(r.Sequence)
 		last = record(last.First, r.Sequence)
 		r.Last = &last
 	}
