@@ -143,7 +143,16 @@ func TestThreeServersAreOneService(t *testing.T) {
 	first.terminate(t)
 	n = left[0].learn(t, n, n+30)
 	n = left[1].learn(t, n, n+30)
+	if c := left[1].cluster(t); c.GetOwner() == c.GetServer() {
+		left[0], left[1] = left[1], left[0]
+	}
+	// The owner dies, and the other one has all that it has acknowledged.
 	want := left[0].stats(t).GetStateDigest()
+	if _, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
+		Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: uint64(n),
+	}); err != nil {
+		t.Fatal(err)
+	}
 	// A server alone has no majority: it answers predictions, and refuses the rest.
 	left[0].kill(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
