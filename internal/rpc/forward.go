@@ -254,7 +254,6 @@ func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnarySer
 		answer, err := f.forward(ctx, search, info.FullMethod, request)
 		return answer, f.named(err)
 	}
-	// A call from within the process has no trailer.
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
 	return answer, err
 }

@@ -228,6 +228,13 @@ func TestCallsAreForwarded(t *testing.T) {
 	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
 		t.Fatal(err)
 	}
+	var trailer metadata.MD
+	var predicted hindsightv1.PredictResponse
+	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
+	err = p.replica.local(t).Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
+	if age := trailer.Get(rpc.AgeTrailer); err != nil || len(age) != 1 || age[0] != "1500" {
+		t.Errorf("a prediction from within: age %v, %v", age, err)
+	}
 	// The replica does not have the new model, and asks the owner.
 	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"}); err != nil || r.GetModel().GetId() != "n" {
 		t.Errorf("a new model: %v, %v", r, err)
