@@ -102,7 +102,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	closed(t, open(t, fs))
 	tamper(t, fs, func(db *pebble.DB) error {
-		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 4), pebble.Sync)
+		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 5), pebble.Sync)
 	})
 	if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrNewer) {
 		t.Errorf("opened with %v", err)

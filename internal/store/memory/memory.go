@@ -28,9 +28,9 @@ type Store struct {
 		aliases map[string][]byte
 		// pending counts the predictions of all models.
 		pending int
-		// position is the last one that was reached, newest the number of the newest model.
-		position storage.Position
+		// newest is the number of the newest model.
 		newest   uint64
+		position storage.Position
 	}
 }
 
@@ -66,7 +66,13 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 		if err := context.Cause(ctx); err != nil {
 			return fmt.Errorf("memory: read the registry: %w", err)
 		}
-		if err := f(storage.Entry{Name: m.name, Value: bytes.Clone(m.value), Model: m}); err != nil {
+		s.mu.Lock()
+		value, deleted := bytes.Clone(m.value), m.deleted
+		s.mu.Unlock()
+		if deleted {
+			continue
+		}
+		if err := f(storage.Entry{Name: m.name, Value: value, Model: m}); err != nil {
 			return err
 		}
 	}
@@ -120,7 +126,7 @@ func (s *Store) add(ctx context.Context, name string, value []byte, from *storag
 	return m, nil
 }
 
-// reach keeps the position of a call. The lock is held.
+// reach keeps the position of a call, if it has one. The lock is held.
 func (s *Store) reach(ctx context.Context) {
 	if p, ok := storage.PositionOf(ctx); ok {
 		s.mu.position = p
@@ -255,12 +261,23 @@ func (m *Model) locked(what string, f func() error) error {
 	return m.failed(what, f())
 }
 
+// change is locked for a call that a command may make. It keeps the position of a call that succeeds.
+func (m *Model) change(ctx context.Context, what string, f func() error) error {
+	return m.locked(what, func() error {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = f()
+		}
+		if err == nil {
+			m.store.reach(ctx)
+		}
+		return err
+	})
+}
+
 // Delete implements storage.Model.
 func (m *Model) Delete(ctx context.Context) error {
-	return m.locked("delete the data", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "delete the data", func() error {
 		delete(m.store.mu.models, m.name)
 		m.deleted = true
 		m.store.mu.pending -= len(m.pending)
@@ -280,10 +297,7 @@ func (m *Model) Value() (value []byte, err error) {
 
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
-	return m.locked("set the value", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "set the value", func() error {
 		m.value = bytes.Clone(value)
 		for _, a := range also {
 			m.store.mu.aliases[a.Name] = bytes.Clone(a.Value)
@@ -322,10 +336,7 @@ func (m *Model) First() (first uint64, err error) {
 
 // Append implements storage.Log.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
-	return m.locked("append to the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "append to the log", func() error {
 		if last := m.end(); c.First != last+1 || c.Last < c.First {
 			return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
 		}
@@ -385,10 +396,7 @@ func (m *Model) Truncate(through uint64) error {
 
 // Rewind implements storage.Log. It is one step.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	return m.locked("rewind the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "rewind the log", func() error {
 		if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 			return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
 		}

@@ -31,10 +31,7 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 
 // PutIDs implements storage.IDs.
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
-	return m.locked("remember ids", func() error {
-		m.store.reach(ctx)
-		return m.putIDs(ids)
-	})
+	return m.change(ctx, "remember ids", func() error { return m.putIDs(ids) })
 }
 
 func (m *Model) putIDs(ids []storage.ID) error {

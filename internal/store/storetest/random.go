@@ -262,14 +262,8 @@ func (g *game) rewind(name string) string {
 		return "nothing to rewind"
 	}
 	record := p.log[g.rng.IntN(len(p.log))]
-	r := storage.Rewind{
-		Sequence: record.First + g.rng.Uint64N(record.Last-record.First+1),
-		Undone: func(value []byte) bool {
-			var sequence uint64
-			_, err := fmt.Sscanf(string(value), "%d", &sequence)
-			return err == nil && sequence > record.First
-		},
-	}
+	r := storage.Rewind{Sequence: record.First + g.rng.Uint64N(record.Last-record.First+1)}
+	r.Undone = Undone(r.Sequence)
 	p.log = slices.DeleteFunc(p.log, func(other storage.Record) bool { return other.Last >= r.Sequence })
 	if r.Sequence == record.Last && g.rng.IntN(2) == 0 {
 		p.log = append(p.log, record)
