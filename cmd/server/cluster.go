@@ -117,7 +117,7 @@ func (m *member) serve(ctx context.Context, group *errgroup.Group, models *engin
 	if m == nil {
 		return
 	}
-	m.node.Serve(models.Changed)
+	m.node.Serve(models.Changed) //nolint:contextcheck // It serves until Close.
 	group.Go(func() error { return server.ServeMembers(m.node.Listener()) })
 	group.Go(func() error {
 		select {
@@ -252,7 +252,7 @@ func (r *replicated) forwarded() func(result string) {
 	if r.Replication == nil {
 		return nil
 	}
-	return r.Replication.Forwarded
+	return r.Forwarded
 }
 
 // read is what this server knows of the cluster.

@@ -2,12 +2,12 @@ package main_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +81,7 @@ func seats(t *testing.T) []*seat {
 	}
 	var all []*seat
 	for n, address := range addresses {
-		all = append(all, &seat{dir: filepath.Join(t.TempDir(), fmt.Sprint(n)), flags: []string{
+		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), flags: []string{
 			"--cluster-address", address, "--cluster-join", strings.Join(addresses, ","),
 			"--cluster-cert", certificate, "--cluster-key", key, "--cluster-ca", root,
 		}})

@@ -192,7 +192,7 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 		return fmt.Errorf("open the models: %w", err)
 	}
 	defer closing(&err, "shut down", models.Close)
-	server := rpc.New(rpc.Options{
+	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
 		Engine: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +28,12 @@ var (
 // Cluster is what the server needs to know of the servers with the same models. One of them, the
 // owner, makes all changes. Its methods may be called concurrently.
 type Cluster interface {
+	Ownership
+	Membership
+}
+
+// Ownership says who the owner is.
+type Ownership interface {
 	// Owns reports whether this server is the owner.
 	Owns() bool
 	// Conn is a connection to the cluster port of the owner. It waits for an owner until the
@@ -38,6 +45,10 @@ type Cluster interface {
 	Turned() <-chan struct{}
 	// Age bounds how old the state of this server is; 0 if it is the owner.
 	Age() time.Duration
+}
+
+// Membership shows and changes the members.
+type Membership interface {
 	Status(ctx context.Context) ClusterStatus
 	// Server is a connection to the cluster port of a member, by its id or its address; nil is this
 	// server.
@@ -68,7 +79,7 @@ type ClusterServer struct {
 	Age *time.Duration
 }
 
-// clusters serves ClusterService. cluster and forward are nil without one.
+// clusters serves ClusterService. Both fields are nil without a cluster.
 type clusters struct {
 	hindsightv1.UnimplementedClusterServiceServer
 	cluster Cluster
@@ -80,7 +91,7 @@ func group(n uint32) error {
 	if n == 0 {
 		return nil
 	}
-	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: fmt.Sprint(n), Want: "0, the only group"}
+	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
