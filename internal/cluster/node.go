@@ -341,7 +341,7 @@ func (n *Node) Close() error {
 		var failures []error
 		// The proposals that wait end first, then who might propose.
 		if l := n.consensus.Load(); l != nil {
-			failures = append(failures, l.Close())
+			_ = l.Close() // The second Close below returns the error too.
 		}
 		if n.store != nil {
 			n.store.Close()
@@ -353,16 +353,19 @@ func (n *Node) Close() error {
 			failures = append(failures, n.peers.close(), n.stream.Close())
 		}
 		n.background.Wait()
+		stalled := error(nil)
 		if l := n.consensus.Load(); l != nil { // It may have been opened meanwhile.
-			failures = append(failures, l.Close())
+			stalled = l.Close()
+		}
+		if n.closed = errors.Join(append(failures, stalled)...); stalled != nil {
+			return // Raft still uses the stores. They close with the process.
 		}
 		if n.raftLog != nil {
-			failures = append(failures, n.raftLog.Close())
+			n.closed = errors.Join(n.closed, n.raftLog.Close())
 		}
 		if n.local != nil {
-			failures = append(failures, n.local.Close())
+			n.closed = errors.Join(n.closed, n.local.Close())
 		}
-		n.closed = errors.Join(failures...)
 	})
 	return n.closed
 }

@@ -100,6 +100,10 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	case !m.Voter:
 		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
 	}
+	// To wait for a server that does not answer would keep all calls waiting.
+	if _, err := n.hello(ctx, m.Address); err != nil {
+		return fmt.Errorf("cluster: move the ownership: %w", err)
+	}
 	return n.move(ctx, l, m)
 }
 

@@ -105,10 +105,11 @@ type writer struct {
 func (w *writer) run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		for _, s := range w.servers {
-			node := s.node()
-			if node.Owns() {
+			s.swapping.RLock() // Who uses a store leaves before it closes.
+			if node := s.node(); node.Owns() {
 				w.append(ctx, node.Store(), fmt.Sprintf("%s %d", w.name, n))
 			}
+			s.swapping.RUnlock()
 		}
 	}
 }

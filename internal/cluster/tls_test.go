@@ -91,7 +91,7 @@ func TestAClusterWithTLS(t *testing.T) {
 
 func stream(t *testing.T, config *tls.Config) *consensus.Stream {
 	t.Helper()
-	s, err := consensus.Listen(listen(t, "127.0.0.1:0"), config, func(error) {})
+	s, err := consensus.Listen(listen(t), config, func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ type public struct{ net.Listener }
 func (public) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
 func TestNoPlaintextBeyondLoopback(t *testing.T) {
-	l := listen(t, "127.0.0.1:0")
+	l := listen(t)
 	defer func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)

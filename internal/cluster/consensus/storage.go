@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -25,12 +26,15 @@ type Storage interface {
 // command here if the library gives it to the machine.
 type trackedStorage struct {
 	Storage
+	// report receives failures of the disk once the log is open.
+	report         func(error)
+	opened         atomic.Bool
 	last           atomic.Uint64
 	bytes, entries atomic.Uint64
 }
 
-func track(s Storage) (*trackedStorage, error) {
-	t := &trackedStorage{Storage: s}
+func track(s Storage, report func(error)) (*trackedStorage, error) {
+	t := &trackedStorage{Storage: s, report: report}
 	end, err := s.LastIndex()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -59,6 +63,17 @@ func (t *trackedStorage) find(index uint64) error {
 }
 
 func (t *trackedStorage) lastCommand() uint64 { return t.last.Load() }
+
+// SetUint64 implements raft.StableStore. Where the library stores its term, it panics if that fails. So a failure ends
+// the goroutine of the library here, once it is reported: this server neither votes nor answers any more.
+func (t *trackedStorage) SetUint64(key []byte, value uint64) error {
+	err := t.Storage.SetUint64(key, value)
+	if err != nil && t.opened.Load() {
+		t.report(fmt.Errorf("cluster: %w", err))
+		runtime.Goexit()
+	}
+	return err
+}
 
 // StoreLog implements raft.LogStore.
 func (t *trackedStorage) StoreLog(l *raft.Log) error { return t.StoreLogs([]*raft.Log{l}) }

@@ -270,11 +270,49 @@ func (p *port) Addr() net.Addr { return p.addr }
 type layer struct {
 	net.Listener
 	stream *Stream
+	mu     struct {
+		sync.Mutex
+		aborted bool
+		dialed  map[net.Conn]struct{}
+	}
+}
+
+func newLayer(s *Stream) *layer {
+	l := &layer{Listener: s.Listener(Raft), stream: s}
+	l.mu.dialed = map[net.Conn]struct{}{}
+	return l
 }
 
 // Dial implements raft.StreamLayer.
-func (l layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return l.stream.Dial(ctx, Raft, string(address))
+	conn, err := l.stream.Dial(ctx, Raft, string(address))
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.aborted {
+		return nil, errors.Join(ErrClosed, conn.Close())
+	}
+	l.mu.dialed[conn] = struct{}{}
+	return &tracked{Conn: conn, drop: func() error { return l.forget(conn) }}, nil
+}
+
+func (l *layer) forget(conn net.Conn) error {
+	l.mu.Lock()
+	delete(l.mu.dialed, conn)
+	l.mu.Unlock()
+	return conn.Close()
+}
+
+// abort ends the requests to other servers: raft does not end before they do.
+func (l *layer) abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.aborted = true
+	for conn := range l.mu.dialed {
+		_ = conn.Close() // The request fails in any case.
+	}
 }

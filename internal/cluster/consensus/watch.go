@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,10 +56,26 @@ func (l *Log) watch() {
 
 // settle makes a leader the owner, once it has applied the entries of the owners before.
 func (l *Log) settle() {
-	term := l.raft.CurrentTerm()
-	if err := l.Barrier(context.Background()); err != nil {
-		l.log.Info("no owner: leadership ended at once", zap.Uint64("term", term), zap.Error(err))
-		return
+	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
+	for {
+		err := l.Barrier(context.Background())
+		if err == nil {
+			break
+		}
+		// If a transfer of an earlier term met a server that did not answer, the library may refuse proposals for good.
+		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
+		if transferring && l.o.Now().After(deadline) {
+			l.fail(fmt.Errorf("cluster: this server leads and cannot own the models: %w", err))
+		}
+		if !transferring || l.o.Now().After(deadline) {
+			l.log.Info("no owner: leadership ended at once", zap.Uint64("term", term), zap.Error(err))
+			return
+		}
+		select {
+		case <-time.After(settleInterval):
+		case <-l.stop:
+			return
+		}
 	}
 	l.ownedTerm.Store(term)
 	if !l.Owns() {
