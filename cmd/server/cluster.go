@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,8 +162,7 @@ func (m *member) watchMembers(ctx context.Context) {
 		states := map[string]int{}
 		for _, one := range m.node.Members(ctx) {
 			switch {
-			case one.Owner:
-				states["owner"]++
+			case one.Owner: // See read.
 			case !one.Voter:
 				states["joining"]++
 			case one.Err != nil:
@@ -226,7 +226,10 @@ func (r *replicated) read() metrics.Cluster {
 		return metrics.Cluster{}
 	}
 	s := m.node.Status()
-	out := metrics.Cluster{Elections: s.Log.Elections, Owner: s.Owns, Members: *m.states.Load(), Age: s.Age}
+	out := metrics.Cluster{Elections: s.Log.Elections, Owner: s.Owns, Members: maps.Clone(*m.states.Load()), Age: s.Age}
+	if s.Owner.ID != "" {
+		out.Members["owner"] = 1
+	}
 	out.Behind = max(s.Log.Committed, s.Log.Applied) - s.Log.Applied
 	if s.Age == cluster.Unheard {
 		out.Age = time.Since(m.opened)

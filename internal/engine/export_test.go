@@ -98,3 +98,22 @@ func (e *Engine) Turn(id string) error {
 	}
 	return m.Settle(context.Background())
 }
+
+// Hold has the turn of a model until release.
+func (e *Engine) Hold(id string) (release func()) {
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return func() {}
+	}
+	begun, ended, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.Turn(context.Background(), func(context.Context) error {
+			close(begun)
+			<-ended
+			return nil
+		})
+	}()
+	<-begun
+	return func() { close(ended); <-done }
+}

@@ -352,6 +352,36 @@ func TestWatchOfAnotherServer(t *testing.T) {
 	s.equal()
 }
 
+// A follower that has learned more of its leader's log than the leader at a new owner goes on to follow.
+func TestFollowerAheadOfItsLeader(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "leader", linear(1))
+	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := b.host.Hold("leader")
+	for n := range 10 {
+		a.host.observe(t, "leader", one(fmt.Sprint(n), 1)...)
+	}
+	waitFor(t, a.host, func() bool { return a.host.Behind("follower") == 0 })
+	s.settle()
+	s.move(1)
+	if err := b.host.Await(t.Context(), "follower", 10); err != nil {
+		t.Fatal(err)
+	}
+	if behind := b.host.Behind("follower"); behind != 0 {
+		t.Errorf("behind by %d", behind)
+	}
+	release()
+	b.host.observe(t, "leader", one("more", 1)...)
+	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
+	if got := s.equal()["follower"]; got.Follows != "leader" || got.Sequence != 11 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // random is the test of random calls on several servers.
 type random struct {
 	*servers

@@ -98,7 +98,7 @@ const (
 // ForwardResults are those that Options.Forwarded receives.
 func ForwardResults() []string { return []string{forwardAnswered, forwardNoOwner, forwardUnknown} }
 
-// ownerError is ErrNotOwner with the owner, if one is known.
+// ownerError is ErrNotOwner for a client, with the owner if one is known.
 type ownerError struct {
 	address string
 	err     error
@@ -106,9 +106,9 @@ type ownerError struct {
 
 func (e *ownerError) Error() string {
 	if e.address == "" {
-		return e.err.Error() + "; no server owns the models now"
+		return "no server owns the models now, and nothing was changed"
 	}
-	return e.err.Error() + "; the owner is " + e.address
+	return "another server owns the models, and nothing was changed; the owner is " + e.address
 }
 
 func (e *ownerError) Unwrap() error { return e.err }
@@ -240,19 +240,19 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	}
 }
 
-// local answers a read. A server that is not the owner may not have the model yet, so it asks the
-// owner, if one is known, before it says that a model does not exist.
+// local answers a read. A server that is not the owner may not have a model yet, so the owner alone
+// says that a model does not exist.
 func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
 	if f.owns() || f.member {
 		return answer, err
 	}
 	age := f.cluster.Age() // Before the answer goes on its way.
-	owner, _ := f.cluster.Owner()
-	if errors.Is(err, engine.ErrModelNotFound) && owner != "" {
-		if answer, ownerErr := f.forward(ctx, ctx, info.FullMethod, request); !notOwner(ownerErr) {
-			return answer, ownerErr
-		}
+	if errors.Is(err, engine.ErrModelNotFound) {
+		search, cancel := context.WithTimeout(ctx, awaitHere)
+		defer cancel()
+		answer, err := f.forward(ctx, search, info.FullMethod, request)
+		return answer, f.named(err)
 	}
 	// A call from within the process has no trailer.
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))

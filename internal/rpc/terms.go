@@ -3,7 +3,12 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// farewell is how long an owner that has handed ownership on may answer its last calls. An owner
+// that hangs never answers them.
+const farewell = 500 * time.Millisecond
 
 // terms end the forwarded calls to an owner when another server has become the owner: the old one
 // may never answer, and its changes are refused.
@@ -15,13 +20,13 @@ type terms struct {
 	end   context.CancelFunc
 }
 
-// of is the term of an owner. It ends the term before.
+// of is the term of an owner. The term before ends after the farewell.
 func (t *terms) of(owner string) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx == nil || owner != "" && owner != t.owner {
 		if t.end != nil {
-			t.end()
+			time.AfterFunc(farewell, t.end)
 		}
 		t.owner = owner
 		t.ctx, t.end = context.WithCancel(context.Background())

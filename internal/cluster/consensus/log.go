@@ -295,9 +295,11 @@ func (l *Log) Owner() (Member, bool) {
 func (l *Log) Turned() <-chan struct{} { return l.turn.wait() }
 
 // Members returns the members that this server knows.
-func (l *Log) Members() []Member {
+func (l *Log) Members() []Member { return membersOf(l.raft.GetConfiguration().Configuration()) }
+
+func membersOf(c raft.Configuration) []Member {
 	var out []Member
-	for _, s := range l.raft.GetConfiguration().Configuration().Servers {
+	for _, s := range c.Servers {
 		out = append(out, Member{string(s.ID), string(s.Address), s.Suffrage == raft.Voter})
 	}
 	return out

@@ -279,6 +279,10 @@ func Usage() string {
                                         one model
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
+  hindsight-server cluster recover [--yes] [--json] [flags]
+                                        make the server of a data directory the only
+                                        one of its cluster, after more than half of
+                                        the servers are lost for good
   hindsight-server token create --tokens FILE --name N --role admin|write|read
                    [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
                                         add an entry, print its token on the last line
