@@ -106,7 +106,10 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) })
+	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
+		err = errors.New("the cluster has not kept what it acknowledged")
+	}
+	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
 }
 
 // prepare chooses free addresses, all at once, so that no two are the same.
