@@ -67,13 +67,22 @@ func checkGroup(group uint32) error {
 }
 
 func (n *Node) owned(group uint32) (*consensus.Log, error) {
+	l, err := n.joined(group)
+	if err == nil && !l.Owns() {
+		err = status.Error(codes.Unavailable, "another server owns the store")
+	}
+	return l, err
+}
+
+func (n *Node) joined(group uint32) (*consensus.Log, error) {
 	if err := checkGroup(group); err != nil {
 		return nil, err
 	}
-	if l := n.consensus.Load(); l != nil && l.Owns() {
-		return l, nil
+	l := n.consensus.Load()
+	if l == nil {
+		return nil, status.Error(codes.Unavailable, "this server is no member yet")
 	}
-	return nil, status.Error(codes.Unavailable, "another server owns the store")
+	return l, nil
 }
 
 // Join implements clusterv1.MemberServiceServer.
@@ -125,12 +134,10 @@ const chunk = 256 << 10
 // Checkpoint implements clusterv1.MemberServiceServer.
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
 	n, ctx := s.n, stream.Context()
-	l, err := n.owned(r.GetGroup())
+	// What is applied is committed. So the state of a leader will do, which cannot own the log before others have it.
+	l, err := n.joined(r.GetGroup())
 	if err != nil {
 		return err
-	}
-	if err := l.Barrier(ctx); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
 	}
 	base := l.Applied()
 	if base < r.GetIndex() {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ var (
 	powerCuts = flag.Int("power-cuts", 6, "power cuts of three servers")
 	powerSeed = flag.Uint64("power-seed", 1, "the first seed of the power cuts")
 	powerRuns = flag.Int("power-runs", 3, "clusters that run at the same time")
+	powerLogs = flag.String("power-logs", "", "directory for the logs of the servers, a file for each seed")
 )
 
 const (
@@ -42,6 +44,7 @@ type world struct {
 	t    *testing.T
 	seed uint64
 	rng  *rand.Rand
+	log  *zap.Logger
 	// nodes are the current node of each server, nil while it is opened. ports are where they listen.
 	// Who reads the store of a node holds mu, so that the node is not closed.
 	mu      sync.Mutex
@@ -97,7 +100,7 @@ func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) {
 		},
 		// Marks and checkpoints come often.
 		Marks: consensus.Marks{Threshold: 64, Trailing: 16, Interval: 20 * time.Millisecond},
-		Now:   time.Now, Logger: zap.NewNop(),
+		Now:   time.Now, Logger: w.log.Named(address(k)),
 	})
 	if err != nil {
 		return nil, err
@@ -392,7 +395,16 @@ func (w *world) compare(ctx context.Context, mark string) (missing string, err e
 // acknowledged changes.
 func powerRun(t *testing.T, seed uint64) (cuts, acknowledged int) {
 	t.Helper()
-	w := &world{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 41)), ports: map[string]string{}}
+	w := &world{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 41)), ports: map[string]string{}, log: zap.NewNop()}
+	if *powerLogs != "" {
+		c := zap.NewDevelopmentConfig()
+		c.DisableStacktrace, c.OutputPaths = true, []string{filepath.Join(*powerLogs, fmt.Sprint(seed, ".log"))}
+		var err error
+		if w.log, err = c.Build(); err != nil {
+			t.Error(err)
+			return 0, 0
+		}
+	}
 	for k := range w.disks {
 		w.disks[k] = vfs.NewCrashableMem()
 	}

@@ -99,14 +99,19 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	for _, s := range c.servers {
 		e.Say("the page of %s, which moves now: http://%s/", s.name, s.running.HTTP)
 	}
-	err = c.stream(whole)
-	if err == nil {
-		err = c.account(whole)
+	if err := c.whole(whole); err != nil {
+		return fmt.Errorf("wait for all servers to join: %w", err)
 	}
-	if err != nil {
+	if err := c.stream(whole); err != nil {
 		return err
 	}
-	return e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) })
+	if err := c.account(whole); err != nil {
+		return err
+	}
+	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
+		err = errors.New("the cluster has not kept what it acknowledged")
+	}
+	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
 }
 
 // prepare chooses free addresses, all at once, so that no two are the same.
@@ -184,6 +189,23 @@ func paused(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
+}
+
+// whole waits until all servers vote, so that the others elect an owner when one is gone.
+func (c *demoCluster) whole(ctx context.Context) error {
+	for voters := 0; voters < len(c.servers); {
+		r, err := c.client.Cluster().GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+		voters = 0
+		for _, m := range r.GetServers() {
+			if m.GetState() != hindsightv1.Server_STATE_JOINING {
+				voters++
+			}
+		}
+		if err != nil || voters < len(c.servers) && !paused(ctx, demoPoll) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	return nil
 }
 
 // owner is the owner as the first server that answers knows it, nil if that is no running server.
