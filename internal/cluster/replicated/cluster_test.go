@@ -85,13 +85,20 @@ func (d *onDisk) close(t *testing.T) {
 	}
 }
 
-// marking keeps what the log need not apply again: all before the last Sync.
+// marking keeps what the log need not apply again: all before the last Sync. A row that Expire has removed must not
+// come back, so what rides is flushed first.
 type marking struct {
 	storage.Store
 	server *server
 }
 
 func (m marking) Sync(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return m.Store.Sync(ctx)
+	}
+	if err := m.server.Flush(ctx); err != nil {
+		return err
+	}
 	mark := m.server.log.Applied()
 	err := m.Store.Sync(ctx)
 	if err == nil {
@@ -104,6 +111,7 @@ func (m marking) Sync(ctx context.Context) error {
 type server struct {
 	*replicated.Store
 	machine machine
+	local   storage.Store
 	log     logtest.Server
 	stop    func() error
 	mark    atomic.Uint64
@@ -116,8 +124,9 @@ type server struct {
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	var err error
+	s.local = s.machine.open(t)
 	s.Store, err = replicated.New(t.Context(), replicated.Options{
-		Local: marking{s.machine.open(t), s}, Log: s.log, Owner: s.log.Owner, Undone: storetest.Undone, Changed: s.changed,
+		Local: marking{s.local, s}, Log: s.log, Owner: s.log.Owner, Undone: storetest.Undone, Changed: s.changed,
 	})
 	if err != nil {
 		t.Fatal(err)
