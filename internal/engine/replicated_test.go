@@ -47,7 +47,7 @@ func (v *server) view(id string) (out view, err error) {
 	s, err := v.host.ModelStats(ctx, id, engine.StatsOptions{})
 	out = view{
 		Sequence: s.Sequence, Pending: s.Pending, Digest: fmt.Sprintf("%x", s.Digest), ETag: info.ETag,
-		Follows: info.Follows, Metadata: info.Metadata, Values: p[0].Values, Loss: s.Summary.Whole.Served.Loss,
+		Follows: info.Follows, Metadata: info.Metadata, Values: p[0].Values, Loss: s.Whole.Served.Loss,
 	}
 	return out, err
 }
@@ -372,7 +372,7 @@ func TestLongLogOfAnIdleModel(t *testing.T) {
 	s.awaitAll()
 	waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
 	for n := range 49 {
-		a.host.observe(t, "m", one(fmt.Sprint(n), 1)...)
+		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
 	s.settle()
 	if loaded := b.host.Totals().Loaded; loaded != 0 {
@@ -406,7 +406,7 @@ func TestWatchOfAnotherServer(t *testing.T) {
 		}
 	}
 	for n := range 4 {
-		a.host.observe(t, "m", one(fmt.Sprint(n), 1)...)
+		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
 	s.settle()
 	read(4)
@@ -435,7 +435,7 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	s.equal()
 	release := b.host.Hold("leader")
 	for n := range 10 {
-		a.host.observe(t, "leader", one(fmt.Sprint(n), 1)...)
+		a.host.observe(t, "leader", one(strconv.Itoa(n), 1)...)
 	}
 	waitFor(t, a.host, func() bool { return a.host.Behind("follower") == 0 })
 	s.settle()
@@ -495,7 +495,7 @@ func TestSnapshotDuringRestore(t *testing.T) {
 		a, b := s.all[0], s.all[1]
 		a.host.create(t, "m", linear(1))
 		for n := range 10 {
-			a.host.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
+			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 		}
 		s.equal()
 		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -605,7 +605,7 @@ func (r *random) step(n int) {
 		{8, "answer", r.answer},
 		{5, "retry", r.retry},
 		{2, "update", func(h *host) error {
-			_, err := h.UpdateModel(r.t.Context(), r.any(h), engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = fmt.Sprint(n) }})
+			_, err := h.UpdateModel(r.t.Context(), r.any(h), engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = strconv.Itoa(n) }})
 			return err
 		}},
 		{2, "delete", r.delete},

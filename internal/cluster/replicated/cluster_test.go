@@ -162,10 +162,11 @@ func (s *server) changed(c storage.Change) {
 	if c.Sequence > 0 {
 		text += fmt.Sprint(" to ", c.Sequence, c.Digest)
 	}
+	words := []string{text}
 	for _, a := range c.Also {
-		text += fmt.Sprintf(" and %s %q", a.Name, a.Value)
+		words = append(words, fmt.Sprintf("and %s %q", a.Name, a.Value))
 	}
-	s.changes.list = append(s.changes.list, text)
+	s.changes.list = append(s.changes.list, strings.Join(words, " "))
 }
 
 // told returns the changes since the last call.
@@ -221,18 +222,19 @@ func (c *cluster) same(t *testing.T) {
 	}
 }
 
-func difference(want, got []string) (out string) {
+func difference(want, got []string) string {
+	var lines []string
 	for _, line := range want {
 		if !slices.Contains(got, line) {
-			out += "\n- " + line
+			lines = append(lines, "\n- "+line)
 		}
 	}
 	for _, line := range got {
 		if !slices.Contains(want, line) {
-			out += "\n+ " + line
+			lines = append(lines, "\n+ "+line)
 		}
 	}
-	return out
+	return strings.Join(lines, "")
 }
 
 // dump lists what a store holds, without snapshots, which are each server's own.

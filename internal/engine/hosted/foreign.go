@@ -169,7 +169,7 @@ func (m *Model) relearn(r record.Record) error {
 	defer c.free()
 	c.record = r
 	if !r.Complete {
-		if err := m.journal.writeIDs(); err != nil {
+		if err := m.journal.writeIDs(m.env.appends); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (m *Model) deriveGrown(ctx context.Context) error {
 		}
 		return m.Advance()
 	})
-	if err != nil && m.Broken() != nil {
+	if m.Broken() != nil {
 		return nil
 	}
 	return err

@@ -125,7 +125,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 // recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
 // record that is cut is complete.
 func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
-	d := recovery.Derivation{Kept: m.source.Kept}
+	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: m.source.Kept}
 	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
 	if err == nil {
 		err = d.Write()
