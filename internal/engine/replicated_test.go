@@ -544,6 +544,55 @@ func TestSnapshotDuringRestore(t *testing.T) {
 	}
 }
 
+// A server that crashed in the middle of a restore refuses the model until the log has completed the restore.
+func TestInterruptedRestore(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	for n := range 10 {
+		a.host.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
+	}
+	s.equal()
+	b.pause(true)
+	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+		t.Fatal(err)
+	}
+	a.host.observe(t, "m", one("again", 1)...)
+	b.rewinding = ptr(uint64(5))
+	b.restart(true)
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrOverloaded) {
+		t.Errorf("in the middle of a restore: %v", err)
+	}
+	b.pause(false)
+	s.equal()
+}
+
+// A server that cannot follow a restore says so, and serves nothing of the model.
+func TestRestoreThatCannotBeFollowed(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	b.options = append(b.options, func(o *engine.Options) { o.SnapshotsKept = 1 })
+	b.restart(false)
+	a.host.create(t, "m", linear(1))
+	for n := range 10 {
+		a.host.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
+	}
+	s.equal()
+	if _, err := b.host.SnapshotModel(t.Context(), "m"); err != nil { // The log before it is cut.
+		t.Fatal(err)
+	}
+	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitAll()
+	if err := b.host.Turn("m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.mismatches, []uint64{5}) {
+		t.Errorf("reported: %v, %v", b.mismatches, err)
+	}
+}
+
 // random is the test of random calls on several servers.
 type random struct {
 	*servers

@@ -66,7 +66,9 @@ type server struct {
 	host            *host
 	tell            func(storage.Change)
 	// snapshot, unless nil, is called before a snapshot is written.
-	snapshot   func()
+	snapshot func()
+	// rewinding is the sequence of a rewind of every model that a crash interrupted.
+	rewinding  *uint64
 	mismatches []uint64
 	options    []option
 	overLog
@@ -326,7 +328,7 @@ func (v *server) model(number uint64) (*serverModel, error) {
 
 func (v *server) Models(ctx context.Context, f func(storage.Entry) error) error {
 	return v.Store.Models(ctx, func(e storage.Entry) error {
-		e.Model = v.wrap(e.Name, e.Model)
+		e.Model, e.Rewinding = v.wrap(e.Name, e.Model), v.rewinding
 		return f(e)
 	})
 }
