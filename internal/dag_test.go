@@ -50,6 +50,9 @@ func layers() []layer {
 		{"internal/metrics", []string{"internal/engine/account/...", "internal/engine/figures"}},
 		{"internal/engine/storage", nil},
 		{"internal/store/...", []string{"internal/engine/storage", "internal/store/..."}},
+		{"internal/cluster/command", []string{"internal/engine/storage"}},
+		{"internal/cluster/replicated/logtest", []string{"internal/engine/storage"}},
+		{"internal/cluster/replicated", []string{"internal/cluster/command", "internal/engine/storage"}},
 		{"internal/model", nil},
 		{"internal/model/codec", []string{"internal/model"}},
 		{"internal/model/loops", nil},
@@ -245,9 +248,12 @@ func rules() []rule {
 		},
 		{
 			name: "the oracles are for tests",
-			why:  "internal/model/modeltest, internal/store/storetest and cmd/internal/authority are imported by tests only",
+			why: "internal/model/modeltest, internal/store/storetest, internal/cluster/replicated/logtest and cmd/internal/authority are " +
+				"imported by tests only",
 			from: []string{"..."}, except: []string{"internal/model/modeltest", "internal/store/storetest", "cmd/internal/authority"},
-			to:     []string{"internal/model/modeltest", "internal/store/storetest", "cmd/internal/authority", "testing/..."},
+			to: []string{
+				"internal/model/modeltest", "internal/store/storetest", "internal/cluster/replicated/logtest", "cmd/internal/authority", "testing/...",
+			},
 			broken: [2]string{"internal/store", "testing"},
 		},
 		{

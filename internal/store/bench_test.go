@@ -171,3 +171,21 @@ func BenchmarkRaftLog(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAppendPosition is appends of a replicated log's commands, one after the other.
+func BenchmarkAppendPosition(b *testing.B) {
+	s := openReal(b)
+	m, err := s.Create(b.Context(), "m", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, 200)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for k := range uint64(b.N) {
+		ctx := storage.At(b.Context(), storage.Position{Index: k + 1})
+		if err := m.Append(ctx, storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -72,6 +72,19 @@ func (s *Store) beginPositions() error {
 	if s.position.begun {
 		return nil
 	}
+	return s.zeroPosition()
+}
+
+// ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated
+// log: the positions of the previous one mean nothing there.
+func (s *Store) ResetPosition() error {
+	s.position.Lock()
+	defer s.position.Unlock()
+	return s.zeroPosition()
+}
+
+// zeroPosition commits a position of zero. The caller holds the lock of the position.
+func (s *Store) zeroPosition() error {
 	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
 		if err := setVersion(b, positionVersion); err != nil {
 			return err
@@ -81,7 +94,7 @@ func (s *Store) beginPositions() error {
 	if err != nil {
 		return fmt.Errorf("begin positions: %w", err)
 	}
-	s.position.begun = true
+	s.position.last, s.position.begun = storage.Position{}, true
 	return nil
 }
 

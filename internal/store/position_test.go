@@ -1,11 +1,14 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -21,25 +24,26 @@ func at(index uint64) storage.Position { return storage.Position{Index: index} }
 func TestPositionCrashes(t *testing.T) {
 	rng := seeded(t)
 	outcomes := map[int]int{}
-	for range times(4, 60) {
+	for range times(4, 20) {
 		script := storetest.NewScript(t, rng, 40)
+		choices := rand.New(rand.NewPCG(rng.Uint64(), 1)) // The cuts use rng.
 		disk := vfs.NewCrashableMem()
 		closed(t, open(t, disk, store.SmallMemTables))
 		all := crashes(t, disk, rng, store.SmallMemTables, func(s *store.Store) {
 			for n := range script.Len() {
 				script.Apply(t, s, n, n+1)
-				switch rng.IntN(8) {
+				switch choices.IntN(8) {
 				case 0:
 					if err := s.Sync(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				case 1, 2:
-					storetest.Snapshot(t, rng, s)
+					storetest.Snapshot(t, choices, s)
 				}
 			}
 		})
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for _, left := range all[:min(len(all), times(40, 400))] {
+		for _, left := range all[:min(len(all), times(40, 100))] {
 			s := open(t, left, store.SmallMemTables)
 			outcomes[script.Applied(t, s)]++
 			script.Apply(t, s, 0, script.Len())
@@ -85,8 +89,8 @@ func TestPositionsAreNotSynced(t *testing.T) {
 	}
 }
 
-// A directory with a position is of a format that an older version refuses. The position is in
-// a checkpoint, and in what fsck reads.
+// The position is in a checkpoint, and in what fsck reads. The directory is of a format that an older
+// version refuses.
 func TestPositionIsCopied(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
@@ -114,6 +118,16 @@ func TestPositionIsCopied(t *testing.T) {
 		t.Errorf("position %v", inspected.Position())
 	}
 	closed(t, inspected)
+	tamperIn(t, fs, dir+"/log", func(db *pebble.DB) error {
+		version, closer, err := db.Get([]byte{'v'})
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(version, []byte{0, 0, 0, 4}) {
+			t.Errorf("format %v", version)
+		}
+		return closer.Close()
+	})
 	again, err := store.Open(dir, store.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +136,22 @@ func TestPositionIsCopied(t *testing.T) {
 	other, err := again.Create(storage.At(t.Context(), storage.Position{Index: 1 << 41}), "other", nil)
 	if err != nil || other.Number() != 2 || again.Position() != (storage.Position{Index: 1 << 41}) {
 		t.Errorf("number %d, position %v, %v", other.Number(), again.Position(), err)
+	}
+}
+
+func TestResetPosition(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs)
+	m, err := s.Create(storage.At(t.Context(), at(7)), "m", nil)
+	if err := errors.Join(err, s.ResetPosition()); err != nil {
+		t.Fatal(err)
+	}
+	cut := fs.CrashClone(vfs.CrashCloneCfg{})
+	closed(t, s)
+	s = open(t, cut)
+	defer closed(t, s)
+	if s.Position() != (storage.Position{}) || find(t, s, "m").Number() != m.Number() {
+		t.Errorf("position %v", s.Position())
 	}
 }
 

@@ -238,7 +238,7 @@ func raftStep(rng *rand.Rand, l *store.RaftLog, want raftState) (after raftState
 // as a whole or not at all, and the log opens.
 func TestRaftLogCrashes(t *testing.T) {
 	rng := seeded(t)
-	for range times(3, 60) {
+	for range times(3, 10) {
 		disk := vfs.NewCrashableMem()
 		type image struct {
 			fs   *vfs.MemFS
@@ -278,7 +278,7 @@ func TestRaftLogCrashes(t *testing.T) {
 		armed.Store(false)
 		closedRaft(t, l)
 		rng.Shuffle(len(mu.images), func(i, j int) { mu.images[i], mu.images[j] = mu.images[j], mu.images[i] })
-		for _, left := range mu.images[:min(len(mu.images), times(60, 400))] {
+		for _, left := range mu.images[:min(len(mu.images), times(60, 150))] {
 			l := openRaft(t, left.fs, store.SmallMemTables)
 			got := raftStateOf(t, l)
 			if !sameRaft(got, want[left.done]) && (left.done+1 == len(want) || !sameRaft(got, want[left.done+1])) {
@@ -375,7 +375,7 @@ func TestRaftLogDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	images := map[bool]int{}
-	for range times(150, 3000) {
+	for range times(150, 1000) {
 		fs := left()
 		file := files[rng.IntN(len(files))]
 		if !flip(t, rng, fs, directory+"/"+file) {

@@ -86,7 +86,7 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 	if err := s.apply.command.Decode(raw); err != nil {
 		return err
 	}
-	change, err := s.effect(storage.At(context.Background(), p), &s.apply.command, own)
+	change, err := s.effect(p, &s.apply.command, own)
 	if raw.Kind == command.Import {
 		s.apply.command = command.Command{} // Its lists are large.
 	}
@@ -107,16 +107,16 @@ func refused(err error) bool {
 		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalidID)
 }
 
-// effect applies a command to the local store, and returns what changed.
-func (s *Store) effect(ctx context.Context, c *command.Command, own bool) (storage.Change, error) {
+// effect applies the command at a position to the local store, and returns what changed.
+func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
 	if c.Model != 0 {
 		m := s.model(c.Model)
 		if m == nil {
 			return storage.Change{}, fmt.Errorf("the model %d was deleted: %w", c.Model, storage.ErrNotFound)
 		}
-		return m.effect(ctx, c, own)
+		return m.effect(p, c, own)
 	}
-	change := storage.Change{Name: c.Name, Value: bytes.Clone(c.Value)}
+	ctx, change := storage.At(context.Background(), p), storage.Change{Name: c.Name, Value: bytes.Clone(c.Value)}
 	var made storage.Model
 	var err error
 	switch c.Kind {
@@ -138,9 +138,13 @@ func (s *Store) effect(ctx context.Context, c *command.Command, own bool) (stora
 	return change, err
 }
 
-func (m *Model) effect(ctx context.Context, c *command.Command, own bool) (storage.Change, error) {
+func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
 	change := storage.Change{Name: m.name, Model: m}
-	var err error
+	if c.Kind == command.Append {
+		change.Kind, change.Sequence = storage.Appended, c.Record.Last
+		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs}, own)
+	}
+	ctx, err := storage.At(context.Background(), p), error(nil)
 	switch c.Kind {
 	case command.SetValue:
 		change.Kind, change.Value, change.Also = storage.ValueSet, bytes.Clone(c.Value), slices.Clone(c.Also)
@@ -153,15 +157,15 @@ func (m *Model) effect(ctx context.Context, c *command.Command, own bool) (stora
 		if err = m.localModel.Delete(ctx); err == nil {
 			m.store.drop(m)
 		}
-	case command.Append:
-		change.Kind, change.Sequence = storage.Appended, c.Record.Last
-		err = m.append(ctx, storage.Commit{Record: c.Record, IDs: c.IDs}, own)
 	case command.Rewind:
 		change.Kind, change.Sequence, change.Value = storage.Rewound, c.Sequence, bytes.Clone(c.Value)
 		r := storage.Rewind{Sequence: c.Sequence, Last: c.Last, Value: c.Value}
 		if c.Forget {
 			r.Undone = m.store.o.Undone(c.Sequence)
 		}
+		m.ids.Lock()
+		defer m.ids.Unlock()
+		m.ids.own = false
 		err = m.localModel.Rewind(ctx, r)
 	case command.PutIDs:
 		m.ids.Lock()
@@ -180,10 +184,10 @@ func (m *Model) effect(ctx context.Context, c *command.Command, own bool) (stora
 	return change, err
 }
 
-// append applies a commit. The ids are new at the proposer, and may be known here: this server derived them from its
-// log, an earlier process of it put them, or it forgot old ids later. So the ids are put first, by the call that keeps
-// the counts exact for known ids. Every later Append has them, and the same bytes.
-func (m *Model) append(ctx context.Context, c storage.Commit, own bool) error {
+// append applies a commit at a position. Its ids may be known here: this server derived them from its log, an earlier process of it
+// put them, or it forgets old ids later than the proposer. So the ids are put first, by the call that keeps the counts
+// exact for known ids. The batch of a later position is behind them in every crash.
+func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, own bool) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
 	if len(c.IDs) > 0 && (!own || !m.ids.own) {
@@ -192,13 +196,13 @@ func (m *Model) append(ctx context.Context, c storage.Commit, own bool) error {
 			return err
 		}
 		if c.First == last+1 && c.Last >= c.First { // Otherwise the commit is refused, as a whole.
-			if err := m.localModel.PutIDs(context.Background(), c.IDs); err != nil {
+			if err := m.localModel.PutIDs(ctx, c.IDs); err != nil {
 				return err
 			}
 			c.IDs = nil
 		}
 	}
-	err := m.localModel.Append(ctx, c)
+	err := m.localModel.Append(storage.At(ctx, p), c)
 	if err == nil {
 		m.ids.own = own
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type call struct {
 	// Commands that share a key are ordered by their calls. See keysOf.
 	keys  [2]uint64
 	rides bool
+	// number counts the calls of the batcher.
+	number uint64
 	// claimed: the answer is determined, by whoever set it. Only that one answers.
 	claimed atomic.Bool
 	// done closes with the answer. It is nil if nobody waits.
@@ -106,24 +109,26 @@ type batcher struct {
 		queue []*call
 		// bytes counts those of the queue. urgent counts its commands that do not ride.
 		bytes, urgent int
+		// newest is the number of the last call.
+		newest uint64
 		// due: the riding commands do not wait for others. armed: ride is going to fire.
 		due, armed bool
 		serial     uint64
 		flights    map[uint64]*flight
 		// keys are those of the commands in flight.
 		keys map[uint64]struct{}
-		// landed, unless nil, closes with the end of the next flight.
+		// landed, unless nil, closes with the end of the next flight, or when the queue lost calls.
 		landed chan struct{}
 		closed bool
 	}
 }
 
-func newBatcher(log Log, owner func() bool, proposer [16]byte) *batcher {
+// newBatcher returns a batcher whose senders run until close.
+func newBatcher(ctx context.Context, log Log, owner func() bool, proposer [16]byte) *batcher {
 	b := &batcher{log: log, owner: owner, proposer: proposer, wake: make(chan struct{}, 1), ride: time.NewTimer(rideDelay)}
 	b.ride.Stop()
 	b.mu.flights, b.mu.keys = map[uint64]*flight{}, map[uint64]struct{}{}
-	ctx, stop := context.WithCancel(context.Background())
-	b.stop = stop
+	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for range maxInFlight {
 		b.senders.Go(func() { b.send(ctx) })
 	}
@@ -142,10 +147,7 @@ func (b *batcher) close() {
 	b.senders.Wait()
 	b.ride.Stop()
 	b.mu.Lock()
-	if b.mu.landed != nil {
-		close(b.mu.landed)
-		b.mu.landed = nil
-	}
+	b.notify()
 	b.mu.Unlock()
 	for _, c := range queue {
 		c.answer(nil, errClosed())
@@ -154,7 +156,7 @@ func (b *batcher) close() {
 
 func errClosed() error { return fmt.Errorf("the store is closed: %w", storage.ErrNotOwner) }
 
-// add puts a command at the end of the queue. A riding call waits for its answer if the queue is too long; done tells.
+// add puts a command at the end of the queue. If the queue is too long, a riding call gets an answer to wait for too.
 func (b *batcher) add(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,6 +166,8 @@ func (b *batcher) add(c *call) error {
 	if !c.rides || b.mu.bytes > maxQueued {
 		c.done = make(chan struct{})
 	}
+	b.mu.newest++
+	c.number = b.mu.newest
 	b.mu.queue = append(b.mu.queue, c)
 	b.mu.bytes += len(c.body)
 	if c.rides {
@@ -252,6 +256,7 @@ func (b *batcher) take() *flight {
 	b.mu.queue = left
 	b.mu.due = b.mu.due && len(left) > b.mu.urgent
 	if len(f.calls) == 0 {
+		b.notify() // The queue may have lost calls whose callers have left.
 		return nil
 	}
 	for _, c := range f.calls {
@@ -264,6 +269,14 @@ func (b *batcher) take() *flight {
 		b.signal()
 	}
 	return f
+}
+
+// notify wakes who waits for the end of a flight. The lock is held.
+func (b *batcher) notify() {
+	if b.mu.landed != nil {
+		close(b.mu.landed)
+		b.mu.landed = nil
+	}
 }
 
 // remove counts a command that leaves the queue. The lock is held.
@@ -302,10 +315,7 @@ func (b *batcher) land(f *flight, err error) {
 		b.mu.due = false // The log gets time to recover.
 		b.arm()
 	}
-	if b.mu.landed != nil {
-		close(b.mu.landed)
-		b.mu.landed = nil
-	}
+	b.notify()
 	b.mu.Unlock()
 	switch {
 	case err == nil:
@@ -325,10 +335,9 @@ func (b *batcher) grounded(ctx context.Context, key uint64) error {
 	for {
 		b.mu.Lock()
 		_, flying := b.mu.keys[key]
-		landed := b.mu.landed
-		if flying && landed == nil {
-			landed = make(chan struct{})
-			b.mu.landed = landed
+		landed := (<-chan struct{})(nil)
+		if flying {
+			landed = b.nextLanding()
 		}
 		b.mu.Unlock()
 		if !flying {
@@ -342,10 +351,15 @@ func (b *batcher) grounded(ctx context.Context, key uint64) error {
 	}
 }
 
-// flush waits until no command waits and none is in flight.
+// flush waits until the commands of the calls so far are neither in the queue nor in flight.
 func (b *batcher) flush(ctx context.Context) error {
-	for first := true; ; first = false {
-		landed := b.landing(first)
+	b.mu.Lock()
+	through := b.mu.newest
+	b.mu.due = len(b.mu.queue) > b.mu.urgent
+	b.signal()
+	b.mu.Unlock()
+	for {
+		landed := b.landing(through)
 		if landed == nil {
 			return nil
 		}
@@ -357,20 +371,26 @@ func (b *batcher) flush(ctx context.Context) error {
 	}
 }
 
-// landing returns a channel that closes with the end of the next flight, nil if nothing waits and nothing is in flight.
-// With hurry, the riding commands in the queue are due.
-func (b *batcher) landing(hurry bool) <-chan struct{} {
+// landing returns a channel that closes with the end of the next flight, nil if no call up to a number is in the queue
+// or in flight.
+func (b *batcher) landing(through uint64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.closed || len(b.mu.queue) == 0 && len(b.mu.flights) == 0 {
+	earlier := func(c *call) bool { return c.number <= through }
+	waits := slices.ContainsFunc(b.mu.queue, earlier)
+	for _, f := range b.mu.flights {
+		waits = waits || slices.ContainsFunc(f.calls, earlier)
+	}
+	if !waits {
 		return nil
 	}
+	return b.nextLanding()
+}
+
+// nextLanding returns a channel that notify closes. The lock is held.
+func (b *batcher) nextLanding() <-chan struct{} {
 	if b.mu.landed == nil {
 		b.mu.landed = make(chan struct{})
-	}
-	if hurry {
-		b.mu.due = len(b.mu.queue) > b.mu.urgent
-		b.signal()
 	}
 	return b.mu.landed
 }

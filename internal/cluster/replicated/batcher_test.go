@@ -215,6 +215,36 @@ func TestCallersLeave(t *testing.T) {
 	}
 }
 
+// Flush waits for the calls before it, and for no later one.
+func TestFlush(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "ab")
+	must(t, g.Flush(t.Context()), all[0].PutWaiting([]storage.Prediction{prediction("p")}))
+	ctx, cancel := context.WithCancel(t.Context())
+	flushed := later(func() error { return g.Flush(ctx) })
+	first := <-g.proposals
+	cancel()
+	if err := <-flushed; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	ended := appending(t.Context(), all[1])
+	g.commit(t, <-g.proposals) // Wakes the calls that wait.
+	must(t, <-ended)
+	for g.Landing() {
+		runtime.Gosched()
+	}
+	flushed = later(func() error { return g.Flush(t.Context()) })
+	for !g.Landing() {
+		runtime.Gosched()
+	}
+	ended = appending(t.Context(), all[0])
+	second := <-g.proposals
+	g.commit(t, first)
+	must(t, <-flushed)
+	g.commit(t, second)
+	must(t, <-ended)
+}
+
 func TestEntriesAreBounded(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")

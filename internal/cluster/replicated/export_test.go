@@ -6,3 +6,10 @@ func (s *Store) Queued() int {
 	defer s.batcher.mu.Unlock()
 	return s.batcher.mu.bytes
 }
+
+// Landing tells whether a call waits for the end of a flight.
+func (s *Store) Landing() bool {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	return s.batcher.mu.landed != nil
+}

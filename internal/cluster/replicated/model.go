@@ -24,8 +24,8 @@ type Model struct {
 	// ids is held while ids are put and while a record is applied. It orders local puts as the log does.
 	ids struct {
 		sync.Mutex
-		// own: an Append of this process was the last to put ids. Then the ids of its next Append are new here too:
-		// nobody else has put ids meanwhile.
+		// own: the last change of the log or the ids was an Append of this process. Then the next one has the ids
+		// of that record alone, and they are new here.
 		own bool
 	}
 	// waiting is held while pending predictions are removed, or put under an id that another call may know. It orders
@@ -102,7 +102,7 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID) (wait func() error
 	if !m.store.o.Owner() {
 		return waitForNothing, nil
 	}
-	return m.store.ride(&command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
+	return m.store.ride(ctx, &command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
 }
 
 // PutWaiting implements storage.Waiting. It fails with ErrNotOwner on a server that does not own the store. The rows
@@ -127,7 +127,7 @@ func (m *Model) putWaiting(rows []storage.Prediction) (wait func() error, err er
 	if err := m.localModel.PutWaiting(rows); err != nil {
 		return nil, err
 	}
-	return m.store.ride(&command.Command{Kind: command.PutWaiting, Model: m.Number(), Waiting: rows})
+	return m.store.ride(context.Background(), &command.Command{Kind: command.PutWaiting, Model: m.Number(), Waiting: rows})
 }
 
 // RemoveWaiting implements storage.Waiting. A server that does not own the store removes the rows for itself alone.
@@ -148,7 +148,7 @@ func (m *Model) removeWaiting(ids []string) (wait func() error, err error) {
 	if !m.store.o.Owner() {
 		return waitForNothing, nil
 	}
-	return m.store.ride(&command.Command{Kind: command.RemoveWaiting, Model: m.Number(), Removed: ids})
+	return m.store.ride(context.Background(), &command.Command{Kind: command.RemoveWaiting, Model: m.Number(), Removed: ids})
 }
 
 // ProposeDigest tells the other servers the digest of the owner's state at a sequence. The digest may be lost.
@@ -158,7 +158,7 @@ func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest strin
 		err = storage.ErrNotOwner
 	}
 	if err == nil {
-		_, err = m.store.ride(&command.Command{Kind: command.Digest, Model: m.Number(), Sequence: sequence, Digest: digest})
+		_, err = m.store.ride(ctx, &command.Command{Kind: command.Digest, Model: m.Number(), Sequence: sequence, Digest: digest})
 	}
 	return m.failed("propose a digest", err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/store/storetest"
 )
 
 func create(t *testing.T, s storage.Store, name string) storage.Model {
@@ -217,13 +218,20 @@ func TestIDsKnownBefore(t *testing.T) {
 		must(t, m.Append(ctx, storage.Commit{Record: record(5, 5), IDs: []storage.ID{id(4)}}))
 		append3(6)
 		must(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(8)}}))
+		// After a rewind the owner says again what others may not know.
+		must(t,
+			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+			m.Append(ctx, storage.Commit{Record: record(11, 11), IDs: []storage.ID{id(10)}}),
+			m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
+			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+		)
 		// A refused commit puts none of its ids.
 		if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
 			t.Errorf("refused: %v", err)
 		}
 		c.same(t)
 		for n, s := range c.servers {
-			t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 7) })
+			t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 8) })
 		}
 	})
 }

@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if _, err := rand.Read(proposer[:]); err != nil {
 		return nil, fmt.Errorf("replicated: draw the id of the proposer: %w", err)
 	}
-	s.batcher = newBatcher(o.Log, o.Owner, proposer)
+	s.batcher = newBatcher(ctx, o.Log, o.Owner, proposer)
 	return s, nil
 }
 
@@ -86,8 +86,8 @@ func New(ctx context.Context, o Options) (*Store, error) {
 // called until Close returns.
 func (s *Store) Close() { s.batcher.close() }
 
-// Flush waits until no command waits for an entry and none is in flight. A server that takes no more calls uses it
-// before another server becomes the owner.
+// Flush waits until the commands of all calls so far are committed, or have failed. A command that rides may wait
+// otherwise for 10 ms after its call. A server that gives the store to another one flushes first.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.batcher.flush(ctx); err != nil {
 		return fmt.Errorf("replicated: flush: %w", err)
@@ -196,7 +196,7 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 
 // ride puts a command into the log that the local store already has. The returned function waits if the queue is too
 // long. Between the local write and ride no other command of the key may come.
-func (s *Store) ride(c *command.Command) (wait func() error, err error) {
+func (s *Store) ride(ctx context.Context, c *command.Command) (wait func() error, err error) {
 	sent := newCall(c, true)
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (s *Store) ride(c *command.Command) (wait func() error, err error) {
 	if sent.done == nil {
 		return waitForNothing, nil
 	}
-	return func() error { return sent.wait(context.Background()) }, nil
+	return func() error { return sent.wait(ctx) }, nil
 }
 
 func waitForNothing() error { return nil }

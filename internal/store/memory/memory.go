@@ -66,7 +66,13 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 		if err := context.Cause(ctx); err != nil {
 			return fmt.Errorf("memory: read the registry: %w", err)
 		}
-		if err := f(storage.Entry{Name: m.name, Value: bytes.Clone(m.value), Model: m}); err != nil {
+		s.mu.Lock()
+		value, deleted := bytes.Clone(m.value), m.deleted
+		s.mu.Unlock()
+		if deleted {
+			continue
+		}
+		if err := f(storage.Entry{Name: m.name, Value: value, Model: m}); err != nil {
 			return err
 		}
 	}
