@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,8 @@ type member struct {
 	node   *cluster.Node
 	log    *zap.Logger
 	opened time.Time
+	// reopening is true from the moment in which the store has to be opened again.
+	reopening atomic.Bool
 	// states counts the members by their states when they were asked last.
 	states atomic.Pointer[map[string]int]
 }
@@ -114,11 +117,12 @@ func (m *member) serve(ctx context.Context, group *errgroup.Group, models *engin
 	if m == nil {
 		return
 	}
-	m.node.Serve(models.Changed)
+	m.node.Serve(models.Changed) //nolint:contextcheck // It serves until Close.
 	group.Go(func() error { return server.ServeMembers(m.node.Listener()) })
 	group.Go(func() error {
 		select {
 		case <-m.node.Restart():
+			m.reopening.Store(true)
 			return errOpenAgain
 		case err := <-m.node.Failed():
 			return fmt.Errorf("the cluster: %w", err)
@@ -134,6 +138,38 @@ func (m *member) serve(ctx context.Context, group *errgroup.Group, models *engin
 		m.watchMembers(ctx)
 		return nil
 	})
+}
+
+// lent is a listener that stays open while the store is opened again, so that clients that connect wait.
+func (m *member) lent(l net.Listener) net.Listener {
+	tcp, ok := l.(*net.TCPListener)
+	if m == nil || !ok {
+		return l
+	}
+	_ = tcp.SetDeadline(time.Time{}) // Accept fails on a broken listener.
+	return &lentListener{TCPListener: tcp, keep: &m.reopening}
+}
+
+type lentListener struct {
+	*net.TCPListener
+	keep *atomic.Bool
+}
+
+// Accept implements net.Listener.
+func (l *lentListener) Accept() (net.Conn, error) {
+	conn, err := l.TCPListener.Accept()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = net.ErrClosed
+	}
+	return conn, err
+}
+
+// Close implements net.Listener.
+func (l *lentListener) Close() error {
+	if l.keep.Load() {
+		return l.SetDeadline(time.Unix(1, 0)) // It ends Accept.
+	}
+	return l.TCPListener.Close()
 }
 
 // watchOwner tells the engine of new owners, and logs them.
@@ -216,7 +252,7 @@ func (r *replicated) forwarded() func(result string) {
 	if r.Replication == nil {
 		return nil
 	}
-	return r.Replication.Forwarded
+	return r.Forwarded
 }
 
 // read is what this server knows of the cluster.

@@ -39,7 +39,7 @@ func run(ctx context.Context, c call) int {
 	case "backup":
 		return backUp(ctx, rest)
 	case "cluster":
-		return clusterCommand(rest)
+		return clusterCommand(rest) //nolint:contextcheck // A directory is opened whole or not at all.
 	case "fsck":
 		return fsck(ctx, rest)
 	case "healthcheck":

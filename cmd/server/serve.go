@@ -161,9 +161,6 @@ func (s *server) host(ctx context.Context) error {
 			return fmt.Errorf("%w, and a call did not end: start the server again", err)
 		}
 		s.log.Info("the store is opened again")
-		if s.grpc, err = listen(ctx, "gRPC", s.grpc.Addr().String()); err != nil {
-			return err
-		}
 	}
 }
 
@@ -202,7 +199,7 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 		return fmt.Errorf("open the models: %w", err)
 	}
 	defer closing(&err, "shut down", models.Close)
-	server := rpc.New(rpc.Options{
+	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
 		Engine: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
@@ -224,7 +221,7 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
 		// A signal may have ended the server before it served.
-		if err := server.Serve(limited(s.grpc, s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(limited(home.member.lent(s.grpc), s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil

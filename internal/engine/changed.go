@@ -80,22 +80,11 @@ type change struct {
 	settled chan struct{}
 }
 
-// key is the number of the model, 0 for the aliases.
-func (c *change) key() uint64 {
-	if c.model == nil {
-		return 0
-	}
-	return c.model.Number()
-}
-
-// changes are the changes that the engine has not taken over, in the order of the commands. Of several changes of a
-// model or of the aliases the last one counts, so that a name is given up before another model gets it.
+// changes are the changes that the engine has not taken over, in the order of the commands.
 type changes struct {
 	mu struct {
 		sync.Mutex
 		queue []change
-		// left counts the queued changes of each key.
-		left map[uint64]int
 	}
 	// pending counts the changes that are queued or being taken over.
 	pending atomic.Int64
@@ -106,12 +95,6 @@ type changes struct {
 func (c *changes) add(added change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if added.settled == nil {
-		if c.mu.left == nil {
-			c.mu.left = map[uint64]int{}
-		}
-		c.mu.left[added.key()]++
-	}
 	c.pending.Add(1)
 	c.mu.queue = append(c.mu.queue, added)
 	select {
@@ -120,25 +103,14 @@ func (c *changes) add(added change) {
 	}
 }
 
-// next takes the next change that counts. It is not ok without any. The caller calls done after it.
-func (c *changes) next() (out change, ok bool) {
+// next takes the queued changes.
+func (c *changes) next() []change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.mu.queue) > 0 {
-		out, c.mu.queue = c.mu.queue[0], c.mu.queue[1:]
-		if out.settled != nil {
-			close(out.settled)
-		} else if c.mu.left[out.key()]--; c.mu.left[out.key()] == 0 {
-			delete(c.mu.left, out.key())
-			return out, true
-		}
-		c.pending.Add(-1)
-	}
+	queue := c.mu.queue
 	c.mu.queue = nil
-	return change{}, false
+	return queue
 }
-
-func (c *changes) done() { c.pending.Add(-1) }
 
 // settle waits until everything added before is taken over. It costs one atomic load if that is so.
 func (c *changes) settle(ctx, lifetime context.Context) error {
@@ -165,16 +137,15 @@ func (e *Engine) takeOver() {
 			return
 		case <-e.changes.wake:
 		}
-		for e.env.Lifetime.Err() == nil {
-			c, ok := e.changes.next()
-			if !ok {
-				break
-			}
-			if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
+		for _, c := range e.changes.next() {
+			if c.settled != nil {
+				close(c.settled)
+			} else if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
 				e.o.Log.Error("a change of another server is not taken over", zap.String("model", c.name), zap.Error(err))
 			}
-			e.changes.done()
+			e.changes.pending.Add(-1)
 		}
+		e.replicas.Wake() // They have rested meanwhile.
 	}
 }
 
@@ -224,7 +195,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	return e.takeEntry(ctx, m, &registered)
 }
 
-// takeEntry serves a model with a changed entry, and lets it follow a rewind.
+// takeEntry serves a model with a changed entry.
 func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Entry) error {
 	if m.Deleted() != (registered.Deleted != 0) {
 		return m.Turn(ctx, func(ctx context.Context) error {
@@ -239,10 +210,7 @@ func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Ent
 	if follows := registered.Follow != nil; followed != follows {
 		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
 	}
-	if !m.RewindPending() {
-		return nil
-	}
-	return m.Turn(ctx, func(context.Context) error { return m.Advance() })
+	return nil
 }
 
 // remove takes a model out of the engine that the store no longer has. It runs at the model's turn, and the caller

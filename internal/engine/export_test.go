@@ -64,11 +64,14 @@ func (e *Engine) Predict(ctx context.Context, name string, rows []Row, o Predict
 
 // Submit is Target.Submit by the id of a model.
 func (e *Engine) Submit(ctx context.Context, id string, observations []Observation) (*Ticket, error) {
+	if err := e.asOwner(ctx); err != nil {
+		return nil, err
+	}
 	m, err := e.findID(id)
 	if err != nil {
 		return nil, err
 	}
-	return Target{model: m}.Submit(ctx, observations)
+	return m.Submit(ctx, observations)
 }
 
 // Observe is Submit and Wait.

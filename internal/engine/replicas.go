@@ -14,6 +14,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
+var errPending = errors.New("what other servers changed is being taken over")
+
 // replicaHost is the engine as its replicas see it.
 type replicaHost struct{ *Engine }
 
@@ -21,6 +23,9 @@ type replicaHost struct{ *Engine }
 func (e replicaHost) Failed() error {
 	if err := e.o.CheckOwner(); err != nil {
 		return err
+	}
+	if e.changes.pending.Load() > 0 {
+		return errPending
 	}
 	return e.o.Store.Failed()
 }

@@ -10,10 +10,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
 
@@ -292,6 +294,77 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
+// A call that creates a model again, before it is known what came of the first one, finds the model.
+func TestCreatedMeanwhile(t *testing.T) {
+	s := startServers(t, 1)
+	a := s.all[0]
+	a.pause(true)
+	s.fate(commandSoon)
+	if _, err := a.host.CreateModel(t.Context(), "m", linear(1)); err == nil {
+		t.Fatal("created")
+	}
+	created := make(chan error)
+	go func() {
+		_, err := a.host.CreateModel(t.Context(), "m", linear(1))
+		created <- err
+	}()
+	s.commands(2)
+	a.pause(false)
+	if err := <-created; err != nil {
+		t.Error(err)
+	}
+}
+
+// A new owner whose model is far behind its log learns all of it before an observation, and knows all ids.
+func TestNewOwnerBehindItsLog(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	a.host.create(t, "next", linear(1))
+	if _, err := a.host.SetAlias(t.Context(), "live", "m", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := b.host.Hold("m")
+	for n := range 3 {
+		rows := make([]engine.Observation, 1000)
+		for k := range rows {
+			rows[k] = one(fmt.Sprint(n, "-", k), 1)[0]
+		}
+		a.host.observe(t, "m", rows...)
+	}
+	if _, err := a.host.SetAlias(t.Context(), "live", "next", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.move(1)
+	found := make(chan string)
+	go func() {
+		route, err := b.host.Route(t.Context(), "live")
+		if err != nil {
+			found <- err.Error()
+			return
+		}
+		defer route.Done()
+		target, err := route.For("", "2-999")
+		found <- fmt.Sprint(target.ID(), " ", err)
+	}()
+	ticket, err := b.host.Submit(t.Context(), "m", one("new", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if a, err := ticket.Wait(t.Context()); err != nil || a[0].Sequence != 3001 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if got := <-found; got != "m <nil>" {
+		t.Errorf("what the previous model has learned goes to %s", got)
+	}
+	if s.ids != 1000 {
+		t.Errorf("%d ids came with the commit, want those of the record before", s.ids)
+	}
+	s.equal()
+}
+
 // A model that is not in memory is loaded once its replay has become long.
 func TestLongLogOfAnIdleModel(t *testing.T) {
 	s := startServers(t, 2, after(50))
@@ -379,6 +452,96 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
 	if got := s.equal()["follower"]; got.Follows != "leader" || got.Sequence != 11 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A server that does not own proposes nothing by itself: its followers rest, and it purges nothing.
+func TestServerThatDoesNotOwnRests(t *testing.T) {
+	s := startServers(t, 2, func(o *engine.Options) { o.DeletedKept = time.Hour })
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "leader", linear(1))
+	a.host.create(t, "old", linear(1))
+	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.host.DeleteModel(t.Context(), "old"); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := a.host.Hold("follower")
+	a.host.observe(t, "leader", one("a", 1)...)
+	s.settle()
+	if err := b.host.Await(t.Context(), "leader", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.advance(2 * time.Hour)
+	b.host.Sweep()
+	if behind := b.host.Behind("follower"); behind != 1 || s.refused != 0 || len(b.list()) != 3 {
+		t.Errorf("behind by %d, %d commands refused, models %v", behind, s.refused, b.list())
+	}
+	release()
+	s.move(1)
+	b.host.Sweep()
+	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
+	if s.equal(); len(a.list()) != 2 {
+		t.Errorf("models %v", a.list())
+	}
+}
+
+// A snapshot that a server writes while the owner restores the model is not used: neither if it is written before the
+// engine is told of the restore, nor if it is written later.
+func TestSnapshotDuringRestore(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		s := startServers(t, 2)
+		a, b := s.all[0], s.all[1]
+		a.host.create(t, "m", linear(1))
+		for n := range 10 {
+			a.host.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
+		}
+		s.equal()
+		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		b.snapshot = func() {
+			once.Do(func() { close(writing) })
+			<-goOn
+		}
+		b.tell = func(c storage.Change) {
+			if c.Kind == storage.Rewound {
+				<-tell
+			}
+			b.host.Changed(c)
+		}
+		written := make(chan engine.Snapshot)
+		go func() {
+			w, err := b.host.SnapshotModel(t.Context(), "m")
+			if err != nil {
+				t.Error(err)
+			}
+			written <- w
+		}()
+		<-writing
+		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			close(tell)
+			s.settle()
+			close(goOn)
+			if w := <-written; w.Sequence != 5 {
+				t.Errorf("a snapshot of sequence %d", w.Sequence)
+			}
+		} else {
+			waitFor(t, b.host, func() bool { last, err := b.end("m"); return err == nil && last == 5 })
+			close(goOn)
+			<-written
+			close(tell)
+		}
+		for n := range 10 {
+			a.host.observe(t, "m", one(fmt.Sprint("again", n), float64(n))...)
+		}
+		s.equal()
+		waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+		s.equal()
 	}
 }
 

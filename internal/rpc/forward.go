@@ -27,13 +27,13 @@ import (
 type place int
 
 const (
-	// here: every server answers from its own state.
+	// Every server answers from its own state.
 	here place = iota
-	// atOwner: the owner answers, because the call changes something, or is about the owner's own.
+	// The owner answers, because the call changes something, or is about the owner's own.
 	atOwner
-	// byRequest: a prediction that is remembered is the owner's, another one is answered here.
+	// A prediction that is remembered is the owner's, another one is answered here.
 	byRequest
-	// byMessage: each call within the session has its own place.
+	// Each call within the session has its own place.
 	byMessage
 )
 
@@ -79,10 +79,10 @@ const (
 	// AgeTrailer is how old the state is at most from which a server that is not the owner
 	// answered, in milliseconds.
 	AgeTrailer = "hindsight-age-ms"
-	// awaitHere is how long a server that is not the owner waits for the observations of
-	// min_sequence before it asks the owner.
+	// How long a server that is not the owner waits for what it lacks before it asks the owner, and
+	// for the owner.
 	awaitHere = 250 * time.Millisecond
-	// longestSearch bounds how long a call waits for an owner. An election takes some seconds.
+	// The longest wait of a call for an owner. An election takes some seconds.
 	longestSearch = 10 * time.Second
 	// The pauses between tries while the next owner is not ready.
 	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
@@ -254,7 +254,6 @@ func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnarySer
 		answer, err := f.forward(ctx, search, info.FullMethod, request)
 		return answer, f.named(err)
 	}
-	// A call from within the process has no trailer.
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
 	return answer, err
 }

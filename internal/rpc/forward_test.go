@@ -157,12 +157,12 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 	return p
 }
 
-// both creates a model at both servers, as a replica has it.
-func (p *pair) both(t *testing.T, id string) {
+// both creates the model m at both servers, as a replica has it.
+func (p *pair) both(t *testing.T) {
 	t.Helper()
-	p.owner.create(t, id, linear(2))
+	p.owner.create(t, "m", linear(2))
 	p.ofReplica.owns.Store(true)
-	p.replica.create(t, id, linear(2))
+	p.replica.create(t, "m", linear(2))
 	p.ofReplica.owns.Store(false)
 }
 
@@ -181,7 +181,7 @@ func TestEveryCallHasAPlace(t *testing.T) {
 // A server that is not the owner sends changes to the owner, and answers reads itself.
 func TestCallsAreForwarded(t *testing.T) {
 	p := servePair(t)
-	p.both(t, "m")
+	p.both(t)
 	ctx := t.Context()
 	for n := range 3 {
 		r, err := p.replica.Observe(ctx, observation(n))
@@ -228,6 +228,13 @@ func TestCallsAreForwarded(t *testing.T) {
 	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
 		t.Fatal(err)
 	}
+	var trailer metadata.MD
+	var predicted hindsightv1.PredictResponse
+	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
+	err = p.replica.local(t).Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
+	if age := trailer.Get(rpc.AgeTrailer); err != nil || len(age) != 1 || age[0] != "1500" {
+		t.Errorf("a prediction from within: age %v, %v", age, err)
+	}
 	// The replica does not have the new model, and asks the owner.
 	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"}); err != nil || r.GetModel().GetId() != "n" {
 		t.Errorf("a new model: %v, %v", r, err)
@@ -243,7 +250,7 @@ func TestCallsAreForwarded(t *testing.T) {
 // A request may ask for a state that the replica does not have.
 func TestFreshness(t *testing.T) {
 	p := servePair(t)
-	p.both(t, "m")
+	p.both(t)
 	if _, err := p.owner.Observe(t.Context(), observation(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +284,7 @@ func TestFreshness(t *testing.T) {
 // The calls of a session have their own places, and are answered in order.
 func TestSessionIsRelayed(t *testing.T) {
 	p := servePair(t)
-	p.both(t, "m")
+	p.both(t)
 	stream, err := p.replica.Session(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +340,7 @@ func TestSessionIsRelayed(t *testing.T) {
 // the next owner.
 func TestSessionChangesOwners(t *testing.T) {
 	p := servePair(t)
-	p.both(t, "m")
+	p.both(t)
 	stream, err := p.replica.Session(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +440,7 @@ func TestTransfersAreForwarded(t *testing.T) {
 // Without an owner, changes wait within their deadline, and reads are answered.
 func TestNoOwner(t *testing.T) {
 	p := servePair(t)
-	p.both(t, "m")
+	p.both(t)
 	conn := p.ofReplica.conn.Swap(nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -623,51 +630,3 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 		}
 	}
 }
-
-// Every server shows the cluster, and changes of the cluster go to the owner.
-func TestClusterService(t *testing.T) {
-	p := servePair(t)
-	ctx := t.Context()
-	r, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
-	if err != nil || r.GetOwner() != "a" || r.GetServer() != "b" || len(r.GetServers()) != 3 {
-		t.Fatalf("%v, %v", r, err)
-	}
-	var states []string
-	for _, s := range r.GetServers() {
-		states = append(states, s.GetState().String())
-	}
-	if want := []string{"STATE_OWNER", "STATE_VOTER", "STATE_JOINING"}; !slices.Equal(states, want) {
-		t.Errorf("states %v, want %v", states, want)
-	}
-	_, err = p.replica.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Server: "b"})
-	// Both servers of the pair say that they are b: the other one refuses to be a.
-	_, drainErr := p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "a"})
-	if reason(status.Convert(drainErr)) != "SERVER_NOT_FOUND" {
-		t.Errorf("drain another: %v", drainErr)
-	}
-	_, removeErr := p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})
-	if err := errors.Join(err, removeErr); err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})
-	if here, there := []string{"drain "}, []string{"move b", "remove c"}; err != nil || !slices.Equal(p.ofOwner.calls, there) || !slices.Equal(p.ofReplica.calls, here) {
-		t.Errorf("%v: the owner made %v, want %v; the other %v, want %v", err, p.ofOwner.calls, there, p.ofReplica.calls, here)
-	}
-	for want, err := range map[string]error{
-		"SERVER_NOT_FOUND": second(p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "x"})),
-		"INVALID_REQUEST":  second(p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{})),
-		"NO_CLUSTER":       second(serve(t).cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{})),
-	} {
-		if reason(status.Convert(err)) != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if _, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 1}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("group 1: %v", err)
-	}
-	if r, err := serve(t).cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{}); err != nil || len(r.GetServers()) > 0 {
-		t.Errorf("without a cluster: %v, %v", r, err)
-	}
-}
-
-func second[T any](_ T, err error) error { return err }

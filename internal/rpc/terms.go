@@ -35,7 +35,7 @@ func (t *terms) of(owner string) context.Context {
 }
 
 // during is a context of a call to the owner that is known now. It ends with the term.
-func (t *terms) during(ctx context.Context, cluster Cluster) (context.Context, context.CancelFunc) {
+func (t *terms) during(ctx context.Context, cluster Ownership) (context.Context, context.CancelFunc) {
 	owner, _ := cluster.Owner()
 	ctx, cancel := context.WithCancel(ctx)
 	forget := context.AfterFunc(t.of(owner), cancel)
@@ -43,7 +43,7 @@ func (t *terms) during(ctx context.Context, cluster Cluster) (context.Context, c
 }
 
 // watch ends terms until the context ends.
-func (t *terms) watch(ctx context.Context, cluster Cluster) {
+func (t *terms) watch(ctx context.Context, cluster Ownership) {
 	for ctx.Err() == nil {
 		turned := cluster.Turned()
 		owner, _ := cluster.Owner()

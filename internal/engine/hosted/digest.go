@@ -31,14 +31,10 @@ type stateDigest struct {
 }
 
 // clear forgets the digests of states that were undone.
-func (d *digests) clear() { d.forget(func() {}) }
-
-// forget is clear together with a change.
-func (d *digests) forget(change func()) {
+func (d *digests) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.own, d.owners = nil, nil
-	change()
 }
 
 // keep adds a digest to one side, and tells whether the other side has another digest of the same sequence.

@@ -52,17 +52,17 @@ func (m *Model) Grown(sequence uint64) {
 	m.postFollow()
 }
 
-// Rewound notes that another server has rewound the log to a sequence. It does not wait.
+// Rewound notes that another server has rewound the log to a sequence, which the model follows at its turn. It
+// does not wait.
 func (m *Model) Rewound(sequence uint64) {
-	m.digests.forget(func() {
-		if pending := m.journal.rewound.Load(); pending == 0 || sequence+1 < pending {
-			m.journal.rewound.Store(sequence + 1)
-		}
-	})
+	m.digests.mu.Lock()
+	m.digests.own, m.digests.owners = nil, nil
+	if pending := m.journal.rewound.Load(); pending == 0 || sequence+1 < pending {
+		m.journal.rewound.Store(sequence + 1)
+	}
+	m.digests.mu.Unlock()
+	m.box.Post(m.follow)
 }
-
-// RewindPending tells whether the model has not followed a rewind.
-func (m *Model) RewindPending() bool { return m.journal.rewound.Load() != 0 }
 
 // Supersede lets no capture of before be written. It runs at the model's turn.
 func (m *Model) Supersede(ctx context.Context) error { return m.snapshots.supersede(ctx) }
@@ -131,12 +131,13 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	begin := m.state.machine.Sequence()
 	end := begin
 	var records []record.Record
+	var answered []string
 	err = m.journal.store.Replay(m.env.appends, begin, func(logged storage.Record) error {
 		r, err := recovery.DecodeNext(logged, end)
 		if err != nil {
 			return err
 		}
-		records, end = append(records, r), logged.Last
+		records, answered, end = append(records, r), recovery.AppendAnswered(answered, &r), logged.Last
 		if end-begin >= rows {
 			return recovery.ErrReached
 		}
@@ -145,16 +146,14 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	if err != nil && !errors.Is(err, recovery.ErrReached) {
 		return false, m.lost(begin, m.id.storagef("read what other servers have appended", err))
 	}
-	var answered []string
-	for n := range records {
-		answered = recovery.AppendAnswered(answered, &records[n])
-		if err := m.relearn(records[n]); err != nil {
-			return false, err
-		}
-	}
 	if len(answered) > 0 && m.pending.store.CountWaiting() > 0 {
 		if err := m.pending.store.RemoveWaiting(answered); err != nil {
 			return false, m.id.storagef("forget answered predictions", err)
+		}
+	}
+	for n := range records {
+		if err := m.relearn(records[n]); err != nil {
+			return false, err
 		}
 	}
 	more = !m.journal.reached(end)
@@ -197,29 +196,21 @@ func (m *Model) lost(sequence uint64, err error) error {
 
 // followRewind restores the state to which another server has rewound the log. It runs at the model's turn.
 func (m *Model) followRewind() error {
-	for {
-		pending := m.journal.rewound.Load()
-		if pending == 0 {
-			return nil
-		}
-		err := m.restoreRewound(pending - 1)
-		switch {
-		case err == nil || errors.Is(err, ErrCorrupt):
-			if !m.journal.rewound.CompareAndSwap(pending, 0) {
-				continue // The log was rewound further.
-			}
-			if err != nil {
-				return m.lost(pending-1, err)
-			}
-			m.owner.Restored(pending - 1)
-			if !m.journal.reached(pending - 1) {
-				m.postFollow()
-			}
-			return nil
-		case m.journal.rewound.Load() == pending:
-			return err
-		}
+	pending := m.journal.rewound.Load()
+	sequence := pending - 1
+	err := m.restoreRewound(sequence)
+	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
+		return err // The next turn tries again, or follows a rewind that went further.
 	}
+	if err != nil {
+		return m.lost(sequence, err)
+	}
+	m.owner.Restored(sequence)
+	m.news.wake()
+	if !m.journal.reached(sequence) {
+		m.postFollow()
+	}
+	return nil
 }
 
 // restoreRewound restores the state at a sequence that the log was rewound to.
@@ -283,7 +274,7 @@ func (m *Model) Await(ctx context.Context, sequence uint64) error {
 		}
 		learned, broken := m.state.machine.Sequence(), m.state.broken
 		m.state.RUnlock()
-		if learned >= sequence {
+		if learned >= sequence && m.journal.rewound.Load() == 0 {
 			return nil
 		}
 		if broken != nil {

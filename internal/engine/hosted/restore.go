@@ -150,7 +150,6 @@ func (m *Model) SequenceAt(ctx context.Context, at time.Time) (uint64, error) {
 func (m *Model) Successor(entry *record.Entry, owner Owner) *Model {
 	next := New(m.env, m.ID(), m.source, entry, owner)
 	next.state.broken = m.Broken()
-	next.InheritRewind(m)
 	next.setRestoring(m.journal.restoring)
 	return next
 }

@@ -664,13 +664,13 @@ const file_hindsight_v1_cluster_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\",\n" +
 	"\x14RemoveServerResponse\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\rR\x05group2\xf5\x03\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group2\xfb\x03\n" +
 	"\x0eClusterService\x12j\n" +
 	"\n" +
-	"GetCluster\x12\x1f.hindsight.v1.GetClusterRequest\x1a .hindsight.v1.GetClusterResponse\"\x19\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12v\n" +
-	"\tMoveOwner\x12\x1e.hindsight.v1.MoveOwnerRequest\x1a\x1f.hindsight.v1.MoveOwnerResponse\"(\xca\xf3\x18\x04\b\x03 \x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/cluster:moveOwner\x12\x81\x01\n" +
-	"\vDrainServer\x12 .hindsight.v1.DrainServerRequest\x1a!.hindsight.v1.DrainServerResponse\"-\xca\xf3\x18\x04\b\x03 \x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/servers/{server}:drain\x12{\n" +
-	"\fRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"$\xca\xf3\x18\x04\b\x03 \x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"GetCluster\x12\x1f.hindsight.v1.GetClusterRequest\x1a .hindsight.v1.GetClusterResponse\"\x19\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12x\n" +
+	"\tMoveOwner\x12\x1e.hindsight.v1.MoveOwnerRequest\x1a\x1f.hindsight.v1.MoveOwnerResponse\"*\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/cluster:moveOwner\x12\x83\x01\n" +
+	"\vDrainServer\x12 .hindsight.v1.DrainServerRequest\x1a!.hindsight.v1.DrainServerResponse\"/\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/servers/{server}:drain\x12}\n" +
+	"\fRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"&\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_cluster_proto_rawDescOnce sync.Once
