@@ -26,14 +26,14 @@ type foreign struct {
 	posted atomic.Bool
 }
 
-// reached notes that the model knows the log up to a sequence, and tells whether that is all of the log.
-func (j *journal) reached(sequence uint64) bool {
-	j.grown.Store(false)
-	if last, err := j.store.Last(); err == nil && last <= sequence {
-		return true // A later record sets grown again.
+// reached notes that the model knows the log up to a sequence, and tells whether the log is longer.
+func (j *journal) reached(sequence uint64) (longer bool) {
+	j.grown.Store(false) // A later record sets it again.
+	last, err := j.store.Last()
+	if err != nil || last > sequence {
+		j.grown.Store(true)
 	}
-	j.grown.Store(true)
-	return false
+	return err == nil && last > sequence
 }
 
 // Grown notes that another server has appended, and that the log ends at a sequence. The model learns what was
@@ -156,7 +156,7 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 			return false, err
 		}
 	}
-	more = !m.journal.reached(end)
+	more = m.journal.reached(end)
 	if len(records) > 0 {
 		m.afterCommit()
 	}
@@ -207,7 +207,7 @@ func (m *Model) followRewind() error {
 	}
 	m.owner.Restored(sequence)
 	m.news.wake()
-	if !m.journal.reached(sequence) {
+	if m.journal.reached(sequence) {
 		m.postFollow()
 	}
 	return nil

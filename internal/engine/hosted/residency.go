@@ -64,6 +64,9 @@ func (m *Model) lockIfLoaded() (resident bool, err error) {
 	}
 	err = m.state.broken
 	m.state.RUnlock()
+	if m.journal.rewound.Load() != 0 {
+		err = nil // The load follows the rewind.
+	}
 	return false, err
 }
 
@@ -127,7 +130,7 @@ func (m *Model) load() error {
 	m.usage.used.Store(started.UnixNano())
 	env.Counters.Wakes.Add(1)
 	env.Counters.WakeNanoseconds.Add(int64(took))
-	if m.journal.grown.Load() && !m.journal.reached(r.Sequence()) {
+	if m.journal.grown.Load() && m.journal.reached(r.Sequence()) {
 		m.postFollow()
 	}
 	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
