@@ -167,7 +167,7 @@ func (f *fleet) start(members ...*member) {
 		starting.Go(func() {
 			p, err := tryLaunch(f.t, m.dir, by, flags...)
 			if err != nil {
-				f.t.Errorf("server %d ended: %v", m.number, err)
+				f.t.Errorf("server %d ended: %v", m.number, shortened(err.Error()))
 			}
 			m.process = p
 		})
@@ -523,7 +523,7 @@ func (f *fleet) finish() findings {
 	f.settle()
 	replicas := f.caughtUp()
 	for _, m := range f.running() {
-		m.process.terminate(f.t)
+		f.terminate(m)
 	}
 	for n := range replicas {
 		replicas[n].logs = readLogs(f.t, f.members[n].dir)

@@ -2,7 +2,10 @@ package main_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -10,6 +13,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
+
+var tortureLogs = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
 
 // fault is inflicted on a fleet under load, and repaired before it returns.
 type fault struct {
@@ -236,8 +241,33 @@ func (f *fleet) moved() {
 
 // restarted ends a member as an operator would, and starts it again.
 func (f *fleet) restarted(m *member) {
-	m.process.terminate(f.t)
+	f.terminate(m)
 	f.start(m)
+}
+
+// terminate ends a member as an operator would. One that has not ended in time says where it is.
+func (f *fleet) terminate(m *member) {
+	f.t.Helper()
+	p := m.process
+	f.signal(m, syscall.SIGTERM)
+	late := time.AfterFunc(6*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
+	err := p.await(f.t)
+	late.Stop()
+	if err != nil {
+		f.t.Errorf("server %d, SIGTERM: %v", m.number, shortened(err.Error()))
+	}
+}
+
+// shortened is the end of a long text. -torture-logs keeps all of it.
+func shortened(text string) string {
+	const most = 3000
+	if *tortureLogs != "" {
+		name := filepath.Join(*tortureLogs, fmt.Sprint(time.Now().UnixNano(), ".log"))
+		if os.WriteFile(name, []byte(text), 0o600) == nil {
+			return "see " + name
+		}
+	}
+	return text[max(0, len(text)-most):]
 }
 
 // Clients observe and read at three servers while the owner is killed, stopped, cut off and moved,
