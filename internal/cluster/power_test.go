@@ -80,7 +80,7 @@ func (w *world) run(ctx context.Context, k int) {
 	}
 }
 
-func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) {
+func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) { //nolint:contextcheck // What is called has no context by contract.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

@@ -344,19 +344,19 @@ func (v *server) create(name string, f func(*server) (storage.Model, error)) (st
 	return c.Model, err
 }
 
-func (v *server) Create(_ context.Context, name string, value []byte) (storage.Model, error) {
+func (v *server) Create(_ context.Context, name string, value []byte) (storage.Model, error) { //nolint:contextcheck // What is called has no context by contract.
 	value = bytes.Clone(value)
 	return v.create(name, func(v *server) (storage.Model, error) { return v.local.Create(context.Background(), name, value) })
 }
 
-func (v *server) Import(_ context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+func (v *server) Import(_ context.Context, name string, value []byte, from storage.Import) (storage.Model, error) { //nolint:contextcheck // What is called has no context by contract.
 	value = bytes.Clone(value)
 	return v.create(name, func(v *server) (storage.Model, error) {
 		return v.local.Import(context.Background(), name, value, from)
 	})
 }
 
-func (v *server) PutAlias(_ context.Context, name string, value []byte) error {
+func (v *server) PutAlias(_ context.Context, name string, value []byte) error { //nolint:contextcheck // What is called has no context by contract.
 	value = bytes.Clone(value)
 	_, err := v.propose(false, func(v *server) (storage.Change, error) {
 		return storage.Change{Kind: storage.AliasSet, Name: name}, v.local.PutAlias(context.Background(), name, value)
@@ -364,7 +364,7 @@ func (v *server) PutAlias(_ context.Context, name string, value []byte) error {
 	return err
 }
 
-func (v *server) RemoveAlias(_ context.Context, name string) error {
+func (v *server) RemoveAlias(_ context.Context, name string) error { //nolint:contextcheck // What is called has no context by contract.
 	_, err := v.propose(false, func(v *server) (storage.Change, error) {
 		return storage.Change{Kind: storage.AliasRemoved, Name: name}, v.local.RemoveAlias(context.Background(), name)
 	})
@@ -385,7 +385,7 @@ func (m *serverModel) propose(rides bool, kind storage.ChangeKind, f func(*serve
 	return err
 }
 
-func (m *serverModel) SetValue(_ context.Context, value []byte, also ...storage.Alias) error {
+func (m *serverModel) SetValue(_ context.Context, value []byte, also ...storage.Alias) error { //nolint:contextcheck // What is called has no context by contract.
 	value = bytes.Clone(value)
 	return m.propose(false, storage.ValueSet, func(m *serverModel, c *storage.Change) error {
 		c.Also = also
@@ -399,7 +399,7 @@ func (m *serverModel) Delete(context.Context) error {
 	})
 }
 
-func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
+func (m *serverModel) Append(_ context.Context, commit storage.Commit) error { //nolint:contextcheck // What is called has no context by contract.
 	commit.Data, commit.IDs = bytes.Clone(commit.Data), slices.Clone(commit.IDs)
 	for n := range commit.IDs {
 		commit.IDs[n].Value = bytes.Clone(commit.IDs[n].Value)
@@ -413,7 +413,7 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 	})
 }
 
-func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
+func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error { //nolint:contextcheck // What is called has no context by contract.
 	r.Value, r.Undone = bytes.Clone(r.Value), recovery.Undone(r.Sequence)
 	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error {
 		c.Sequence = r.Sequence

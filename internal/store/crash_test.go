@@ -155,7 +155,7 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 
 // A crash anywhere in Rewind: the model is as it was, or its intention is there
 // and the log as far as the sequence, or it is done; the same call completes it.
-func TestRewindCrashes(t *testing.T) {
+func TestRewindCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
 	const sequence = kept + 50 // Inside a record.
 	back := storage.Rewind{
 		Sequence: sequence,
@@ -260,7 +260,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 
 // A crash anywhere in Import leaves all of the model or nothing; what is left
 // is in no later model, and not counted.
-func TestImportCrashes(t *testing.T) {
+func TestImportCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
 	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
@@ -339,7 +339,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 }
 
 // A crash anywhere in Delete leaves all of the model or nothing.
-func TestDeleteCrashes(t *testing.T) {
+func TestDeleteCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
 	for name, set := range durabilities() {
 		for at, ctx := range contexts(t) {
 			t.Run(name+at, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -243,7 +244,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 	ctx := context.WithoutCancel(t.Context())
 	line := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	must(t, s.Models(ctx, func(e storage.Entry) error {
-		if e.Err != nil || e.Rewinding != nil {
+		if must(t, e.Err); e.Rewinding != nil {
 			t.Errorf("entry %+v", e)
 			return nil
 		}

@@ -187,7 +187,7 @@ func remembered(t *testing.T, s storage.Store, want int) {
 }
 
 // A server may have put the ids of a commit before it applies the commit.
-func TestIDsKnownBefore(t *testing.T) {
+func TestIDsKnownBefore(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
 	onMachines(t, func(t *testing.T, machines []machine) {
 		t.Helper()
 		c := newCluster(t, machines...)

@@ -253,16 +253,16 @@ func (m *Model) AwaitRewind() {
 
 // deriveGrown is DeriveIDs of a log to which other servers have appended.
 func (m *Model) deriveGrown(ctx context.Context) error {
-	err := m.box.Do(ctx, func(context.Context) error {
-		if err := m.load(); err != nil {
-			return err
+	return m.box.Do(ctx, func(context.Context) error {
+		err := m.load()
+		if err == nil {
+			err = m.Advance()
 		}
-		return m.Advance()
+		if m.state.broken != nil {
+			err = nil // Nothing can be derived from its log.
+		}
+		return err
 	})
-	if m.Broken() != nil {
-		return nil
-	}
-	return err
 }
 
 // Await waits until the model has learned a sequence. It loads the model.

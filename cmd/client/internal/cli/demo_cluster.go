@@ -294,9 +294,10 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
 	skill := math.NaN()
 	if len(c.sent) > demoFew {
-		skill = known(outcome.GetRecentSkill())
+		skill = known(outcome.RecentSkill) //nolint:protogetter // Absent is not 0.
 	}
-	c.skill, c.regret = append(c.skill, skill), append(c.regret, known(outcome.GetRegret()))
+	c.skill = append(c.skill, skill)
+	c.regret = append(c.regret, known(outcome.Regret)) //nolint:protogetter // Absent is not 0.
 	if c.killed != nil && c.again == nil {
 		c.failedOver(ctx)
 	}
