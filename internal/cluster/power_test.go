@@ -80,7 +80,7 @@ func (w *world) run(ctx context.Context, k int) {
 	}
 }
 
-func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) { //nolint:contextcheck // What is called has no context by contract.
+func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) { //noli
 	if err != nil {
 		return nil, err
 	}
-	n.Serve(func(storage.Change) {})
+	n.Serve(func(storage.Change) {}) //nolint:contextcheck // It has no context.
 	w.set(func() { w.nodes[k] = n })
 	return n, nil
 }

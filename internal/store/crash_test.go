@@ -155,7 +155,7 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 
 // A crash anywhere in Rewind: the model is as it was, or its intention is there
 // and the log as far as the sequence, or it is done; the same call completes it.
-func TestRewindCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
+func TestRewindCrashes(t *testing.T) {
 	const sequence = kept + 50 // Inside a record.
 	back := storage.Rewind{
 		Sequence: sequence,
@@ -170,17 +170,17 @@ func TestRewindCrashes(t *testing.T) { //nolint:contextcheck // What is called h
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "m")
-				learnedModel(t, s, "other")
+				s := open(t, disk, set) //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m") //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[string]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-					if err := find(t, s, "m").Rewind(ctx, back); err != nil {
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Rewind(ctx, back); err != nil { //nolint:contextcheck // It has no context.
 						t.Fatal(err)
 					}
 				}) {
-					outcomes[rewindOutcome(t, left, set, back)]++
+					outcomes[rewindOutcome(t, left, set, back)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}
@@ -260,7 +260,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 
 // A crash anywhere in Import leaves all of the model or nothing; what is left
 // is in no later model, and not counted.
-func TestImportCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
+func TestImportCrashes(t *testing.T) {
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
 	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
@@ -271,11 +271,11 @@ func TestImportCrashes(t *testing.T) { //nolint:contextcheck // What is called h
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "other")
+				s := open(t, disk, set) //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[bool]int{}
-				all := crashes(t, disk, rng, set, func(s *store.Store) {
+				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
 					if _, err := s.Import(ctx, "m", []byte("value"), from); err != nil {
 						t.Fatal(err)
 					}
@@ -284,7 +284,7 @@ func TestImportCrashes(t *testing.T) { //nolint:contextcheck // What is called h
 				last := len(all) - 15
 				rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
 				for n, left := range all[max(0, last-times(8, 30)):] {
-					outcomes[importOutcome(t, left, set, from)]++
+					outcomes[importOutcome(t, left, set, from)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}
@@ -339,7 +339,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 }
 
 // A crash anywhere in Delete leaves all of the model or nothing.
-func TestDeleteCrashes(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
+func TestDeleteCrashes(t *testing.T) {
 	for name, set := range durabilities() {
 		for at, ctx := range contexts(t) {
 			t.Run(name+at, func(t *testing.T) {

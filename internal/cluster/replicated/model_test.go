@@ -187,7 +187,7 @@ func remembered(t *testing.T, s storage.Store, want int) {
 }
 
 // A server may have put the ids of a commit before it applies the commit.
-func TestIDsKnownBefore(t *testing.T) { //nolint:contextcheck // What is called has no context by contract.
+func TestIDsKnownBefore(t *testing.T) {
 	onMachines(t, func(t *testing.T, machines []machine) {
 		t.Helper()
 		c := newCluster(t, machines...)
@@ -197,11 +197,11 @@ func TestIDsKnownBefore(t *testing.T) { //nolint:contextcheck // What is called 
 			must(t,
 				m.Append(ctx, storage.Commit{Record: record(first, first)}),
 				m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
-			c.settle(t)
-			derived := find(t, c.servers[1], "m")
+			c.settle(t) //nolint:contextcheck // It has no context.
+			derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
 			must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
 			must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
-			c.same(t)
+			c.same(t) //nolint:contextcheck // It has no context.
 		}
 		append3(1)
 		// An earlier process put them.
