@@ -222,7 +222,7 @@ func (s *server) open(t *testing.T) {
 // report fails the test, unless the power of the server was cut.
 func (s *server) report(t *testing.T, err error) {
 	t.Helper()
-	if p, ok := s.fs.(*power); err != nil && !(ok && p.off.Load()) {
+	if p, ok := s.fs.(*power); err != nil && (!ok || !p.off.Load()) {
 		t.Error(err)
 	}
 }
