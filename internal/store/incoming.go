@@ -18,7 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// RaftDirectory has the log of Raft, in a data directory.
+// RaftDirectory is the directory of the log of Raft, in a data directory.
 const RaftDirectory = groupDirectory + "/raft"
 
 // A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
@@ -26,12 +26,12 @@ const RaftDirectory = groupDirectory + "/raft"
 const (
 	groupDirectory    = "groups/0"
 	incomingDirectory = groupDirectory + "/incoming"
-	// The completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
+	// The file completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
 	// parts of the checkpoint that are still there have to replace those of the store.
 	completeFile = "complete"
-	// The baseFile has the base of the checkpoint that the store began with.
+	// The base of the checkpoint that the store began with.
 	baseFile = groupDirectory + "/base"
-	// The memberFile has the id of the member that the directory belongs to.
+	// The id of the member that the directory belongs to.
 	memberDirectory = "cluster"
 	memberFile      = memberDirectory + "/member"
 	memberBytes     = 16
