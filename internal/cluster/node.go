@@ -54,7 +54,7 @@ type Options struct {
 	Directory string
 	Store     store.Options
 	// Address is what the other servers connect to, and what the server listens on unless Listener is
-	// set. Close closes the listener.
+	// set. The node closes the listener, also if Open fails.
 	Address  string
 	Listener net.Listener
 	// Join are the addresses of the servers of the cluster. They may include Address. Without them
@@ -124,15 +124,18 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		behind: make(chan uint64, 1), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
 	n.checkpoint <- struct{}{}
+	listener := o.Listener
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
+		}
+		if err != nil && listener != nil && n.stream == nil {
+			err = errors.Join(err, listener.Close())
 		}
 	}()
 	if err := n.openStores(ctx); err != nil {
 		return nil, err
 	}
-	listener := o.Listener
 	if listener == nil {
 		var config net.ListenConfig
 		if listener, err = config.Listen(ctx, "tcp", o.Address); err != nil {
@@ -140,7 +143,7 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		}
 	}
 	if n.stream, err = consensus.Listen(listener, o.TLS, n.connectionFailed); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, err
 	}
 	n.peers = newPeers(n.stream)
 	n.store, err = replicated.New(ctx, replicated.Options{

@@ -22,6 +22,9 @@ func newTransport(stream raft.StreamLayer, logger hclog.Logger, heard func(term,
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
+			// No pipelines. If a request fails while the sender waits for a place in a pipeline, the library sends
+			// nothing to the other server any more, heartbeats apart.
+			MaxRPCsInFlight: 1,
 		}),
 		out: make(chan raft.RPC), closed: make(chan struct{}),
 	}
