@@ -2,13 +2,13 @@ package engine_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store/memory"
 )
@@ -32,7 +32,7 @@ func (o ordered) open() (storage.Store, func() error, error) {
 	var first storage.Store
 	for n, local := range o.stores {
 		server := o.log.Server(n)
-		s, err := replicated.New(context.Background(), replicated.Options{Local: local, Log: server, Owner: server.Owner, Undone: undoneAfter})
+		s, err := replicated.New(context.Background(), replicated.Options{Local: local, Log: server, Owner: server.Owner, Undone: recovery.Undone})
 		if err != nil {
 			return nil, nil, fmt.Errorf("open server %d: %w", n, err)
 		}
@@ -52,12 +52,4 @@ func (o ordered) open() (storage.Store, func() error, error) {
 		}
 		return errors.Join(failures...)
 	}, nil
-}
-
-// undoneAfter is storage.Rewind.Undone of the engine: a sequence follows the version, the flags and two digests.
-func undoneAfter(sequence uint64) func(value []byte) bool {
-	const at = 1 + 1 + 16 + 16
-	return func(value []byte) bool {
-		return len(value) >= at+8 && binary.LittleEndian.Uint64(value[at:]) > sequence
-	}
 }

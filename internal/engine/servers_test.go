@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/internal/engine"
+	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store/memory"
@@ -33,6 +33,8 @@ type servers struct {
 	ids, refused int
 	// restored are models that were restored.
 	restored map[string]bool
+	// log is that of servers over the replicated store itself, else nil.
+	log *logtest.Log
 	// changed is signalled with mu after everything.
 	changed *sync.Cond
 }
@@ -64,9 +66,12 @@ type server struct {
 	host            *host
 	tell            func(storage.Change)
 	// snapshot, unless nil, is called before a snapshot is written.
-	snapshot   func()
+	snapshot func()
+	// rewinding is the sequence of a rewind of every model that a crash interrupted.
+	rewinding  *uint64
 	mismatches []uint64
 	options    []option
+	overLog
 }
 
 type serverModel struct {
@@ -78,7 +83,12 @@ type serverModel struct {
 // startServers starts so many servers. The first one owns.
 func startServers(t *testing.T, n int, options ...option) *servers {
 	t.Helper()
-	s := &servers{t: t, clock: newClock(), restored: map[string]bool{}}
+	return newServers(t, n, nil, options...)
+}
+
+func newServers(t *testing.T, n int, log *logtest.Log, options ...option) *servers {
+	t.Helper()
+	s := &servers{t: t, log: log, clock: newClock(), restored: map[string]bool{}}
 	s.changed = sync.NewCond(&s.mu)
 	for place := range n {
 		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options})
@@ -96,24 +106,24 @@ func startServers(t *testing.T, n int, options ...option) *servers {
 
 // start opens an engine over the store, and applies the log from where it was.
 func (v *server) start() {
-	t := v.servers.t
+	if v.servers.log != nil {
+		v.startOrdered()
+		return
+	}
 	v.Store, v.models, v.stopped, v.joined = v.local, map[uint64]*serverModel{}, false, make(chan struct{})
 	v.life++
 	d := wrapped{inMemory{v.local}, func(storage.Store) storage.Store { return v }}
-	v.host = start(t, d, v.servers.clock, append(slices.Clone(v.options), func(o *engine.Options) {
-		o.Owner, o.Digests = v.owns, true
-		o.DigestMismatch = func(_ string, sequence uint64) {
-			v.servers.mu.Lock()
-			defer v.servers.mu.Unlock()
-			v.mismatches = append(v.mismatches, sequence)
-		}
-	})...)
+	v.host = start(v.servers.t, d, v.servers.clock, append(slices.Clone(v.options), v.replicates(v.owns))...)
 	v.tell = v.host.Changed
 	go v.run()
 }
 
 // stop ends the engine, and keeps the store.
 func (v *server) stop() {
+	if v.servers.log != nil {
+		v.stopOrdered()
+		return
+	}
 	v.host.stop(v.servers.t) // It may need the log until here.
 	v.servers.mu.Lock()
 	v.stopped = true
@@ -124,6 +134,10 @@ func (v *server) stop() {
 
 // restart ends the engine and starts it again; a crash loses what it writes at the end.
 func (v *server) restart(crash bool) {
+	if v.servers.log != nil {
+		v.restartOrdered(crash)
+		return
+	}
 	v.servers.mu.Lock()
 	v.stopped = true
 	v.servers.changed.Broadcast()
@@ -240,10 +254,13 @@ func (v *server) propose(rides bool, apply func(*server) (storage.Change, error)
 func (s *servers) move(place int) *server {
 	s.mu.Lock()
 	s.moveLocked(place)
-	for s.all[place].applied < s.mu.since {
+	for s.log == nil && s.all[place].applied < s.mu.since {
 		s.changed.Wait()
 	}
 	s.mu.Unlock()
+	if s.log != nil {
+		s.moveOrdered(place)
+	}
 	s.all[place].host.OwnerChanged()
 	return s.all[place]
 }
@@ -262,6 +279,10 @@ func (s *servers) owner() *server {
 
 // settle waits until every server has applied the log.
 func (s *servers) settle() {
+	if s.log != nil {
+		s.waitAll(s.all...)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slices.ContainsFunc(s.all, func(v *server) bool { return v.applied < len(s.mu.log) }) {
@@ -307,7 +328,7 @@ func (v *server) model(number uint64) (*serverModel, error) {
 
 func (v *server) Models(ctx context.Context, f func(storage.Entry) error) error {
 	return v.Store.Models(ctx, func(e storage.Entry) error {
-		e.Model = v.wrap(e.Name, e.Model)
+		e.Model, e.Rewinding = v.wrap(e.Name, e.Model), v.rewinding
 		return f(e)
 	})
 }

@@ -137,8 +137,11 @@ func (e *Engine) hibernateIdle() {
 
 // purgeOverdue purges the soft-deleted models whose time has passed.
 func (e *Engine) purgeOverdue() {
-	if e.o.Store.Failed() != nil || e.o.CheckOwner() != nil {
+	if e.o.Store.Failed() != nil {
 		return // Logged elsewhere; nothing can be removed.
+	}
+	if e.asOwner(e.env.Lifetime) != nil {
+		return // The owner does it.
 	}
 	for _, id := range e.table.overdue(e.o.Now()) {
 		if err := e.purgeIfOverdue(id); err != nil && e.env.Lifetime.Err() == nil {
