@@ -58,7 +58,7 @@ cluster: build ## start three servers as one cluster, stream through it, kill it
 
 .PHONY: cluster-ratios
 cluster-ratios: ## compare three servers with one, on this machine at the same time
-	$(GO) test -run 'TestRatios$$' -count 1 -v -timeout 30m ./cmd/server -ratios 5s $(ARGS)
+	$(GO) test -run 'TestRatios$$' -count 1 -v -timeout 30m ./cmd/server -ratios 3s $(ARGS)
 
 # SERVERS is the number of servers of the torture. Several are a cluster, for an hour.
 SERVERS ?= 1
@@ -68,6 +68,7 @@ torture: ## kill a server under load for a minute, and check the data it leaves;
 ifeq ($(SERVERS),1)
 	$(GO) test -run 'TestTorture$$' -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 else
+	$(GO) test -run TestPowerCutsOfAllServers -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8
 	$(GO) test -run TestTortureCluster -count 1 -v -timeout 3h ./cmd/server -torture 1h -torture-servers $(SERVERS) $(ARGS)
 endif
 

@@ -250,7 +250,7 @@ func (f *fleet) terminate(m *member) {
 	f.t.Helper()
 	p := m.process
 	f.signal(m, syscall.SIGTERM)
-	late := time.AfterFunc(6*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
+	late := time.AfterFunc(20*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
 	err := p.await(f.t)
 	late.Stop()
 	if err != nil {

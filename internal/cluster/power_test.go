@@ -47,10 +47,12 @@ type world struct {
 	log  *zap.Logger
 	// nodes are the current node of each server, nil while it is opened. ports are where they listen.
 	// Who reads the store of a node holds mu, so that the node is not closed.
-	mu      sync.Mutex
-	nodes   [servers]*cluster.Node
-	ports   map[string]string
-	disks   [servers]*vfs.MemFS
+	mu    sync.Mutex
+	nodes [servers]*cluster.Node
+	ports map[string]string
+	disks [servers]*power
+	// off: the power is cut. Errors say nothing any more.
+	off     bool
 	authors [authors]*author
 }
 
@@ -61,22 +63,30 @@ func address(k int) string { return fmt.Sprintf("server-%d:1", k) }
 func (w *world) run(ctx context.Context, k int) {
 	for ctx.Err() == nil {
 		n, err := w.open(ctx, k)
-		if err != nil && ctx.Err() == nil {
-			w.t.Errorf("seed %d: open server %d: %v", w.seed, k, err)
-		}
 		if err != nil {
+			w.report(ctx, "seed %d: open server %d: %v", w.seed, k, err)
 			return
 		}
 		select {
 		case <-ctx.Done():
 		case <-n.Restart():
 		case err := <-n.Failed():
-			w.t.Errorf("seed %d: server %d failed: %v", w.seed, k, err)
+			w.report(ctx, "seed %d: server %d failed: %v", w.seed, k, err)
+			<-ctx.Done()
 		}
 		w.set(func() { w.nodes[k] = nil })
 		if err := n.Close(); err != nil {
-			w.t.Errorf("seed %d: close server %d: %v", w.seed, k, err)
+			w.report(ctx, "seed %d: close server %d: %v", w.seed, k, err)
 		}
+	}
+}
+
+// report reports an error, unless the power is cut.
+func (w *world) report(ctx context.Context, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.off && ctx.Err() == nil {
+		w.t.Errorf(format, args...)
 	}
 }
 
@@ -265,7 +275,7 @@ func (w *world) write(ctx context.Context, x *author) {
 		case ctx.Err() != nil, errors.Is(err, consensus.ErrNotKnown):
 			return
 		case err != nil && !errors.Is(err, storage.ErrNotOwner):
-			w.t.Errorf("seed %d: %v", w.seed, err)
+			w.report(ctx, "seed %d: %v", w.seed, err)
 			return
 		}
 	}
@@ -279,9 +289,15 @@ func (w *world) cut(written bool) (left [servers]*vfs.MemFS) {
 		certain[k] = x.acknowledged
 		x.mu.Unlock()
 	}
+	w.set(func() {
+		w.off = true
+		for _, disk := range w.disks { // No server acknowledges after the first is cut.
+			disk.off.Store(true)
+		}
+	})
 	for k, disk := range w.disks {
 		percent := []int{0, 0, 100, w.rng.IntN(100)}[w.rng.IntN(4)]
-		left[k] = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: w.rng})
+		left[k] = disk.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: w.rng})
 	}
 	if !written { // What the cut before has left is what there is.
 		return left
@@ -406,7 +422,7 @@ func powerRun(t *testing.T, seed uint64) (cuts, acknowledged int) {
 		}
 	}
 	for k := range w.disks {
-		w.disks[k] = vfs.NewCrashableMem()
+		w.disks[k] = newPower(vfs.NewCrashableMem())
 	}
 	for k := range w.authors {
 		w.authors[k] = &author{name: fmt.Sprint("w", k), rng: rand.New(rand.NewPCG(seed, uint64(k))), left: []state{{}}}
@@ -459,7 +475,10 @@ func (w *world) once(cut int, verified bool) (acknowledged int, good bool) {
 	writing.Wait()
 	end()
 	open.Wait()
-	w.disks = left
+	for k := range left {
+		w.disks[k] = newPower(left[k])
+	}
+	w.off = false
 	return acknowledged, !w.t.Failed()
 }
 

@@ -20,6 +20,8 @@ func (l *Log) elect() {
 			l.turn.wake()
 			if leads {
 				l.settle()
+			} else {
+				l.transport.pipelines.abort(false)
 			}
 		}
 	}
