@@ -170,8 +170,8 @@ func TestRewindCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set) //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "m") //nolint:contextcheck // It has no context.
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
 				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[string]int{}
@@ -271,7 +271,7 @@ func TestImportCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set) //nolint:contextcheck // It has no context.
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
 				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[bool]int{}
@@ -345,17 +345,17 @@ func TestDeleteCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "m")
-				learnedModel(t, s, "other")
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[bool]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-					if err := find(t, s, "m").Delete(ctx); err != nil {
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Delete(ctx); err != nil { //nolint:contextcheck // It has no context.
 						t.Fatal(err)
 					}
 				}) {
-					outcomes[deleteOutcome(t, left, set)]++
+					outcomes[deleteOutcome(t, left, set)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}

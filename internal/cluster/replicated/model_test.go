@@ -197,7 +197,7 @@ func TestIDsKnownBefore(t *testing.T) {
 			must(t,
 				m.Append(ctx, storage.Commit{Record: record(first, first)}),
 				m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
-			c.settle(t) //nolint:contextcheck // It has no context.
+			c.settle(t)                           //nolint:contextcheck // It has no context.
 			derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
 			must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
 			must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
