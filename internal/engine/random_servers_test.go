@@ -30,14 +30,15 @@ type random struct {
 // Random calls on several servers, with moves of the owner, restarts, crashes and calls of unknown outcome: all
 // servers show the same, and each acknowledged observation is learned once.
 func TestRandomCallsOnServers(t *testing.T) {
-	for n := range uint64(16) {
-		seed, begin := n/2+1, startServers
+	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8}
+	if *metaSeed != 0 {
+		seeds = []uint64{*metaSeed}
+	}
+	for n := range 2 * len(seeds) {
+		seed, begin := seeds[n/2], startServers
 		name := fmt.Sprintf("seed=%d", seed)
 		if n%2 == 1 {
 			name, begin = "ordered/"+name, startOrdered
-		}
-		if *metaSeed != 0 && *metaSeed != seed {
-			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,6 +232,9 @@ func (r *random) retry(h *host) error {
 		sequence := r.acked[id][key]
 		r.note("%s=%d", key, sequence)
 		_, err := h.Observe(r.t.Context(), id, []engine.Observation{{ObservationID: key, Features: []float64{9, 9}, Labels: []float64{99}, Weight: 1}})
+		if errors.Is(err, engine.ErrNotOwner) || errors.Is(err, engine.ErrModelNotFound) {
+			return err // A riding command was late, or the deletion was not taken over.
+		}
 		if !errors.Is(err, engine.ErrConflict) && !errors.Is(err, engine.ErrFollows) {
 			r.t.Fatalf("%s of %s, learned at %d, again: %v", key, id, sequence, err)
 		}
@@ -408,11 +412,21 @@ func (r *random) followersAtRest() {
 	r.t.Helper()
 	owner := r.move(r.owner().place)
 	r.awaitAll()
+	models, err := owner.host.ListModels("", "", 100)
+	for _, m := range models {
+		var last uint64
+		if last, err = owner.last(m.ID); err == nil {
+			err = owner.host.Await(r.t.Context(), m.ID, last)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
 	owner.host.Sweep()
 	waitFor(r.t, owner.host, func() bool {
 		models, err := owner.host.ListModels("", "", 100)
 		return err == nil && !slices.ContainsFunc(models, func(m engine.Info) bool {
-			return m.Follows != "" && owner.host.Behind(m.ID) > 0
+			return m.Follows != "" && owner.host.Behind(m.ID) != 0
 		})
 	})
 	for _, m := range []string{"f0", "f1", "f2"} {

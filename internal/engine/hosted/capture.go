@@ -158,10 +158,9 @@ func (m *Model) SnapshotSoon() { m.box.TryDo(m.handOver) }
 // LastSnapshot writes the state after Join.
 func (m *Model) LastSnapshot() error {
 	c, err := m.capture(func() {})
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.write(m.env.appends)
 	}
-	err = c.write(m.env.appends)
 	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound)) {
 		return nil // Another server has restored or deleted the model.
 	}

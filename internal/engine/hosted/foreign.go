@@ -67,6 +67,7 @@ func (m *Model) follow() {
 	}
 	if err == nil {
 		more, err = m.advance(MaxCommitRows)
+		m.afterCommit()
 	}
 	switch {
 	case err != nil:
@@ -76,7 +77,8 @@ func (m *Model) follow() {
 	}
 }
 
-// Advance learns everything that other servers have appended. It runs at the model's turn.
+// Advance learns everything that other servers have appended, and leaves the model in memory. It runs at the
+// model's turn.
 func (m *Model) Advance() error {
 	for m.journal.grown.Load() || m.journal.rewound.Load() != 0 {
 		if more, err := m.advance(MaxCommitRows); err != nil || !more {
@@ -123,11 +125,7 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 			return false, err
 		}
 	}
-	more = m.journal.reached(end)
-	if len(records) > 0 {
-		m.afterCommit()
-	}
-	return more, nil
+	return m.journal.reached(end), nil
 }
 
 // relearn lets the machine learn a record of another server, whose memory it takes.
