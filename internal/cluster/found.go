@@ -70,6 +70,8 @@ func (n *Node) run(ctx context.Context) {
 		case err = <-l.Failed():
 		case <-n.raftLog.Refused():
 			err = n.raftLog.Failed()
+		case <-n.local.Refused():
+			err = n.local.Failed()
 		case <-ticker.C:
 			if _, known := l.Owner(); known {
 				lonely = n.o.Now()

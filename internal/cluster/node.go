@@ -57,7 +57,7 @@ type Options struct {
 	Directory string
 	Store     store.Options
 	// Address is what the other servers connect to, and what the server listens on unless Listener is
-	// set. Close closes the listener.
+	// set. The node closes the listener, also if Open fails.
 	Address  string
 	Listener net.Listener
 	// Dial connects to the address of another server. Nil is the operating system's.
@@ -129,15 +129,18 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		behind: make(chan uint64, 1), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
 	n.checkpoint <- struct{}{}
+	listener := o.Listener
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
+		}
+		if err != nil && listener != nil && n.stream == nil {
+			err = errors.Join(err, listener.Close())
 		}
 	}()
 	if err := n.openStores(ctx); err != nil {
 		return nil, err
 	}
-	listener := o.Listener
 	if listener == nil {
 		var config net.ListenConfig
 		if listener, err = config.Listen(ctx, "tcp", o.Address); err != nil {
@@ -145,7 +148,7 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 		}
 	}
 	if n.stream, err = consensus.Listen(listener, o.TLS, n.connectionFailed); err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, err
 	}
 	n.stream.DialBy(o.Dial)
 	n.peers = newPeers(n.stream)

@@ -103,11 +103,12 @@ type writer struct {
 }
 
 func (w *writer) run(ctx context.Context) {
-	for n := 0; ctx.Err() == nil; n++ {
+	for n := 0; ctx.Err() == nil; {
 		for _, s := range w.servers {
 			s.swapping.RLock() // Who uses a store leaves before it closes.
 			if node := s.node(); node.Owns() {
 				w.append(ctx, node.Store(), fmt.Sprintf("%s %d", w.name, n))
+				n++
 			}
 			s.swapping.RUnlock()
 		}
@@ -115,20 +116,7 @@ func (w *writer) run(ctx context.Context) {
 }
 
 func (w *writer) append(ctx context.Context, s storage.Store, data string) {
-	var m storage.Model
-	err := s.Models(ctx, func(e storage.Entry) error {
-		if e.Name == w.name {
-			m = e.Model
-		}
-		return e.Err
-	})
-	if err == nil && m == nil {
-		m, err = s.Create(ctx, w.name, nil)
-	}
-	if err != nil {
-		return
-	}
-	last, err := m.Last()
+	m, last, err := findOrCreate(ctx, s, w.name)
 	if err != nil {
 		return
 	}
@@ -207,7 +195,7 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 
 func compareAll(t *testing.T, servers []*server, writers []*writer) {
 	t.Helper()
-	create(t, owner(t, servers...), "end", 1)
+	learn(t, "end", 1, servers...)
 	want := contents(t, owner(t, servers...))
 	haveAll(t, want, servers...)
 	total := 0

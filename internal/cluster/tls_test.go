@@ -85,7 +85,7 @@ func TestAClusterWithTLS(t *testing.T) {
 		s.start(t)
 	}
 	voters(t, 3, servers...)
-	create(t, owner(t, servers...), "m", 2)
+	learn(t, "m", 2, servers...)
 	haveAll(t, map[string]uint64{"m": 2}, servers...)
 }
 

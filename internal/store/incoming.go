@@ -18,26 +18,26 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
-// into incomingDirectory. The next Open replaces the databases and the snapshots by it.
-// RaftDirectory, in a data directory, has the log of Raft.
+// RaftDirectory is the directory of the log of Raft, in a data directory.
 const RaftDirectory = groupDirectory + "/raft"
 
+// A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
+// into incomingDirectory. The next Open replaces the databases and the snapshots by it.
 const (
 	groupDirectory    = "groups/0"
 	incomingDirectory = groupDirectory + "/incoming"
-	// completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
+	// The file completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
 	// parts of the checkpoint that are still there have to replace those of the store.
 	completeFile = "complete"
-	// baseFile has the base of the checkpoint that the store began with.
+	// The base of the checkpoint that the store began with.
 	baseFile = groupDirectory + "/base"
-	// memberFile has the id of the member that the directory belongs to.
+	// The id of the member that the directory belongs to.
 	memberDirectory = "cluster"
 	memberFile      = memberDirectory + "/member"
 	memberBytes     = 16
 )
 
-// ErrMember: the directory belongs to a member of a cluster, and only the cluster may change it.
+// ErrMember says that the directory belongs to a member of a cluster, and only the cluster may change it.
 var ErrMember = errors.New("store: the data directory belongs to a member of a cluster: start the server with --cluster-address")
 
 func checkpointParts() []string { return []string{snapshots, pendingDirectory, logDirectory} }

@@ -27,6 +27,9 @@ func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, hea
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
+			// No pipelines. If a request fails while the sender waits for a place in a pipeline, the library sends
+			// nothing to the other server any more, heartbeats apart.
+			MaxRPCsInFlight: 1,
 		}),
 		self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
 	}
