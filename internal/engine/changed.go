@@ -3,13 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
-	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
@@ -57,76 +53,6 @@ func (e *Engine) Await(ctx context.Context, name string, sequence uint64) error 
 		return err
 	}
 	return m.Await(ctx, sequence)
-}
-
-// asOwner begins a call that changes the store. It refuses the call on a server that does not own the store, and
-// waits until the engine has taken over what earlier owners changed.
-func (e *Engine) asOwner(ctx context.Context) error {
-	if e.o.Owner == nil {
-		return nil
-	}
-	if err := e.o.CheckOwner(); err != nil {
-		return err
-	}
-	return e.changes.settle(ctx, e.env.Lifetime)
-}
-
-// change says of which model, or of the aliases if model is nil, the store may have something new. What that is
-// is read from the store, so that a change taken over twice or late does no harm.
-type change struct {
-	name  string
-	model storage.Model
-	// settled is closed at the place of a call that waits, which has no model.
-	settled chan struct{}
-}
-
-// changes are the changes that the engine has not taken over, in the order of the commands.
-type changes struct {
-	mu struct {
-		sync.Mutex
-		queue []change
-	}
-	// pending counts the changes that are queued or being taken over.
-	pending atomic.Int64
-	// wake has a token after a change was queued.
-	wake chan struct{}
-}
-
-func (c *changes) add(added change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pending.Add(1)
-	c.mu.queue = append(c.mu.queue, added)
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// next takes the queued changes.
-func (c *changes) next() []change {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	queue := c.mu.queue
-	c.mu.queue = nil
-	return queue
-}
-
-// settle waits until everything added before is taken over. It costs one atomic load if that is so.
-func (c *changes) settle(ctx, lifetime context.Context) error {
-	if c.pending.Load() == 0 {
-		return nil
-	}
-	settled := make(chan struct{})
-	c.add(change{settled: settled})
-	select {
-	case <-settled:
-		return nil
-	case <-lifetime.Done():
-		return ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("engine: wait for what other servers changed: %w", context.Cause(ctx))
-	}
 }
 
 // takeOver takes over changes until the lifetime ends.
@@ -211,22 +137,4 @@ func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Ent
 		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
 	}
 	return nil
-}
-
-// remove takes a model out of the engine that the store no longer has. It runs at the model's turn, and the caller
-// holds the claim on the name.
-func (e *Engine) remove(m *entry) error {
-	err := e.replace(m, nil, hosted.NotFound(m.ID()))
-	e.replicas.Wake() // Those of the model stop.
-	return err
-}
-
-// supersede replaces a model by its successor, which is soft-deleted or brought back. It runs at the model's turn,
-// and the caller holds the claim on the name.
-func (e *Engine) supersede(m, next *entry) error {
-	deleted := m
-	if next.Deleted() {
-		deleted = next
-	}
-	return e.replace(m, next, deletedError(deleted))
 }

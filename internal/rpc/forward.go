@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -158,6 +158,27 @@ func (f *forwarding) close() {
 // owns reports whether this server makes changes.
 func (f *forwarding) owns() bool { return f == nil || f.cluster.Owns() }
 
+// becomesOwner reports whether this server makes changes. If another server has sent the call here,
+// this one may be about to own the models: it waits, unless another one owns them.
+func (f *forwarding) becomesOwner(ctx context.Context) bool {
+	if f.owns() || !f.member {
+		return f.owns()
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	for {
+		turned := f.cluster.Turned()
+		if owner, _ := f.cluster.Owner(); f.owns() || owner != "" {
+			return f.owns()
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return f.owns()
+		}
+	}
+}
+
 // named adds the owner to ErrNotOwner.
 func (f *forwarding) named(err error) error {
 	if f == nil || !errors.Is(err, engine.ErrNotOwner) {
@@ -219,7 +240,7 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	case !ofOwner:
 		return f.local(ctx, request, info, handle)
 	case f.member:
-		if !f.owns() {
+		if !f.becomesOwner(ctx) {
 			return nil, f.named(engine.ErrNotOwner)
 		}
 		answer, err := handle(ctx, request)
@@ -267,7 +288,9 @@ func (f *forwarding) forward(ctx, search context.Context, method string, request
 	during, end := f.terms.during(ctx, f.cluster)
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
-	if err := f.judge(ctx, conn.Invoke(f.outgoing(during), method, request, answer)); err != nil {
+	var to peer.Peer // It has an address if the call was sent.
+	err = conn.Invoke(f.outgoing(during), method, request, answer, grpc.Peer(&to))
+	if err := f.judge(ctx, err, to.Addr != nil); err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -276,9 +299,6 @@ func (f *forwarding) forward(ctx, search context.Context, method string, request
 // conn is the connection to the owner.
 func (f *forwarding) conn(search context.Context) (grpc.ClientConnInterface, error) {
 	conn, err := f.cluster.Conn(search)
-	if err == nil && !ready(search, conn) {
-		err = errNotReady
-	}
 	if err != nil {
 		f.count(forwardNoOwner)
 		return nil, fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
@@ -286,40 +306,18 @@ func (f *forwarding) conn(search context.Context) (grpc.ClientConnInterface, err
 	return conn, nil
 }
 
-var errNotReady = errors.New("the owner does not answer")
-
-// ready waits for a connection to be made. A call on a connection that was not made would fail
-// like one on a connection that broke, but it would have changed nothing.
-func ready(ctx context.Context, conn grpc.ClientConnInterface) bool {
-	c, ok := conn.(*grpc.ClientConn)
-	for ok {
-		state := c.GetState()
-		switch state {
-		case connectivity.Ready:
-			return true
-		case connectivity.TransientFailure, connectivity.Shutdown:
-			c.ResetConnectBackoff()
-			return false
-		case connectivity.Idle:
-			c.Connect()
-		case connectivity.Connecting:
-		}
-		ok = c.WaitForStateChange(ctx, state)
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
 // judge counts a forwarded call and translates its error. What the owner says stays as it is. If
-// the connection broke, or another server has become the owner, the change may have been made.
-func (f *forwarding) judge(ctx context.Context, err error) error {
+// the connection broke, or another server has become the owner, a call that was sent may have been
+// made.
+func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 	s := status.Convert(err)
 	reason := reasonOf(s)
 	switch {
 	case reason == notOwnerReason:
 		f.count(forwardNoOwner)
+	case !sent && reason == "" && s.Code() == codes.Unavailable:
+		f.count(forwardNoOwner)
+		return fmt.Errorf("%w: %s", engine.ErrNotOwner, s.Message())
 	case ctx.Err() == nil && (s.Code() == codes.Unavailable && reason == "" || s.Code() == codes.Canceled):
 		f.count(forwardUnknown)
 		return fmt.Errorf("%w: the owner did not answer: %s", engine.ErrUnknown, s.Message())

@@ -18,7 +18,7 @@ import (
 // stream answers a stream here, or forwards it whole.
 func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	switch {
-	case f.places[info.FullMethod] != atOwner, f.owns():
+	case f.places[info.FullMethod] != atOwner, f.becomesOwner(stream.Context()):
 		return f.named(handle(service, stream))
 	case f.member:
 		return f.named(engine.ErrNotOwner)
@@ -42,7 +42,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 	defer end()
 	owner, err := conn.NewStream(f.outgoing(during), description, info.FullMethod)
 	if err != nil {
-		return f.judge(ctx, err)
+		return f.judge(ctx, err, false)
 	}
 	types := f.messages[info.FullMethod]
 	// A read cannot be interrupted: the goroutine ends with the stream, and Drain waits for it.
@@ -67,7 +67,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 	case err = <-refused: // The caller's stream failed, or its message was refused.
 		return err
 	default:
-		return f.judge(ctx, err)
+		return f.judge(ctx, err, true)
 	}
 }
 
@@ -99,18 +99,16 @@ type relay struct {
 }
 
 // relay opens a session with the owner. It ends with the context.
-func (f *forwarding) relay(ctx context.Context) (*relay, error) {
-	search, found := searching(ctx)
-	defer found()
+func (f *forwarding) relay(ctx, search context.Context) (*relay, error) {
 	conn, err := f.conn(search)
 	if err != nil {
-		return nil, f.named(err)
+		return nil, err
 	}
 	during, cancel := f.terms.during(ctx, f.cluster)
 	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during))
 	if err != nil {
 		cancel()
-		return nil, f.judge(ctx, err)
+		return nil, f.judge(ctx, err, false)
 	}
 	return &relay{BidiStreamingClient: stream, forward: f, session: ctx, cancel: cancel}, nil
 }
@@ -123,14 +121,20 @@ func (f *forwarding) session(ctx context.Context, method string, call any, reque
 	}
 	ofOwner, err := f.ofOwner(ctx, method, call)
 	switch {
-	case err != nil || !ofOwner || f.owns():
+	case err != nil || !ofOwner || f.becomesOwner(ctx):
 		return nil, err
 	case f.member:
 		return nil, engine.ErrNotOwner
 	}
-	if *to == nil || (*to).broken.Load() {
-		if *to, err = f.relay(ctx); err != nil {
+	search, found := searching(ctx)
+	defer found()
+	for pause := firstPause; *to == nil || (*to).broken.Load(); pause = min(2*pause, longestPause) {
+		relay, err := f.relay(ctx, search)
+		if err != nil && (!notOwner(err) || !sleep(search, pause)) {
 			return nil, err
+		}
+		if relay != nil {
+			*to = relay
 		}
 	}
 	if (*to).Send(request) != nil {
@@ -156,7 +160,7 @@ func (r *relay) receive() (*hindsightv1.SessionResponse, error) {
 	case err != nil && r.broken.Load():
 		err = fmt.Errorf("%w: the session with the owner has ended", engine.ErrUnknown)
 	default:
-		err = r.forward.judge(r.session, err)
+		err = r.forward.judge(r.session, err, true)
 	}
 	if err != nil || notOwner(status.ErrorProto(response.GetError())) {
 		r.end()

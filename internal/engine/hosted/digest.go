@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -18,17 +17,6 @@ const (
 	// Of each side the newest digestsKept digests are kept for the other side.
 	digestsKept = 2
 )
-
-// digests are the newest digests of the states of a model.
-type digests struct {
-	mu          sync.Mutex
-	own, owners []stateDigest // mu
-}
-
-type stateDigest struct {
-	sequence uint64
-	digest   string
-}
 
 // clear forgets the digests of states that were undone.
 func (d *digests) clear() {
@@ -98,13 +86,4 @@ func (m *Model) digest() (string, error) {
 	}
 	digest := codec.Digest(s.Learner)
 	return hex.EncodeToString(digest[:]), nil
-}
-
-// mismatch reports a state that is not the owner's.
-func (m *Model) mismatch(sequence uint64) {
-	m.env.Counters.DigestMismatches.Add(1)
-	m.env.Log.Error("the state of a model is not that of the owner", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
-	if m.env.DigestMismatch != nil {
-		m.env.DigestMismatch(m.ID(), sequence)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -12,29 +11,6 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 )
-
-// foreign is what other servers did to a replicated log. In a log that this server alone writes, it is zero.
-type foreign struct {
-	// grown: the log may have records that state, store and recent do not know. Grown sets it, the turn
-	// clears it.
-	grown atomic.Bool
-	// told is the end of the log that Grown was told, or that the model left memory with.
-	told atomic.Uint64
-	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without any.
-	rewound atomic.Uint64
-	// posted: follow has been queued and has not begun.
-	posted atomic.Bool
-}
-
-// reached notes that the model knows the log up to a sequence, and tells whether the log is longer.
-func (j *journal) reached(sequence uint64) (longer bool) {
-	j.grown.Store(false) // A later record sets it again.
-	last, err := j.store.Last()
-	if err != nil || last > sequence {
-		j.grown.Store(true)
-	}
-	return err == nil && last > sequence
-}
 
 // Grown notes that another server has appended, and that the log ends at a sequence. The model learns what was
 // appended at its turn, unless it is not in memory: then only its replay gets longer. Grown does not wait. One
@@ -61,7 +37,7 @@ func (m *Model) Rewound(sequence uint64) {
 		m.journal.rewound.Store(sequence + 1)
 	}
 	m.digests.mu.Unlock()
-	m.box.Post(m.follow)
+	m.box.Post()
 }
 
 // Supersede lets no capture of before be written. It runs at the model's turn.
@@ -77,23 +53,16 @@ func (m *Model) InheritRewind(other *Model) {
 // Warm loads the model soon, unless memory is half full, and learns what other servers have appended.
 func (m *Model) Warm() {
 	if !m.env.Memory.HalfFull() {
-		m.box.Post(func() { _ = m.load() }) // load logs a failure, and the next caller tries again.
-	}
-}
-
-// postFollow queues follow, unless that has nothing to do.
-func (m *Model) postFollow() {
-	if (m.Resident() || m.snapshots.replayDue(&m.env.Options)) && !m.journal.posted.Swap(true) {
-		m.box.Post(m.follow)
+		m.journal.warm.Store(true)
+		m.box.Post()
 	}
 }
 
 // follow learns some of what other servers have appended, and queues itself for the rest, so that other jobs
 // have their turn. It loads a model whose replay has become so long that a snapshot is due.
 func (m *Model) follow() {
-	m.journal.posted.Store(false)
 	more, err := false, error(nil)
-	if m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
+	if m.journal.warm.Swap(false) || m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
 		err = m.load()
 	}
 	if err == nil {
@@ -120,10 +89,8 @@ func (m *Model) Advance() error {
 // advance learns records of other servers, until there are no more or they have so many rows. It tells whether
 // there are more. A model that is not in memory stays as it is.
 func (m *Model) advance(rows uint64) (more bool, err error) {
-	if m.journal.rewound.Load() != 0 {
-		if err := m.followRewind(); err != nil {
-			return false, err
-		}
+	if err := m.followRewind(); err != nil {
+		return false, err
 	}
 	if m.state.machine == nil || m.state.broken != nil {
 		return false, m.state.broken
@@ -184,71 +151,30 @@ func (m *Model) relearn(r record.Record) error {
 	return nil
 }
 
-// lost breaks a model whose log cannot be replayed after a sequence, unless err may pass.
-func (m *Model) lost(sequence uint64, err error) error {
-	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
-		m.forget()
-		m.Break(err)
-		m.mismatch(sequence)
-	}
-	return err
-}
-
-// followRewind restores the state to which another server has rewound the log. It runs at the model's turn.
-func (m *Model) followRewind() error {
-	pending := m.journal.rewound.Load()
-	sequence := pending - 1
-	err := m.restoreRewound(sequence)
-	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
-		return err // The next turn tries again, or follows a rewind that went further.
-	}
-	if err != nil {
-		return m.lost(sequence, err)
-	}
-	m.owner.Restored(sequence)
-	m.news.wake()
-	if m.journal.reached(sequence) {
-		m.postFollow()
-	}
-	return nil
-}
-
-// restoreRewound restores the state at a sequence that the log was rewound to.
-func (m *Model) restoreRewound(sequence uint64) error {
-	copied, err := m.env.Memory.TakeCopies(m.env.Lifetime, copiesOf*m.stateBytes())
-	if err != nil {
-		return m.env.closedOr(err)
-	}
-	defer copied()
-	if err := m.snapshots.lock(m.env.Lifetime); err != nil {
-		return m.env.closedOr(err)
-	}
-	defer m.snapshots.unlock()
-	m.snapshots.epoch.Add(1)
-	m.forget()
-	// A snapshot that was being written during the rewind is of a state that was undone.
-	kept, err := m.snapshots.store.Snapshots()
-	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {
-		err = m.snapshots.store.RemoveSnapshot(kept[n])
-	}
-	if err != nil {
-		return m.id.storagef("remove snapshots of what was undone", err)
-	}
-	started := m.env.Now()
-	r, err := m.recoverAt(m.env.Lifetime, sequence)
-	if err != nil {
-		return m.env.closedOr(m.id.errorf(fmt.Sprintf("follow a restore to sequence %d", sequence), err))
-	}
-	m.setRestoring(false)
-	m.Publish(r, m.env.Now().Sub(started))
-	return nil
-}
-
 // AwaitRewind refuses the use of a model whose rewind a crash has interrupted, until Rewound tells that the
 // rewind is complete. It is called before the model is hosted.
 func (m *Model) AwaitRewind() {
 	m.setRestoring(true)
 	m.Break(fmt.Errorf("%w: the restore of model %q is not complete", ErrOverloaded, m.ID()))
+}
+
+// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
+// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
+func (m *Model) DeriveIDs(ctx context.Context) error {
+	if m.journal.grown.Load() {
+		return m.deriveGrown(ctx)
+	}
+	if m.journal.derived.Load() {
+		return nil
+	}
+	if left, err := m.journal.behind(); err == nil && left == 0 {
+		m.journal.derived.Store(true)
+		return nil
+	}
+	if err := m.Load(ctx); err != nil && m.Broken() == nil {
+		return err
+	}
+	return nil
 }
 
 // deriveGrown is DeriveIDs of a log to which other servers have appended.
@@ -287,31 +213,5 @@ func (m *Model) Await(ctx context.Context, sequence uint64) error {
 		case <-m.env.Lifetime.Done():
 			return ErrClosed
 		}
-	}
-}
-
-// signal wakes all who wait for it.
-type signal struct{ waiting atomic.Pointer[chan struct{}] }
-
-// next returns a channel that the next wake closes.
-func (s *signal) next() <-chan struct{} {
-	fresh := make(chan struct{})
-	for {
-		if waiting := s.waiting.Load(); waiting != nil {
-			return *waiting
-		}
-		if s.waiting.CompareAndSwap(nil, &fresh) {
-			return fresh
-		}
-	}
-}
-
-// wake costs one atomic load while nobody waits.
-func (s *signal) wake() {
-	if s.waiting.Load() == nil {
-		return
-	}
-	if waiting := s.waiting.Swap(nil); waiting != nil {
-		close(*waiting)
 	}
 }

@@ -30,6 +30,19 @@ type journal struct {
 	foreign
 }
 
+// foreign is what other servers did to a replicated log. In a log that this server alone writes, it is zero.
+type foreign struct {
+	// grown: the log may have records that state, store and recent do not know. Grown sets it, the turn
+	// clears it.
+	grown atomic.Bool
+	// told is the end of the log that Grown was told, or that the model left memory with.
+	told atomic.Uint64
+	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without any.
+	rewound atomic.Uint64
+	// warm asks for a load at the next turn of follow.
+	warm atomic.Bool
+}
+
 // recent are the ids of the newest record. They are in memory alone: the store gets them with the next
 // record. After a crash recovery derives them from the log.
 type recent struct {
@@ -185,6 +198,16 @@ func (j *journal) writeIDs() error {
 	}
 	j.recent.renew()
 	return nil
+}
+
+// reached notes that the model knows the log up to a sequence, and tells whether the log is longer.
+func (j *journal) reached(sequence uint64) (longer bool) {
+	j.grown.Store(false) // A later record sets it again.
+	last, err := j.store.Last()
+	if err != nil || last > sequence {
+		j.grown.Store(true)
+	}
+	return err == nil && last > sequence
 }
 
 // behind counts the observations of the log that the newest snapshot does not have.

@@ -101,6 +101,17 @@ type usage struct {
 	rate                                        rate
 }
 
+// digests are the newest digests of the states of a model.
+type digests struct {
+	mu          sync.Mutex
+	own, owners []stateDigest // mu
+}
+
+type stateDigest struct {
+	sequence uint64
+	digest   string
+}
+
 // Figures are the cheap figures of a state.
 type Figures struct {
 	Stats   model.Stats
@@ -246,6 +257,21 @@ func (m *Model) Break(err error) {
 	m.state.Unlock()
 	m.news.wake()
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
+}
+
+// mismatch reports a state that is not the owner's.
+func (m *Model) mismatch(sequence uint64) {
+	m.env.Counters.DigestMismatches.Add(1)
+	m.env.Log.Error("the state of a model is not that of the owner", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
+	if m.env.DigestMismatch != nil {
+		m.env.DigestMismatch(m.ID(), sequence)
+	}
+}
+
+// setRestoring notes whether a Rewind has begun and not ended.
+func (m *Model) setRestoring(restoring bool) {
+	m.journal.restoring = restoring
+	m.journal.paused.Store(restoring)
 }
 
 // Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.

@@ -83,8 +83,8 @@ func (m *Model) Load(ctx context.Context) error {
 // the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
 // caller.
 func (m *Model) load() error {
-	if m.journal.rewound.Load() != 0 {
-		return m.followRewind()
+	if err := m.followRewind(); err != nil {
+		return err
 	}
 	if m.state.broken != nil || m.state.machine != nil {
 		return m.state.broken
@@ -173,6 +173,20 @@ func (m *Model) recover() (recovery.Recovered, error) {
 	return r, d.Write()
 }
 
+// recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
+// record that is cut is complete.
+func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
+	d := recovery.Derivation{Kept: m.source.Kept}
+	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
+	if err == nil {
+		err = d.Write()
+	}
+	if err == nil && r.Sequence() != sequence {
+		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
+	}
+	return r, err
+}
+
 // skipSnapshot counts and logs a snapshot that cannot be used.
 func (m *Model) skipSnapshot(sequence uint64, err error) {
 	m.env.Counters.BadSnapshots.Add(1)
@@ -192,6 +206,77 @@ func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
 	m.snapshots.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	m.account()
 	m.news.wake()
+}
+
+// lost breaks a model whose log cannot be replayed after a sequence, unless err may pass.
+func (m *Model) lost(sequence uint64, err error) error {
+	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
+		m.forget()
+		m.Break(err)
+		m.mismatch(sequence)
+	}
+	return err
+}
+
+// followRewind restores the state to which another server has rewound the log, if one has. It runs at the
+// model's turn.
+func (m *Model) followRewind() error {
+	pending := m.journal.rewound.Load()
+	if pending == 0 {
+		return nil
+	}
+	sequence := pending - 1
+	err := m.restoreRewound(sequence)
+	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
+		return err // The next turn tries again, or follows a rewind that went further.
+	}
+	if err != nil {
+		return m.lost(sequence, err)
+	}
+	m.owner.Restored(sequence)
+	m.news.wake()
+	if m.journal.reached(sequence) {
+		m.postFollow()
+	}
+	return nil
+}
+
+// restoreRewound restores the state at a sequence that the log was rewound to.
+func (m *Model) restoreRewound(sequence uint64) error {
+	copied, err := m.env.Memory.TakeCopies(m.env.Lifetime, copiesOf*m.stateBytes())
+	if err != nil {
+		return m.env.closedOr(err)
+	}
+	defer copied()
+	if err := m.snapshots.lock(m.env.Lifetime); err != nil {
+		return m.env.closedOr(err)
+	}
+	defer m.snapshots.unlock()
+	m.snapshots.epoch.Add(1)
+	m.forget()
+	// A snapshot that was being written during the rewind is of a state that was undone.
+	kept, err := m.snapshots.store.Snapshots()
+	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {
+		err = m.snapshots.store.RemoveSnapshot(kept[n])
+	}
+	if err != nil {
+		return m.id.storagef("remove snapshots of what was undone", err)
+	}
+	started := m.env.Now()
+	r, err := m.recoverAt(m.env.Lifetime, sequence)
+	if err != nil {
+		return m.env.closedOr(m.id.errorf(fmt.Sprintf("follow a restore to sequence %d", sequence), err))
+	}
+	m.setRestoring(false)
+	m.Publish(r, m.env.Now().Sub(started))
+	return nil
+}
+
+// postFollow asks for a turn of follow, unless that has nothing to do.
+func (m *Model) postFollow() {
+	if m.Resident() || m.snapshots.replayDue(&m.env.Options) {
+		m.box.Post()
+	}
 }
 
 // Touch notes that the model was used at a time.
@@ -232,25 +317,6 @@ func (m *Model) stateBytes() int64 {
 		bytes = m.snapshots.size()
 	}
 	return bytes + InstanceBytes
-}
-
-// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
-// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
-func (m *Model) DeriveIDs(ctx context.Context) error {
-	if m.journal.grown.Load() {
-		return m.deriveGrown(ctx)
-	}
-	if m.journal.derived.Load() {
-		return nil
-	}
-	if left, err := m.journal.behind(); err == nil && left == 0 {
-		m.journal.derived.Store(true)
-		return nil
-	}
-	if err := m.Load(ctx); err != nil && m.Broken() == nil {
-		return err
-	}
-	return nil
 }
 
 // Hibernated says what came of Hibernate.

@@ -24,6 +24,8 @@ type Handler[T any] interface {
 	Handle(batch []T)
 	// Refuse takes an item that is not handled, and why.
 	Refuse(item T, why error)
+	// Posted has the turn that Post asked for.
+	Posted()
 }
 
 // Options of a box.
@@ -46,6 +48,8 @@ type Box[T any] struct {
 		rows int
 		// busy: a goroutine runs a job, and takes the next one afterwards.
 		busy bool
+		// posted: a turn of Handler.Posted is queued.
+		posted bool
 		// closed refuses new jobs, dropped also the queued ones.
 		closed, dropped error
 	}
@@ -115,15 +119,24 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 	}
 }
 
-// Post queues work for its turn, and does not wait for it. A closed box drops the work.
-func (b *Box[T]) Post(work func()) {
+// Post asks for a turn of Handler.Posted, and does not wait for it. Calls before the turn has begun ask for one
+// turn. A closed box drops it.
+func (b *Box[T]) Post() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.closed != nil {
+	if b.mu.posted || b.mu.closed != nil {
 		return
 	}
-	run := func(context.Context) error { work(); return nil }
-	b.add(job[T]{task: &task{ctx: context.Background(), work: run, done: make(chan struct{})}})
+	b.mu.posted = true
+	b.add(job[T]{task: &task{ctx: context.Background(), work: b.runPosted, done: make(chan struct{})}})
+}
+
+func (b *Box[T]) runPosted(context.Context) error {
+	b.mu.Lock()
+	b.mu.posted = false
+	b.mu.Unlock()
+	b.handler.Posted()
+	return nil
 }
 
 // TryDo runs work at once if no job runs or is queued, and tells whether it did.
