@@ -11,13 +11,12 @@ import (
 // transport is raft's, and reports how far the owner has committed whenever the owner says it.
 type transport struct {
 	*raft.NetworkTransport
-	self      raft.ServerAddress
-	out       chan raft.RPC
-	pipelines pipelines
-	once      sync.Once
-	closed    chan struct{}
-	ended     sync.WaitGroup
-	outcome   error
+	self    raft.ServerAddress
+	out     chan raft.RPC
+	once    sync.Once
+	closed  chan struct{}
+	ended   sync.WaitGroup
+	outcome error
 }
 
 // LocalAddr implements raft.Transport. It is the address that other servers connect to: the listener's may be another.

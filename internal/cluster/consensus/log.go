@@ -355,7 +355,6 @@ func (l *Log) Close() error {
 		l.gate.end(proposalTimeout)
 		close(l.stop)
 		l.layer.abort()
-		l.transport.pipelines.abort(true)
 		ended := make(chan error, 1)
 		go func() { ended <- l.raft.Shutdown().Error() }()
 		timer := time.NewTimer(shutdownTimeout)

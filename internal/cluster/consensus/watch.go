@@ -20,8 +20,6 @@ func (l *Log) elect() {
 			l.turn.wake()
 			if leads {
 				l.settle()
-			} else {
-				l.transport.pipelines.abort(false)
 			}
 		}
 	}
