@@ -318,7 +318,7 @@ func (c *customer) act(n int) {
 	case choice == 1:
 		c.read(model, x, false)
 	case choice == 2:
-		c.repeat(model)
+		c.repeat()
 	case choice == 3:
 		batch := []*hindsightv1.ObserveRequest{r}
 		for k := range 1 + c.rng.IntN(4) {
@@ -453,7 +453,7 @@ func (c *customer) label(r *hindsightv1.ObserveRequest, x sample) {
 }
 
 // repeat sends an observation again that was sent before, perhaps by another client.
-func (c *customer) repeat(model string) {
+func (c *customer) repeat() {
 	c.mu.Lock()
 	var r *hindsightv1.ObserveRequest
 	for range 10 { // Most were acknowledged.

@@ -272,7 +272,7 @@ func shortened(text string) string {
 
 // Clients observe and read at three servers while the owner is killed, stopped, cut off and moved,
 // and all are killed. Nothing acknowledged is lost, nothing is learned twice, all replicas are
-// those of a serial replay, and what clients saw is linearizable. make torture SERVERS=3 inflicts
+// those of a serial replay, and what clients saw is linearizable. Make torture SERVERS=3 inflicts
 // every fault for as long as it is told.
 func TestCluster(t *testing.T) {
 	endToEnd(t)

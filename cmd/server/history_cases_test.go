@@ -173,15 +173,19 @@ func TestCheckerFindsPlantedBugs(t *testing.T) {
 		"an observation of nobody": {func(r *run) {
 			r.everywhere(func(log []placed) []placed { return append(log, placed{id: "ghost"}) })
 		}, "nobody sent ghost", 0, 0},
-		"one replica learns otherwise": {func(r *run) { r.replicas[1].digests["m"] = "another" },
-			"m of server 1: digest another", 0, 0},
+		"one replica learns otherwise": {
+			func(r *run) { r.replicas[1].digests["m"] = "another" },
+			"m of server 1: digest another", 0, 0,
+		},
 		"all learn what is not in the log": {func(r *run) {
 			for n := range r.replicas {
 				r.replicas[n].digests["m"] = "another"
 			}
 		}, "that of a serial replay is the digest", 0, 0},
-		"an answer is not that of the log": {func(r *run) { r.of("o-15").answer = "loss 16" },
-			"o-15 was answered loss 16, a serial replay answers loss 15", 0, 0},
+		"an answer is not that of the log": {
+			func(r *run) { r.of("o-15").answer = "loss 16" },
+			"o-15 was answered loss 16, a serial replay answers loss 15", 0, 0,
+		},
 		"a model is missing":      {func(r *run) { delete(r.replicas[2].logs, "m") }, "server 2 does not have it", 28, 0},
 		"a current read is stale": {func(r *run) { r.history.reads[6].sequence -= 5 }, "not linearizable", 0, 0},
 		"a current read sees what the next does not": {func(r *run) {

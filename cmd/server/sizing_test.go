@@ -49,6 +49,9 @@ func TestSizeOfDisk(t *testing.T) {
 			if classes := v.GetSpec().GetClasses(); classes != nil {
 				seeClasses(t, p, v.GetSpec())
 			}
+			if name == "advice" {
+				wake(t, p, v.GetSpec(), random)
+			}
 			predictRounds(t, p, v.GetSpec(), random, rounds)
 			waiting := m.Disk(sizing.Held{Pending: float64(rounds), Predicted: float64(rounds)})
 			within(t, "waiting predictions", float64(filesBelow(t, filepath.Join(dir, "pending"))), waiting.Total, factor)
@@ -105,6 +108,24 @@ func seeClasses(t *testing.T, p *process, spec *hindsightv1.ModelSpec) {
 		if _, err := p.predictor.Observe(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// wake teaches an auto model the rows that its second level sleeps for: predictions after them keep the
+// advice of both levels.
+func wake(t *testing.T, p *process, spec *hindsightv1.ModelSpec, random *rand.Rand) {
+	t.Helper()
+	const asleep = 128
+	r := &hindsightv1.ObserveBatchRequest{Model: "m"}
+	for range asleep {
+		o := &hindsightv1.ObserveRequest{Target: &hindsightv1.ObserveRequest_Label{Label: random.NormFloat64()}}
+		for range spec.GetDimension() {
+			o.Features = append(o.Features, random.NormFloat64())
+		}
+		r.Observations = append(r.Observations, o)
+	}
+	if _, err := p.predictor.ObserveBatch(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 }
 

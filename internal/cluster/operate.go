@@ -147,7 +147,10 @@ func (n *Node) Drain(ctx context.Context) error {
 	if l == nil || !l.Owns() {
 		return nil
 	}
-	return n.handOn(ctx, l)
+	if err := n.handOn(ctx, l); err != nil && l.Owns() {
+		return err
+	}
+	return nil
 }
 
 // Remove removes a member for good, by its id or its address. The owner removes, and not itself. To join again, a removed

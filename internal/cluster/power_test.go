@@ -115,7 +115,7 @@ func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Serve(func(storage.Change) {})
+	n.Serve(func(storage.Change) {}) //nolint:contextcheck // It has no context.
 	w.set(func() { w.nodes[k] = n })
 	return n, nil
 }

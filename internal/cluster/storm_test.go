@@ -151,6 +151,10 @@ func TestPowerCuts(t *testing.T) {
 	voters(t, 3, servers...)
 	ctx, stop := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
+	t.Cleanup(func() { // Before the servers close.
+		stop()
+		writing.Wait()
+	})
 	var writers []*writer
 	for n := range 3 {
 		w := &writer{name: fmt.Sprintf("m%d", n), servers: servers, acknowledged: map[uint64]string{}}

@@ -52,10 +52,10 @@ func (v *server) startOrdered() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	v.overLog.store, v.stopped = store, false
+	v.store, v.stopped = store, false
 	d := wrapped{inMemory{v.local}, func(storage.Store) storage.Store { return store }}
 	v.host = start(s.t, d, s.clock, append(slices.Clone(v.options), v.replicates(server.Owner))...)
-	v.overLog.unfollow = server.Follow(v.overLog.from, func(index uint64, entry []byte) error {
+	v.unfollow = server.Follow(v.from, func(index uint64, entry []byte) error {
 		s.mu.Lock()
 		for v.paused && !v.stopped {
 			s.changed.Wait()
@@ -84,15 +84,15 @@ func (v *server) stopOrdered() {
 
 // end ends the store and the applying of the log.
 func (v *server) end() {
-	v.overLog.store.Close()
+	v.store.Close()
 	v.servers.mu.Lock()
 	v.stopped = true
 	v.servers.changed.Broadcast()
 	v.servers.mu.Unlock()
-	if err := v.overLog.unfollow(); err != nil {
+	if err := v.unfollow(); err != nil {
 		v.servers.t.Error(err)
 	}
-	v.overLog.from = v.servers.log.Server(v.place).Applied()
+	v.from = v.servers.log.Server(v.place).Applied()
 }
 
 func (v *server) restartOrdered(crash bool) {
@@ -105,7 +105,7 @@ func (v *server) restartOrdered(crash bool) {
 	left := v.local.Clone()
 	v.host.stop(v.servers.t)
 	v.local = left
-	v.overLog.from -= min(v.overLog.from, 3) // A log may hand over again what was applied.
+	v.from -= min(v.from, 3) // A log may hand over again what was applied.
 	v.start()
 }
 

@@ -346,26 +346,26 @@ func (v *server) create(name string, f func(*server) (storage.Model, error)) (st
 
 func (v *server) Create(_ context.Context, name string, value []byte) (storage.Model, error) {
 	value = bytes.Clone(value)
-	return v.create(name, func(v *server) (storage.Model, error) { return v.local.Create(context.Background(), name, value) })
+	return v.create(name, func(v *server) (storage.Model, error) { return v.local.Create(context.Background(), name, value) }) //nolint:contextcheck // It has no context.
 }
 
 func (v *server) Import(_ context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	value = bytes.Clone(value)
-	return v.create(name, func(v *server) (storage.Model, error) {
+	return v.create(name, func(v *server) (storage.Model, error) { //nolint:contextcheck // It has no context.
 		return v.local.Import(context.Background(), name, value, from)
 	})
 }
 
 func (v *server) PutAlias(_ context.Context, name string, value []byte) error {
 	value = bytes.Clone(value)
-	_, err := v.propose(false, func(v *server) (storage.Change, error) {
+	_, err := v.propose(false, func(v *server) (storage.Change, error) { //nolint:contextcheck // It has no context.
 		return storage.Change{Kind: storage.AliasSet, Name: name}, v.local.PutAlias(context.Background(), name, value)
 	})
 	return err
 }
 
 func (v *server) RemoveAlias(_ context.Context, name string) error {
-	_, err := v.propose(false, func(v *server) (storage.Change, error) {
+	_, err := v.propose(false, func(v *server) (storage.Change, error) { //nolint:contextcheck // It has no context.
 		return storage.Change{Kind: storage.AliasRemoved, Name: name}, v.local.RemoveAlias(context.Background(), name)
 	})
 	return err
@@ -387,7 +387,7 @@ func (m *serverModel) propose(rides bool, kind storage.ChangeKind, f func(*serve
 
 func (m *serverModel) SetValue(_ context.Context, value []byte, also ...storage.Alias) error {
 	value = bytes.Clone(value)
-	return m.propose(false, storage.ValueSet, func(m *serverModel, c *storage.Change) error {
+	return m.propose(false, storage.ValueSet, func(m *serverModel, c *storage.Change) error { //nolint:contextcheck // It has no context.
 		c.Also = also
 		return m.Model.SetValue(context.Background(), value, also...)
 	})
@@ -404,7 +404,7 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 	for n := range commit.IDs {
 		commit.IDs[n].Value = bytes.Clone(commit.IDs[n].Value)
 	}
-	return m.propose(false, storage.Appended, func(m *serverModel, c *storage.Change) error {
+	return m.propose(false, storage.Appended, func(m *serverModel, c *storage.Change) error { //nolint:contextcheck // It has no context.
 		c.Sequence = commit.Last
 		m.server.servers.mu.Lock()
 		m.server.servers.ids = len(commit.IDs)
@@ -415,7 +415,7 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 
 func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
 	r.Value, r.Undone = bytes.Clone(r.Value), recovery.Undone(r.Sequence)
-	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error {
+	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error { //nolint:contextcheck // It has no context.
 		c.Sequence = r.Sequence
 		return m.Model.Rewind(context.Background(), r)
 	})

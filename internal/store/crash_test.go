@@ -170,17 +170,17 @@ func TestRewindCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "m")
-				learnedModel(t, s, "other")
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[string]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-					if err := find(t, s, "m").Rewind(ctx, back); err != nil {
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Rewind(ctx, back); err != nil { //nolint:contextcheck // It has no context.
 						t.Fatal(err)
 					}
 				}) {
-					outcomes[rewindOutcome(t, left, set, back)]++
+					outcomes[rewindOutcome(t, left, set, back)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}
@@ -271,11 +271,11 @@ func TestImportCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "other")
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[bool]int{}
-				all := crashes(t, disk, rng, set, func(s *store.Store) {
+				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
 					if _, err := s.Import(ctx, "m", []byte("value"), from); err != nil {
 						t.Fatal(err)
 					}
@@ -284,7 +284,7 @@ func TestImportCrashes(t *testing.T) {
 				last := len(all) - 15
 				rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
 				for n, left := range all[max(0, last-times(8, 30)):] {
-					outcomes[importOutcome(t, left, set, from)]++
+					outcomes[importOutcome(t, left, set, from)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}
@@ -345,17 +345,17 @@ func TestDeleteCrashes(t *testing.T) {
 			t.Run(name+at, func(t *testing.T) {
 				rng := seeded(t)
 				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)
-				learnedModel(t, s, "m")
-				learnedModel(t, s, "other")
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
 				closed(t, s)
 				outcomes := map[bool]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-					if err := find(t, s, "m").Delete(ctx); err != nil {
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Delete(ctx); err != nil { //nolint:contextcheck // It has no context.
 						t.Fatal(err)
 					}
 				}) {
-					outcomes[deleteOutcome(t, left, set)]++
+					outcomes[deleteOutcome(t, left, set)]++ //nolint:contextcheck // It has no context.
 					if t.Failed() {
 						t.Fatalf("at cut %d", n)
 					}

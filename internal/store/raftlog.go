@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// ErrNoEntry: the log of Raft has no entry of the index.
+	// ErrNoEntry says that the log of Raft has no entry of the index.
 	ErrNoEntry = errors.New("store: no entry of this index in the log of Raft")
-	// ErrNoValue: Raft has no value under the key. The Raft library knows the error by its text.
+	// ErrNoValue says that Raft has no value under the key. The Raft library knows the error by its text.
 	ErrNoValue = errors.New("not found")
 )
 
@@ -153,7 +153,7 @@ func (l *RaftLog) readBounds() (err error) {
 func (l *RaftLog) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.guard.closing)
-		err = l.directory.close(l.db)
+		err = l.close(l.db)
 	})
 	return err
 }

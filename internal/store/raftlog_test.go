@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,7 +108,7 @@ func readRaft(l *store.RaftLog) (raftState, error) {
 		if err != nil {
 			return out, err
 		}
-		out.values[fmt.Sprint(k)] = string(value)
+		out.values[strconv.Itoa(k)] = string(value)
 	}
 	return out, nil
 }
@@ -228,7 +229,7 @@ func raftStep(rng *rand.Rand, l *store.RaftLog, want raftState) (after raftState
 		maps.DeleteFunc(after.entries, func(n uint64, _ store.RaftEntry) bool { return n >= from })
 		return after, l.DeleteRange(from, last)
 	default:
-		k, v := fmt.Sprint(rng.IntN(3)), fmt.Sprint(rng.Uint64())
+		k, v := strconv.Itoa(rng.IntN(3)), strconv.FormatUint(rng.Uint64(), 10)
 		after.values[k] = v
 		return after, l.Set([]byte(k), []byte(v))
 	}

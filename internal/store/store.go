@@ -290,7 +290,7 @@ func (s *Store) Close() error {
 		close(s.stop)
 		close(s.guard.closing)
 		s.background.Wait()
-		err = errors.Join(err, s.directory.close(s.pendingDB, s.logDB))
+		err = errors.Join(err, s.close(s.pendingDB, s.logDB))
 	})
 	return err
 }

@@ -111,7 +111,7 @@ def observe_request(
 
 
 def predict(
-    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False
 ) -> Call[messages.Prediction]:
     request = predict_request(model, x, id, label_ttl, remember, explain)
     return _predictions("Predict", request, lambda r: messages.Prediction.of(r.prediction))

@@ -1,5 +1,5 @@
 // Package command encodes the entries of a replicated log. An entry holds commands. A command is a call that
-// changes a storage.Store. docs/format/commands.md lists the bytes.
+// changes a storage.Store. The page docs/format/commands.md lists the bytes.
 package command
 
 import (

@@ -2,13 +2,9 @@ package consensus
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
-
-// errMoving: ownership is being handed on.
-var errMoving = errors.New("ownership is being handed on")
 
 // gate counts the calls that wait for raft, and holds proposals back while ownership moves.
 type gate struct {
@@ -82,12 +78,18 @@ func (g *gate) waiting() int {
 	return g.mu.inside
 }
 
-// shut holds new proposals back, and waits for those inside.
+// shut holds new proposals back, and waits for those inside. While the gate is shut, shut waits until it opens.
 func (g *gate) shut(ctx context.Context) (reopen func(), err error) {
 	g.mu.Lock()
-	if g.mu.moving != nil {
+	for g.mu.moving != nil {
+		moving := g.mu.moving
 		g.mu.Unlock()
-		return nil, errMoving
+		select {
+		case <-moving:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		g.mu.Lock()
 	}
 	moving := make(chan struct{})
 	g.mu.moving = moving

@@ -257,14 +257,14 @@ func (l *Log) Barrier(ctx context.Context) error {
 
 // Move hands ownership to a voter. New proposals wait meanwhile, and those that wait for a majority end first.
 func (l *Log) Move(ctx context.Context, to Member) error {
+	reopen, err := l.gate.shut(ctx)
+	if err != nil {
+		return fmt.Errorf("cluster: hand ownership on: %w", err)
+	}
+	defer reopen()
 	if !l.Owns() {
 		return storage.ErrNotOwner
 	}
-	reopen, err := l.gate.shut(ctx)
-	if err != nil {
-		return err
-	}
-	defer reopen()
 	for range transferAttempts {
 		err = l.await(ctx, func() {}, l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)))
 		if err == nil || context.Cause(ctx) != nil || !l.Owns() {

@@ -37,7 +37,7 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	own, after := e.Proposer == s.batcher.proposer, s.local.Position()
+	own, after := e.Proposer == s.batcher.proposer, s.Position()
 	var calls []*call
 	if own {
 		if f := s.batcher.flight(e.Serial); f != nil {
@@ -191,7 +191,7 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 	m.ids.Lock()
 	defer m.ids.Unlock()
 	if len(c.IDs) > 0 && (!own || !m.ids.own) {
-		last, err := m.localModel.Last()
+		last, err := m.Last()
 		if err != nil {
 			return err
 		}

@@ -17,9 +17,9 @@ const (
 	// An entry has at most maxBytes of commands, unless it has one command, and at most maxCommands.
 	maxBytes    = 512 << 10
 	maxCommands = 1024
-	// maxInFlight entries are proposed at once.
+	// At most maxInFlight entries are proposed at once.
 	maxInFlight = 2
-	// rideDelay is how long a riding command waits for another command that needs an entry.
+	// A rideDelay is how long a riding command waits for another command that needs an entry.
 	rideDelay = 10 * time.Millisecond
 	// With maxQueued bytes in the queue, a riding call waits until its command is committed.
 	maxQueued = 16 << 20
@@ -82,7 +82,7 @@ func (c *call) wait(ctx context.Context) error {
 	return c.err
 }
 
-// flight is an entry that is proposed. calls[n] has the command n of the entry.
+// flight is an entry that is proposed. In it calls[n] has the command n of the entry.
 type flight struct {
 	serial uint64
 	calls  []*call

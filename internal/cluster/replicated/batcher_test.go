@@ -99,14 +99,11 @@ func commands(t *testing.T, entry []byte) (out []string) {
 		}
 		var c command.Command
 		must(t, c.Decode(raw))
-		text := fmt.Sprint(c.Kind, " of ", c.Model)
+		words := []string{fmt.Sprint(c.Kind, " of ", c.Model)}
 		for _, p := range c.Waiting {
-			text += " " + p.ID
+			words = append(words, p.ID)
 		}
-		for _, p := range c.Removed {
-			text += " " + p
-		}
-		out = append(out, text)
+		out = append(out, strings.Join(append(words, c.Removed...), " "))
 	}
 }
 

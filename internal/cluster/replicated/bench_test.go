@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,7 @@ type noModel struct {
 
 func (n *nothing) Models(context.Context, func(storage.Entry) error) error { return nil }
 func (n *nothing) Position() storage.Position                              { return storage.Position{} }
+
 func (n *nothing) Create(context.Context, string, []byte) (storage.Model, error) {
 	n.models++
 	return &noModel{number: n.models}, nil
@@ -82,7 +84,7 @@ func BenchmarkAppend(b *testing.B) {
 			l.apply = s.Apply
 			models := make([]storage.Model, callers)
 			for n := range models {
-				if models[n], err = s.Create(b.Context(), fmt.Sprint(n), nil); err != nil {
+				if models[n], err = s.Create(b.Context(), strconv.Itoa(n), nil); err != nil {
 					b.Fatal(err)
 				}
 			}

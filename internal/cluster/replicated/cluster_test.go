@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,10 +163,11 @@ func (s *server) changed(c storage.Change) {
 	if c.Sequence > 0 {
 		text += fmt.Sprint(" to ", c.Sequence, c.Digest)
 	}
+	words := []string{text}
 	for _, a := range c.Also {
-		text += fmt.Sprintf(" and %s %q", a.Name, a.Value)
+		words = append(words, fmt.Sprintf("and %s %q", a.Name, a.Value))
 	}
-	s.changes.list = append(s.changes.list, text)
+	s.changes.list = append(s.changes.list, strings.Join(words, " "))
 }
 
 // told returns the changes since the last call.
@@ -221,18 +223,19 @@ func (c *cluster) same(t *testing.T) {
 	}
 }
 
-func difference(want, got []string) (out string) {
+func difference(want, got []string) string {
+	var lines []string
 	for _, line := range want {
 		if !slices.Contains(got, line) {
-			out += "\n- " + line
+			lines = append(lines, "\n- "+line)
 		}
 	}
 	for _, line := range got {
 		if !slices.Contains(want, line) {
-			out += "\n+ " + line
+			lines = append(lines, "\n+ "+line)
 		}
 	}
-	return out
+	return strings.Join(lines, "")
 }
 
 // dump lists what a store holds, without snapshots, which are each server's own.
@@ -241,7 +244,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 	ctx := context.WithoutCancel(t.Context())
 	line := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	must(t, s.Models(ctx, func(e storage.Entry) error {
-		if e.Err != nil || e.Rewinding != nil {
+		if must(t, e.Err); e.Rewinding != nil {
 			t.Errorf("entry %+v", e)
 			return nil
 		}

@@ -14,9 +14,9 @@ import (
 	"hindsight/internal/store/storetest"
 )
 
-func create(t *testing.T, s storage.Store, name string) storage.Model {
+func create(t *testing.T, s storage.Store) storage.Model {
 	t.Helper()
-	m, err := s.Create(t.Context(), name, []byte("value of "+name))
+	m, err := s.Create(t.Context(), "m", []byte("value of m"))
 	must(t, err)
 	return m
 }
@@ -52,7 +52,7 @@ func prediction(name string) storage.Prediction {
 func TestChanged(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{}, &inMemory{})
 	owner, ctx := c.servers[0], t.Context()
-	m := create(t, owner, "m")
+	m := create(t, owner)
 	_, err := owner.Import(ctx, "imported", []byte("value"), storage.Import{Sequence: 7, Snapshot: []byte("state"), Waiting: []storage.Prediction{prediction("p")}})
 	must(t, err,
 		m.SetValue(ctx, []byte("second"), storage.Alias{Name: "a", Value: []byte("to m")}),
@@ -84,7 +84,7 @@ func TestChanged(t *testing.T) {
 // A server that does not own the store changes nothing durable.
 func TestNotOwner(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{})
-	must(t, create(t, c.servers[0], "m").PutWaiting([]storage.Prediction{prediction("p")}))
+	must(t, create(t, c.servers[0]).PutWaiting([]storage.Prediction{prediction("p")}))
 	c.same(t)
 	before := dump(t, c.servers[0])
 	other, ctx := c.servers[1], t.Context()
@@ -120,7 +120,7 @@ func TestNotOwner(t *testing.T) {
 // The answer of a proposal decides only what Apply has not answered.
 func TestOutcomes(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{})
-	m, ctx := create(t, c.servers[0], "m"), t.Context()
+	m, ctx := create(t, c.servers[0]), t.Context()
 	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
 	commit := storage.Commit{Record: record(1, 1)}
 	fault(logtest.Refused)
@@ -191,17 +191,17 @@ func TestIDsKnownBefore(t *testing.T) {
 	onMachines(t, func(t *testing.T, machines []machine) {
 		t.Helper()
 		c := newCluster(t, machines...)
-		m, ctx := create(t, c.servers[0], "m"), t.Context()
+		m, ctx := create(t, c.servers[0]), t.Context()
 		append3 := func(first uint64) {
 			t.Helper()
 			must(t,
 				m.Append(ctx, storage.Commit{Record: record(first, first)}),
 				m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
-			c.settle(t)
-			derived := find(t, c.servers[1], "m")
+			c.settle(t)                           //nolint:contextcheck // It has no context.
+			derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
 			must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
 			must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
-			c.same(t)
+			c.same(t) //nolint:contextcheck // It has no context.
 		}
 		append3(1)
 		// An earlier process put them.
@@ -243,7 +243,7 @@ func TestAppliedOnce(t *testing.T) {
 		c := newCluster(t, machines...)
 		owner, ctx := c.servers[0], t.Context()
 		for n := range uint64(3) {
-			m := create(t, owner, "m")
+			m := create(t, owner)
 			must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
 			must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
 			must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))

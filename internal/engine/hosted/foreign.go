@@ -136,7 +136,7 @@ func (m *Model) relearn(r record.Record) error {
 	defer c.free()
 	c.record = r
 	if !r.Complete {
-		if err := m.journal.writeIDs(); err != nil {
+		if err := m.journal.writeIDs(m.env.appends); err != nil {
 			return err
 		}
 	}
@@ -179,16 +179,16 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 
 // deriveGrown is DeriveIDs of a log to which other servers have appended.
 func (m *Model) deriveGrown(ctx context.Context) error {
-	err := m.box.Do(ctx, func(context.Context) error {
-		if err := m.load(); err != nil {
-			return err
+	return m.box.Do(ctx, func(context.Context) error {
+		err := m.load()
+		if err == nil {
+			err = m.Advance()
 		}
-		return m.Advance()
+		if m.state.broken != nil {
+			err = nil // Nothing can be derived from its log.
+		}
+		return err
 	})
-	if err != nil && m.Broken() != nil {
-		return nil
-	}
-	return err
 }
 
 // Await waits until the model has learned a sequence. It loads the model.

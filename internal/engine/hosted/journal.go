@@ -189,11 +189,11 @@ func (j *journal) lookUpAgain(id string, value []byte, generation uint64) ([]byt
 }
 
 // writeIDs hands the recent ids to the store, without waiting for the disk.
-func (j *journal) writeIDs() error {
+func (j *journal) writeIDs(ctx context.Context) error {
 	if len(j.recent.rows) == 0 {
 		return nil
 	}
-	if err := j.store.PutIDs(context.Background(), j.recent.rows); err != nil {
+	if err := j.store.PutIDs(ctx, j.recent.rows); err != nil {
 		return j.id.storagef("remember ids", err)
 	}
 	j.recent.renew()

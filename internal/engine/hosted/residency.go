@@ -155,7 +155,7 @@ func (m *Model) notRecovered(err error) error {
 // log. The caller holds the disk lock.
 func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
-	d := recovery.Derivation{Kept: m.source.Kept}
+	d := recovery.Derivation{Context: m.env.appends, Kept: m.source.Kept}
 	left, _ := m.journal.behind() // The recovery meets the error.
 	counters.Replaying.Add(left)
 	defer func() { counters.Replaying.Add(-left) }()
@@ -176,7 +176,7 @@ func (m *Model) recover() (recovery.Recovered, error) {
 // recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
 // record that is cut is complete.
 func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
-	d := recovery.Derivation{Kept: m.source.Kept}
+	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: m.source.Kept}
 	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
 	if err == nil {
 		err = d.Write()
@@ -359,7 +359,7 @@ func (m *Model) hibernate() Hibernated {
 // writeDerived hands the store everything derived from the learned records, without waiting for the
 // disk. It runs at the model's turn.
 func (m *Model) writeDerived() error {
-	if err := m.journal.writeIDs(); err != nil {
+	if err := m.journal.writeIDs(m.env.appends); err != nil {
 		return err
 	}
 	return m.pending.remove()

@@ -234,6 +234,7 @@ func Undone(sequence uint64) func(value []byte) bool {
 // and the removal of answered predictions. All ids before a complete record are remembered,
 // so that usually only those of the last record are missing.
 type Derivation struct {
+	Context  context.Context //nolint:containedctx // Tell is given to a replay as a function.
 	Kept     storage.Model
 	open     []opened
 	rows     int
@@ -283,7 +284,7 @@ func (d *Derivation) Write() error {
 		rows, values = AppendIDs(rows, values, &d.digest, o.record, o.answers)
 	}
 	if len(rows) > 0 {
-		if err := d.Kept.PutIDs(context.Background(), rows); err != nil {
+		if err := d.Kept.PutIDs(d.Context, rows); err != nil {
 			return fmt.Errorf("remember ids: %w", StorageError(err))
 		}
 	}

@@ -144,11 +144,11 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	if l.partitions {
 		both += partitions.Flops(o.partitionOptions(0))
 	}
-	predict += both
-	observe += both
 	if l.crosses {
 		both += uint64(20 * o.view().crossed())
 	}
+	predict += both
+	observe += both
 	for _, f := range stackForgettings() {
 		r := stackSize(experts)
 		observe += factorFlops(r, 1) + renewalFlops(r, f)

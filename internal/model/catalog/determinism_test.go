@@ -41,8 +41,10 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Auto: &model.Auto{Version: ptr(2)}},
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Version: ptr(2), Lags: ptr(3)}},
 		{LabelGate: model.GateOn, Auto: &model.Auto{Version: ptr(2)}, Inputs: []*model.Input{
-			{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(4)}}, {Name: "at", Time: &model.TimeInput{Cycles: []string{"hour_of_day"}}},
-			{Name: "size", Numeric: &model.NumericInput{}}, {Name: "open", Boolean: &model.BooleanInput{}},
+			{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(4)}},
+			{Name: "at", Time: &model.TimeInput{Cycles: []string{"hour_of_day"}}},
+			{Name: "size", Numeric: &model.NumericInput{}},
+			{Name: "open", Boolean: &model.BooleanInput{}},
 		}},
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},

@@ -78,12 +78,16 @@ type version struct {
 // versions are the versions of auto.
 func versions() []version {
 	return []version{
-		{"first",
+		{
+			"first",
 			func(o auto.Options) []int { return []int{auto.AdviceSize(o)} },
-			func(o auto.Options) model.Learner { return auto.New(o) }, 0},
-		{"second",
+			func(o auto.Options) model.Learner { return auto.New(o) }, 0,
+		},
+		{
+			"second",
 			func(o auto.Options) []int { return []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)} },
-			func(o auto.Options) model.Learner { return auto.NewSecond(o) }, 8500},
+			func(o auto.Options) model.Learner { return auto.NewSecond(o) }, 8500,
+		},
 	}
 }
 
@@ -91,9 +95,9 @@ func (v version) gated(o auto.Options) *gate.Learner {
 	return v.before(o, func() model.Learner { return v.auto(o) })
 }
 
-// before is a gate before the learners that make makes.
-func (v version) before(o auto.Options, make func() model.Learner) *gate.Learner {
-	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: v.advice(o), New: make})
+// before is a gate before the learners that learner makes.
+func (v version) before(o auto.Options, learner func() model.Learner) *gate.Learner {
+	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: v.advice(o), New: learner})
 }
 
 // gated is auto behind a gate.

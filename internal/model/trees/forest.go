@@ -154,13 +154,12 @@ func (f *Forest) Observe(eighths []int, sums []int64) {
 	f.cuts.row(slot, f.w.Row(slot))
 	for c := range f.rings {
 		r := &f.rings[c]
-		sum := int64(0)
+		r.residuals[slot] = f.target(r, slot)
 		if sums != nil {
-			sum = sums[c]
+			r.residuals[slot] -= sums[c]
 		} else {
-			sum = sumTrees(r.trees, f.w.Row(slot))
+			r.residuals[slot] -= sumTrees(r.trees, f.w.Row(slot))
 		}
-		r.residuals[slot] = f.target(r, slot) - sum
 		share := int64(8)
 		if eighths != nil {
 			share = int64(eighths[c])

@@ -138,7 +138,7 @@ func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanosecon
 // rewind does what the engine does at a model's turn. It writes the ids up to the sequence
 // first, because the shortened record will be marked complete.
 func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
-	d := recovery.Derivation{Kept: from.Kept}
+	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: from.Kept}
 	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
 	if err == nil {
 		err = d.Write()

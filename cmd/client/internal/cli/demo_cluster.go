@@ -158,7 +158,7 @@ func (c *demoCluster) each(do func(*demoServer) error) error {
 func (c *demoCluster) launch(ctx context.Context, s *demoServer) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStart)
 	defer cancel()
-	s.running, err = child.Start(ctx, c.demo.server, s.args...)
+	s.running, err = child.Start(ctx, c.server, s.args...)
 	return err
 }
 
@@ -167,7 +167,8 @@ func (c *demoCluster) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStop)
 	defer cancel()
 	if c.again != nil {
-		<-c.again // An error was reported.
+		for range c.again { // An error was reported.
+		}
 	}
 	if c.client != nil {
 		err = c.client.Close()
@@ -230,7 +231,7 @@ func (c *demoCluster) owner(ctx context.Context) *demoServer {
 
 // stream takes the stream through the cluster, and kills the owner on the way.
 func (c *demoCluster) stream(ctx context.Context) error {
-	source, err := stream.New(stream.Drifting, c.demo.rounds, demoDimension, c.seed)
+	source, err := stream.New(stream.Drifting, c.rounds, demoDimension, c.seed)
 	if err != nil {
 		return err
 	}
@@ -252,7 +253,7 @@ func (c *demoCluster) stream(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("round %d: %w", t, err)
 		}
-		if !paused(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.demo.rounds)))) {
+		if !paused(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.rounds)))) {
 			return ctx.Err()
 		}
 	}
@@ -293,9 +294,10 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
 	skill := math.NaN()
 	if len(c.sent) > demoFew {
-		skill = known(outcome.RecentSkill)
+		skill = known(outcome.RecentSkill) //nolint:protogetter // Absent is not 0.
 	}
-	c.skill, c.regret = append(c.skill, skill), append(c.regret, known(outcome.Regret))
+	c.skill = append(c.skill, skill)
+	c.regret = append(c.regret, known(outcome.Regret)) //nolint:protogetter // Absent is not 0.
 	if c.killed != nil && c.again == nil {
 		c.failedOver(ctx)
 	}

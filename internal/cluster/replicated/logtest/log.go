@@ -140,6 +140,7 @@ func (s Server) append(entry []byte) (index uint64, fault Fault, err error) {
 		return 0, None, storage.ErrNotOwner
 	case Dropped:
 		return 0, None, ErrLost
+	case None, Applied, Deposed:
 	}
 	l.mu.entries = append(l.mu.entries, entry)
 	l.notify()
@@ -206,8 +207,10 @@ func (s Server) follow(ctx context.Context, index uint64, apply func(uint64, []b
 		entries, changed := s.log.mu.entries[index:], s.log.mu.changed
 		s.log.mu.Unlock()
 		for _, entry := range entries {
-			if ctx.Err() != nil {
+			select {
+			case <-ctx.Done():
 				return nil
+			default:
 			}
 			index++
 			if err := apply(index, entry); err != nil {
