@@ -161,7 +161,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 		_, err := left[1].predictor.Observe(ctx, observation(n))
 		return err
 	}
-	err := observe()
+	err = observe()
 	if client.FromError(err).Is(client.ErrOutcomeUnknown) { // It was on its way to the killed owner.
 		err = observe()
 	}
