@@ -17,12 +17,11 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"api", "changes", "engine", "claims", "targets", "update", "replicas", "aliases", "create", "import", "delete", "restore", "read", "changed",
-			"upkeep", "start",
+			"api", "engine", "claims", "targets", "update", "replicas", "aliases", "create", "import", "delete", "restore", "read", "upkeep", "start",
 		},
 		"engine/hosted": {
-			"errors", "trace", "rate", "signal", "memory", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "digest",
-			"predict", "commit", "foreign", "writer", "observe", "export", "follow", "restore",
+			"errors", "trace", "rate", "memory", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "predict",
+			"commit", "observe", "follow", "restore",
 		},
 		"engine/figures": {"info", "report", "stats", "list"},
 	}

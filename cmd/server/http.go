@@ -72,18 +72,15 @@ func (s *server) serveHTTP() error {
 }
 
 // cut closes the HTTP server and its requests.
-func (s *server) cut() {
-	s.wasCut.Store(true)
-	_ = s.web.Close()
-}
+func (s *server) cut() { _ = s.web.Close() }
 
 // newGateway returns the gateway to a gRPC server.
-func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
+func (s *server) newGateway(server *rpc.Server, refused func(string)) (*gateway.Gateway, error) {
 	c := s.config
 	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: s.log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: s.refused,
+		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: refused,
 	})
 }
 
@@ -96,7 +93,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
-	err = metrics.Watch(s.instruments, func() serving { return serving{s.isReady()} })
+	err = metrics.Watch(s.instruments, func() serving { return serving{s.ready.Load()} })
 	if err != nil {
 		return nil, fmt.Errorf("instruments of the server: %w", err)
 	}
@@ -112,14 +109,11 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		switch {
-		case s.isReady():
+		if s.ready.Load() {
 			answer(w, http.StatusOK, "ready\n")
-		case s.ready.Load():
-			answer(w, http.StatusServiceUnavailable, "no server of the cluster owns the models\n")
-		default:
-			answer(w, http.StatusServiceUnavailable, "starting or draining\n")
+			return
 		}
+		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
 	administrator := func(next http.Handler) http.Handler { return s.guard.Require(auth.Admin, next) }
 	mux.Handle("/debug/loglevel", administrator(level))

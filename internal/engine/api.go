@@ -15,8 +15,6 @@ import (
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions = hosted.Options
-	// Replication are the options of a store that several servers replicate.
-	Replication = hosted.Replication
 	// Limits bound what models take.
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings
@@ -100,7 +98,6 @@ var (
 	ErrClosed             = hosted.ErrClosed
 	ErrCorrupt            = hosted.ErrCorrupt
 	ErrStorage            = hosted.ErrStorage
-	ErrNotOwner           = hosted.ErrNotOwner
 	ErrWatcherLimit       = watch.ErrLimit
 	ErrAliasNotFound      = alias.ErrNotFound
 	ErrAliasExists        = alias.ErrExists

@@ -55,10 +55,9 @@ type Engine struct {
 	replicas *replica.Set
 	reporter *figures.Reporter
 	start    StartCounters
-	changes  changes
-	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
-	// model, not an unknown one.
-	registryDamaged atomic.Bool
+	// registryDamaged is set at the start when an entry could not be decoded. A lookup that misses may then
+	// be a damaged model, not an unknown one.
+	registryDamaged bool
 	// upkeep counts the goroutines of the engine, writing the writer of snapshots, which ends last.
 	upkeep, writing sync.WaitGroup
 }
@@ -109,7 +108,7 @@ func (m *entry) overdue(now time.Time) bool {
 
 // table has the models of an engine.
 //
-//	models[order[n].ID()] == order[n], byNumber[order[n].Handle().Number()] == order[n], order is sorted by id
+//	models[order[n].ID()] == order[n], byHandle[order[n].Handle()] == order[n], order is sorted by id
 //	deleted == the entries of order that are soft-deleted
 //	len(models) + making <= limit
 type table struct {
@@ -119,7 +118,7 @@ type table struct {
 		models   map[string]*entry
 		order    []*entry
 		deleted  int
-		byNumber map[uint64]*entry
+		byHandle map[storage.Model]*entry
 		// claims are the names that calls have for themselves, each closed when it is given up.
 		claims map[string]chan struct{}
 		// making counts the reserved slots.
@@ -132,7 +131,7 @@ type table struct {
 
 func (t *table) init(limit int) {
 	t.limit = limit
-	t.mu.models, t.mu.byNumber = map[string]*entry{}, map[uint64]*entry{}
+	t.mu.models, t.mu.byHandle = map[string]*entry{}, map[storage.Model]*entry{}
 	t.mu.claims = map[string]chan struct{}{}
 }
 
@@ -159,14 +158,6 @@ func (t *table) get(id string) *entry {
 	return t.mu.models[id]
 }
 
-// created is the time of creation of the model of an id, 0 if there is none.
-func (t *table) created(id string) int64 {
-	if m := t.get(id); m != nil {
-		return m.Ref().Created
-	}
-	return 0
-}
-
 // referred returns the model of a reference, nil if it no longer exists. It may be soft-deleted.
 func (t *table) referred(r record.Ref) *entry {
 	t.mu.RLock()
@@ -182,19 +173,11 @@ func (t *table) referredLocked(r record.Ref) *entry {
 	return nil
 }
 
-// stored returns the model of a handle of the store, nil if there is none.
-func (t *table) stored(handle storage.Model) *entry {
-	if handle == nil {
-		return nil
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.mu.byNumber[handle.Number()]
-}
-
 // expired counts an expired prediction of a model.
 func (t *table) expired(handle storage.Model) {
-	if m := t.stored(handle); m != nil {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if m := t.mu.byHandle[handle]; m != nil {
 		m.CountExpired()
 	}
 }
@@ -319,7 +302,7 @@ func (t *table) drop(m *entry) {
 		t.mu.order = slices.Delete(t.mu.order, at, at+1)
 	}
 	delete(t.mu.models, m.ID())
-	delete(t.mu.byNumber, m.Handle().Number())
+	delete(t.mu.byHandle, m.Handle())
 }
 
 // count counts a model that comes or goes. The lock is held.

@@ -24,9 +24,6 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	if err := s.loadPosition(); err != nil {
-		return err
-	}
 	if err := s.loadNewest(used); err != nil {
 		return err
 	}
@@ -57,9 +54,7 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 	return readable, nil
 }
 
-// loadNewest finds the newest model number. No number in use is given again, except in a directory with
-// positions: there data under a number after the stored one are the remains of a command that is applied
-// again, and replicas give it the same number.
+// loadNewest finds the newest model number. No number in use is given again.
 func (s *Store) loadNewest(used map[uint64]bool) error {
 	stored, ok, err := s.logDB.get([]byte{familyNumber})
 	switch {
@@ -70,10 +65,8 @@ func (s *Store) loadNewest(used map[uint64]bool) error {
 	case ok:
 		s.registry.newest = binary.BigEndian.Uint64(stored)
 	}
-	if !s.hasPosition() {
-		for model := range used {
-			s.registry.newest = max(s.registry.newest, model)
-		}
+	for model := range used {
+		s.registry.newest = max(s.registry.newest, model)
 	}
 	for model := range s.handles.byNumber {
 		s.registry.newest = max(s.registry.newest, model)
@@ -112,9 +105,8 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 }
 
 // clean removes unfinished snapshots and, if the whole registry is readable, data under numbers
-// that are not registered. Data under numbers that are given again are removed durably.
+// that are not registered.
 func (s *Store) clean(used map[uint64]bool, readable bool) error {
-	again := false
 	for model := range used {
 		if m := s.handle(model); m != nil {
 			if err := s.cleanUnfinished(s.path(snapshots, number(model))); err != nil {
@@ -122,18 +114,12 @@ func (s *Store) clean(used map[uint64]bool, readable bool) error {
 			}
 			continue
 		}
-		if !readable && model <= s.registry.newest {
+		if !readable {
 			continue
 		}
-		again = again || model > s.registry.newest
 		left := &Model{store: s, name: "number " + number(model), number: model}
 		if err := left.drop(context.Background()); err != nil {
 			return left.failed("remove the remains", err)
-		}
-	}
-	if again {
-		if err := s.finishPending((*database).force); err != nil {
-			return fmt.Errorf("store: remove the remains of a model: %w", err)
 		}
 	}
 	return s.syncDirectory(s.path(snapshots))
@@ -151,6 +137,13 @@ func (s *Store) cleanUnfinished(directory string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+func (s *Store) removeAll(path string) error {
+	if err := s.fs.RemoveAll(path); err != nil {
+		return fmt.Errorf("store: remove %s: %w", path, err)
 	}
 	return nil
 }
