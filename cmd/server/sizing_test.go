@@ -111,8 +111,7 @@ func seeClasses(t *testing.T, p *process, spec *hindsightv1.ModelSpec) {
 	}
 }
 
-// wake teaches an auto model the rows that its second level sleeps for: predictions after them keep the
-// advice of both levels.
+// wake observes 128 rows. Level 2 of auto sleeps until then, and the advice of a prediction has level 1 alone.
 func wake(t *testing.T, p *process, spec *hindsightv1.ModelSpec, random *rand.Rand) {
 	t.Helper()
 	const asleep = 128

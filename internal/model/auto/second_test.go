@@ -185,7 +185,7 @@ func TestSecondLearnsLate(t *testing.T) {
 }
 
 func FuzzSecondRestore(f *testing.F) {
-	// Small states: a few microseconds are trees alone.
+	// With 58 µs level 2 has few experts, so that a state is small and the fuzzer reads many.
 	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58}
 	for _, n := range []int{0, 100, 200} {
 		l := auto.NewSecond(o)

@@ -95,7 +95,7 @@ func (v version) gated(o auto.Options) *gate.Learner {
 	return v.before(o, func() model.Learner { return v.auto(o) })
 }
 
-// before is a gate before the learners that learner makes.
+// before returns a gate whose learners the function learner makes.
 func (v version) before(o auto.Options, learner func() model.Learner) *gate.Learner {
 	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: v.advice(o), New: learner})
 }
