@@ -73,6 +73,11 @@ test("many models come in pages, and the address keeps the page", async () => {
   for (let i = 0; i < many; i++) await learn(it.server, `m-${String(i).padStart(3, "0")}`, { dimension: 1, linearAwv: {} }, []);
   await visit(it, "", {}, async (page) => {
     const names = () => page.locator("tbody th a").allTextContents();
+    // A slow answer shows whether the page counts the rows that it has or the rows that it asked for.
+    await page.route(/models\?/, async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      await route.continue();
+    });
     await page.getByText(`1–50 of ${many + 2} models`).waitFor();
     assert.equal(await page.getByRole("button", { name: "Previous" }).isDisabled(), true);
     await page.getByRole("button", { name: "Next" }).click();

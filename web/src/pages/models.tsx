@@ -57,8 +57,10 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
   const tokens = query.getAll("page");
   const pageToken = tokens[tokens.length - 1] ?? "";
 
+  // The last answer stays until the next answer arrives. An answer keeps the tokens it was asked with, so that the rows
+  // on the page are counted by their own page.
   const list = useLoad(
-    (signal) => listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal),
+    async (signal) => ({ ...await listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal), tokens }),
     [contains, orderBy, showDeleted, pageToken], REFRESH,
   );
   const aliases = useLoad(listAliases, [], REFRESH);
@@ -79,7 +81,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
 
   const models = list.value?.models ?? [];
   const total = number(list.value?.totalSize);
-  const first = tokens.length * PAGE;
+  const shown = list.value?.tokens ?? [];
+  const first = shown.length * PAGE;
   return (
     <>
       <div class="heading">
@@ -107,8 +110,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
           </Scroll>
           <nav class="pages" aria-label="Pages of models">
             <span>{count(first + 1)}–{count(first + models.length)} of {plural(total, "model")}</span>
-            <button type="button" disabled={tokens.length === 0} onClick={() => show({}, tokens.slice(0, -1))}>Previous</button>
-            <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...tokens, list.value?.nextPageToken ?? ""])}>Next</button>
+            <button type="button" disabled={shown.length === 0} onClick={() => show({}, shown.slice(0, -1))}>Previous</button>
+            <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...shown, list.value?.nextPageToken ?? ""])}>Next</button>
           </nav>
           <p class="note">
             Served loss is the mean loss of the served predictions over the last 1000 observations, of the prequential
