@@ -73,15 +73,18 @@ test("many models come in pages, and the address keeps the page", async () => {
   for (let i = 0; i < many; i++) await learn(it.server, `m-${String(i).padStart(3, "0")}`, { dimension: 1, linearAwv: {} }, []);
   await visit(it, "", {}, async (page) => {
     const names = () => page.locator("tbody th a").allTextContents();
-    // A slow answer shows whether the page counts the rows that it has or the rows that it asked for.
-    await page.route(/models\?/, async (route) => {
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      await route.continue();
-    });
     await page.getByText(`1–50 of ${many + 2} models`).waitFor();
     assert.equal(await page.getByRole("button", { name: "Previous" }).isDisabled(), true);
+    // Until the second page arrives, the range belongs to the first page, and another click asks for the second page again.
+    let release;
+    const held = new Promise((resolve) => { release = resolve; });
+    await page.route(/models\?/, (route) => held.then(() => route.continue()));
     await page.getByRole("button", { name: "Next" }).click();
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText(`1–50 of ${many + 2} models`).waitFor();
+    release();
     await page.getByText(`51–100 of ${many + 2} models`).waitFor();
+    await page.unrouteAll({ behavior: "wait" });
     const second = await names();
     assert.equal(second[0], "m-050");
     await page.reload();

@@ -57,8 +57,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
   const tokens = query.getAll("page");
   const pageToken = tokens[tokens.length - 1] ?? "";
 
-  // The last answer stays until the next answer arrives. An answer keeps the tokens it was asked with, so that the rows
-  // on the page are counted by their own page.
+  // The rows of an answer stay until the next answer arrives. Each answer keeps the tokens of its request, so that the
+  // range and the buttons below the table belong to the rows in it.
   const list = useLoad(
     async (signal) => ({ ...await listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal), tokens }),
     [contains, orderBy, showDeleted, pageToken], REFRESH,
