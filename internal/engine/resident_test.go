@@ -96,10 +96,12 @@ func waitFor(t *testing.T, h *host, holds func() bool) {
 	until(t, h, "it did not happen", holds)
 }
 
-// hibernate waits until model m has left memory. On a slow machine the replay of even a short log is
-// estimated to take long: the model then needs a snapshot first.
+// hibernate waits until model m has left memory. The start must have loaded its models: it would load m
+// again. On a slow machine the replay of even a short log is estimated to take long: the model then needs
+// a snapshot first.
 func (h *host) hibernate(t *testing.T) {
 	t.Helper()
+	waitFor(t, h, func() bool { return h.Totals().StartDone.Load() })
 	waitFor(t, h, func() bool {
 		if h.Hibernate("m") {
 			return true

@@ -285,11 +285,7 @@ func testUnreadableLog(t *testing.T, newDisk func() disk) {
 	h.observe(t, "m", one("a", 1)...)
 	h.stop(t)
 	h, f := startFaulty(t, d, c)
-	if !h.Hibernate("m") {
-		// It is being loaded: wait until it is there.
-		h.stats(t, "m")
-		h.hibernate(t)
-	}
+	h.hibernate(t)
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)
 	if _, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
