@@ -146,15 +146,15 @@ func prefix(size int) []byte {
 	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
 }
 
-// transport returns a client of HTTP/2 without TLS. The end of the test closes its connections:
+// transport returns a client of HTTP/2 without TLS, whose connections are closed when attack is done:
 // CloseIdleConnections would leave a connection on which a canceled call is still being ended.
-func transport(t *testing.T) *http.Transport {
+func transport(attack context.Context) *http.Transport {
 	out := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
 	out.Protocols.SetUnencryptedHTTP2(true)
 	out.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
-			context.AfterFunc(t.Context(), func() { _ = c.Close() }) // The server may have closed it.
+			context.AfterFunc(attack, func() { _ = c.Close() }) // The server may have closed it.
 		}
 		return c, err
 	}
@@ -177,7 +177,7 @@ func partial(t *testing.T, p *process, method string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	client := transport(t)
+	client := transport(ctx)
 	var group sync.WaitGroup
 	for range 300 {
 		group.Go(func() {
@@ -274,7 +274,7 @@ func slowReaders(t *testing.T, p *process) {
 	var group sync.WaitGroup
 	var asked atomic.Int64
 	for range 4 {
-		client := transport(t)
+		client := transport(ctx)
 		for range 8 {
 			group.Go(func() {
 				for ctx.Err() == nil {
