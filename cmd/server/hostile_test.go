@@ -146,8 +146,8 @@ func prefix(size int) []byte {
 	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
 }
 
-// transport returns a client of HTTP/2 without TLS, whose connections are closed when attack is done:
-// CloseIdleConnections would leave a connection on which a canceled call is still being ended.
+// transport returns a client of HTTP/2 without TLS. The end of attack closes the client's connections.
+// CloseIdleConnections would skip a connection whose calls are canceled but have not ended.
 func transport(attack context.Context) *http.Transport {
 	out := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
 	out.Protocols.SetUnencryptedHTTP2(true)

@@ -96,9 +96,9 @@ func waitFor(t *testing.T, h *host, holds func() bool) {
 	until(t, h, "it did not happen", holds)
 }
 
-// hibernate waits until model m has left memory. The start must have loaded its models: it would load m
-// again. On a slow machine the replay of even a short log is estimated to take long: the model then needs
-// a snapshot first.
+// hibernate makes model m leave memory, after the start has loaded its models: the start could load m
+// again. A slow machine may estimate a long replay even for a short log. Then hibernate takes a snapshot
+// first, because the engine keeps a model with a long replay in memory.
 func (h *host) hibernate(t *testing.T) {
 	t.Helper()
 	waitFor(t, h, func() bool { return h.Totals().StartDone.Load() })
