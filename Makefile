@@ -52,9 +52,25 @@ build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, sta
 demo: build ## start a server, stream a changing environment, draw skill and regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
+.PHONY: cluster
+cluster: build ## start three servers as one cluster, stream through it, kill its owner, draw what it cost
+	bin/hindsight demo --server bin/hindsight-server --servers 3 $(ARGS)
+
+.PHONY: cluster-ratios
+cluster-ratios: ## compare three servers with one, on this machine at the same time
+	$(GO) test -run 'TestRatios$$' -count 1 -v -timeout 30m ./cmd/server -ratios 3s $(ARGS)
+
+# SERVERS is the number of servers of the torture. Several are a cluster, for an hour.
+SERVERS ?= 1
+
 .PHONY: torture
-torture: ## kill a server under load for a minute, and check the data it leaves
-	$(GO) test -run TestTorture -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
+torture: ## kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour
+ifeq ($(SERVERS),1)
+	$(GO) test -run 'TestTorture$$' -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
+else
+	$(GO) test -run TestPowerCutsOfAllServers -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8
+	$(GO) test -run TestTortureCluster -count 1 -v -timeout 3h ./cmd/server -torture 1h -torture-servers $(SERVERS) $(ARGS)
+endif
 
 .PHONY: reproduce
 reproduce: build bin/hindsight-research ## published streams through every learner, as records too, and the greedy adversary, into research/results

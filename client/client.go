@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -24,11 +24,13 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// Client is a connection to a server. It is safe for concurrent use.
+// Client is a connection to a server, or to the servers of a cluster. It is safe for concurrent
+// use.
 type Client struct {
-	conn        *grpc.ClientConn
+	servers     *servers
 	models      hindsightv1.ModelServiceClient
 	predictions hindsightv1.PredictionServiceClient
+	cluster     hindsightv1.ClusterServiceClient
 	address     string
 	timeout     time.Duration
 	retry       Retry
@@ -88,13 +90,14 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 }
 
 // Dial prepares a connection. The first call makes it. An address without a port gets
-// DefaultPort; see Address. Close must be called.
+// DefaultPort; see Address. Addresses between commas are servers of one cluster: the client uses
+// the first that answers, and after a failure the next. Close must be called.
 func Dial(address string, options ...Option) (*Client, error) {
-	target, err := Address(address)
+	addresses, err := Addresses(address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{address: target}
+	c := &Client{address: strings.Join(addresses, ",")}
 	s := settings{timeout: DefaultTimeout, retry: DefaultRetry(), dial: []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
@@ -118,17 +121,18 @@ func Dial(address string, options ...Option) (*Client, error) {
 		}
 	}
 	if s.token != nil {
-		s.dial = append(s.dial, grpc.WithPerRPCCredentials(bearer{s.token, s.plaintextToken || isLocal(target)}))
+		s.dial = append(s.dial, grpc.WithPerRPCCredentials(bearer{s.token, s.plaintextToken || !slices.ContainsFunc(addresses, isRemote)}))
 	}
-	conn, err := grpc.NewClient(target, s.dial...)
+	conns, err := connect(addresses, s.dial)
 	if err != nil && s.token != nil && strings.Contains(err.Error(), "require transport level security") {
 		return nil, fmt.Errorf("address %q: a token is not sent in plaintext to another machine: use TLS", address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
-	c.conn, c.timeout, c.retry, c.tls, c.hasToken = conn, s.timeout, s.retry, s.tls, s.hasToken
-	c.models, c.predictions = hindsightv1.NewModelServiceClient(conn), hindsightv1.NewPredictionServiceClient(conn)
+	c.servers, c.timeout, c.retry, c.tls, c.hasToken = conns, s.timeout, s.retry, s.tls, s.hasToken
+	c.models, c.predictions = hindsightv1.NewModelServiceClient(conns), hindsightv1.NewPredictionServiceClient(conns)
+	c.cluster = hindsightv1.NewClusterServiceClient(conns)
 	return c, nil
 }
 
@@ -160,7 +164,7 @@ func (c *Client) With(retry Retry) *Client {
 	return &other
 }
 
-// Address is the address of the server.
+// Address is the address of the server, or the addresses of the cluster between commas.
 func (c *Client) Address() string { return c.address }
 
 // Predictions is the service of the data path, for calls that this package does not have. Its
@@ -171,8 +175,11 @@ func (c *Client) Predictions() hindsightv1.PredictionServiceClient { return c.pr
 // Models is the service of the control path. See Predictions.
 func (c *Client) Models() hindsightv1.ModelServiceClient { return c.models }
 
+// Cluster is the service of the servers that keep the same models. See Predictions.
+func (c *Client) Cluster() hindsightv1.ClusterServiceClient { return c.cluster }
+
 // Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error { return c.servers.close() }
 
 // failed translates the error of a call. If the time of a call passed without a connection, no
 // server answered it.
@@ -181,11 +188,11 @@ func (c *Client) failed(err error) error {
 	if e == nil {
 		return err
 	}
-	if e.timedOut() && c.conn.GetState() != connectivity.Ready {
+	if e.timedOut() && !c.servers.ready() {
 		e.unreachable = true
 	}
 	if e.unreachable {
-		e.address = c.conn.Target()
+		e.address = c.address
 	}
 	e.advice = c.adviseOn(e)
 	return e

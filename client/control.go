@@ -161,6 +161,29 @@ func (c *Client) DeleteAlias(ctx context.Context, alias string) error {
 	return err
 }
 
+// Servers returns the servers that keep the same models. Without a cluster there are none.
+func (c *Client) Servers(ctx context.Context) (*hindsightv1.GetClusterResponse, error) {
+	return invoke(ctx, c, true, c.cluster.GetCluster, &hindsightv1.GetClusterRequest{})
+}
+
+// MoveOwner makes another server the owner: that of an id or an address, or any if it is empty.
+func (c *Client) MoveOwner(ctx context.Context, server string) error {
+	_, err := invoke(ctx, c, server != "", c.cluster.MoveOwner, &hindsightv1.MoveOwnerRequest{Server: server})
+	return err
+}
+
+// DrainServer moves ownership away from a server, so that it can be stopped.
+func (c *Client) DrainServer(ctx context.Context, server string) error {
+	_, err := invoke(ctx, c, true, c.cluster.DrainServer, &hindsightv1.DrainServerRequest{Server: server})
+	return err
+}
+
+// RemoveServer removes a server from the cluster for good. The call is not sent again.
+func (c *Client) RemoveServer(ctx context.Context, server string) error {
+	_, err := invoke(ctx, c, false, c.cluster.RemoveServer, &hindsightv1.RemoveServerRequest{Server: server})
+	return err
+}
+
 // Watch yields events as the model learns, until ctx ends or the loop is left. An error is the
 // last element; after a lost connection, watch again. The request may be nil; the call fills in
 // the model.

@@ -124,6 +124,10 @@ var (
 	ErrRateLimit           error = reason("RATE_LIMIT")
 	ErrConcurrencyLimit    error = reason("CONCURRENCY_LIMIT")
 	ErrSessionLimit        error = reason("SESSION_LIMIT")
+	ErrNotOwner            error = reason("NOT_OWNER")
+	ErrNoCluster           error = reason("NO_CLUSTER")
+	ErrServerNotFound      error = reason("SERVER_NOT_FOUND")
+	ErrServerState         error = reason("SERVER_STATE")
 )
 
 // ErrUnreachable says that no server answered.

@@ -167,6 +167,18 @@ func WithoutLabel() PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.Remember = new(bool) }
 }
 
+// AtSequence asks for the prediction of a state with at least so many observations, such as the
+// Sequence of an Outcome: without it, a server of a cluster may not have learned yet what another
+// has acknowledged.
+func AtSequence(sequence uint64) PredictOption {
+	return func(r *hindsightv1.PredictRequest) { r.MinSequence = sequence }
+}
+
+// NotOlder bounds how old the state of a server of a cluster may be.
+func NotOlder(age time.Duration) PredictOption {
+	return func(r *hindsightv1.PredictRequest) { r.MaxStaleness = durationpb.New(age) }
+}
+
 // Explained also asks what each family of auto's experts says: Prediction.Explanation.
 func Explained() PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.Explain = true }
@@ -243,7 +255,7 @@ func (m *Model) PredictBatch(ctx context.Context, inputs []Input, options ...Pre
 		if r.GetPredictionId() != "" {
 			batch.PredictionIds = append(batch.PredictionIds, r.GetPredictionId())
 		}
-		batch.LabelTtl, batch.Remember = r.GetLabelTtl(), r.Remember
+		batch.LabelTtl, batch.Remember, batch.MinSequence, batch.MaxStaleness = r.GetLabelTtl(), r.Remember, r.GetMinSequence(), r.GetMaxStaleness()
 	}
 	answer, err := invoke(ctx, m.client, true, m.client.predictions.PredictBatch, batch)
 	if err == nil && len(answer.GetPredictions()) != len(inputs) {

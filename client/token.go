@@ -100,10 +100,10 @@ func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 var _ credentials.PerRPCCredentials = bearer{}
 
-// isLocal reports whether a target of gRPC is of this machine, so that nobody can listen.
-func isLocal(target string) bool {
+// isRemote reports whether a target of gRPC may be of another machine, so that others can listen.
+func isRemote(target string) bool {
 	if scheme, rest, ok := strings.Cut(target, ":"); ok && (scheme == "unix" || scheme == "unix-abstract") {
-		return rest != ""
+		return rest == ""
 	}
 	for _, scheme := range []string{"dns:///", "passthrough:///"} {
 		target = strings.TrimPrefix(target, scheme)
@@ -113,5 +113,5 @@ func isLocal(target string) bool {
 		host = target
 	}
 	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
+	return host != "localhost" && (ip == nil || !ip.IsLoopback())
 }

@@ -35,6 +35,7 @@ var notRun = []struct{ begin, why string }{
 	{"sudo ", "it changes the system"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
 	{"hindsight --address old:50051 model move ", "it takes two servers; TestMoveUnderLoad and TestKillsDuringMove of cmd/server do it"},
+	{"hindsight-server --data-dir /var/lib/hindsight --cluster-address", "it takes three machines; TestThreeServersAreOneService of cmd/server starts three servers"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
 	{"c, err := client.Dial", "a part of a program; that of client/README.md is whole"},
 }

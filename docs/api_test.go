@@ -27,7 +27,7 @@ func TestAPIReference(t *testing.T) {
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	const directory = "hindsight/v1/"
-	files, err := compiler.Compile(t.Context(), directory+"prediction.proto", directory+"model.proto", directory+"spec.proto")
+	files, err := compiler.Compile(t.Context(), directory+"prediction.proto", directory+"model.proto", directory+"cluster.proto", directory+"spec.proto")
 	if err != nil {
 		t.Fatal(err)
 	}

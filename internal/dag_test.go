@@ -50,6 +50,9 @@ func layers() []layer {
 		{"internal/metrics", []string{"internal/engine/account/...", "internal/engine/figures"}},
 		{"internal/engine/storage", nil},
 		{"internal/store/...", []string{"internal/engine/storage", "internal/store/..."}},
+		{"internal/cluster/command", []string{"internal/engine/storage"}},
+		{"internal/cluster/replicated/logtest", []string{"internal/engine/storage"}},
+		{"internal/cluster/replicated", []string{"internal/cluster/command", "internal/engine/storage"}},
 		{"internal/model", nil},
 		{"internal/model/codec", []string{"internal/model"}},
 		{"internal/model/loops", nil},
@@ -133,6 +136,10 @@ func layers() []layer {
 			"internal/engine/recovery", "internal/engine/replica", "internal/engine/storage", "internal/engine/watch",
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
 		}},
+		{"internal/cluster/consensus", []string{"internal/engine/storage", "internal/store"}},
+		{"internal/cluster", []string{
+			"api/...", "internal/cluster/consensus", "internal/cluster/replicated", "internal/engine/storage", "internal/store",
+		}},
 		{"internal/auth", nil},
 		{"internal/rpc", []string{"api/...", "internal/auth", "internal/engine", "internal/engine/account/...", "internal/model", "internal/model/input"}},
 		{"internal/gateway/...", []string{"api/...", "internal/auth", "internal/gateway/..."}},
@@ -141,8 +148,8 @@ func layers() []layer {
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...",
-			"internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
+			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/cluster", "internal/engine", "internal/engine/account/...",
+			"internal/engine/figures", "internal/engine/recovery", "internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/access", []string{"internal/auth"}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
@@ -186,17 +193,24 @@ func rules() []rule {
 		},
 		{
 			name: "one listener",
-			why:  "only internal/rpc speaks to the network, and internal/gateway HTTP",
-			from: []string{"internal/..."}, except: []string{"internal/rpc", "internal/gateway/..."},
+			why:  "only internal/rpc speaks to the network, internal/gateway HTTP, and internal/cluster to other servers",
+			from: []string{"internal/..."}, except: []string{"internal/rpc", "internal/gateway/...", "internal/cluster", "internal/cluster/consensus"},
 			to:     []string{"net/..."},
 			broken: [2]string{"internal/engine", "net/http"},
 		},
 		{
 			name: "one translator",
-			why:  "protobuf and gRPC end at internal/rpc, which translates; internal/gateway is a client of it",
-			from: []string{"internal/..."}, except: []string{"internal/rpc", "internal/gateway/..."},
+			why:  "protobuf and gRPC end at internal/rpc, which translates; internal/gateway is a client of it, and internal/cluster has its own calls",
+			from: []string{"internal/..."}, except: []string{"internal/rpc", "internal/gateway/...", "internal/cluster"},
 			to:     []string{"google.golang.org/...", "github.com/grpc-ecosystem/..."},
 			broken: [2]string{"internal/store", "google.golang.org/protobuf/proto"},
+		},
+		{
+			name: "one log",
+			why:  "Raft is an affair of internal/cluster/consensus",
+			from: []string{"..."}, except: []string{"internal/cluster/consensus"},
+			to:     []string{"github.com/hashicorp/..."},
+			broken: [2]string{"internal/cluster", "github.com/hashicorp/raft"},
 		},
 		{
 			name: "one set of instruments",
@@ -234,9 +248,12 @@ func rules() []rule {
 		},
 		{
 			name: "the oracles are for tests",
-			why:  "internal/model/modeltest, internal/store/storetest and cmd/internal/authority are imported by tests only",
+			why: "internal/model/modeltest, internal/store/storetest, internal/cluster/replicated/logtest and cmd/internal/authority are " +
+				"imported by tests only",
 			from: []string{"..."}, except: []string{"internal/model/modeltest", "internal/store/storetest", "cmd/internal/authority"},
-			to:     []string{"internal/model/modeltest", "internal/store/storetest", "cmd/internal/authority", "testing/..."},
+			to: []string{
+				"internal/model/modeltest", "internal/store/storetest", "internal/cluster/replicated/logtest", "cmd/internal/authority", "testing/...",
+			},
 			broken: [2]string{"internal/store", "testing"},
 		},
 		{
@@ -439,6 +456,8 @@ func TestLayersFindABreach(t *testing.T) {
 		{"internal/model/awv", "internal/model/raker", "may import only"},
 		{"cmd/bench/internal/load", "internal/engine", "may import only"},
 		{"cmd/bench/internal/cli", "cmd/client/internal/drive", "may import only"},
+		{"internal/cluster/consensus", "internal/cluster", "may import only"},
+		{"internal/cluster", "internal/engine", "may import only"},
 		{"internal/util", "internal/model", "no layer has internal/util"},
 	} {
 		breaches := check([]edge{made(c.from, c.to)})

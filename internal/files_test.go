@@ -17,11 +17,12 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"api", "engine", "claims", "targets", "update", "replicas", "aliases", "create", "import", "delete", "restore", "read", "upkeep", "start",
+			"api", "changes", "engine", "claims", "targets", "update", "replicas", "aliases", "create", "import", "delete", "restore", "read", "changed",
+			"upkeep", "start",
 		},
 		"engine/hosted": {
-			"errors", "trace", "rate", "memory", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "predict",
-			"commit", "observe", "follow", "restore",
+			"errors", "trace", "rate", "signal", "memory", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "digest",
+			"predict", "commit", "foreign", "writer", "observe", "export", "follow", "restore",
 		},
 		"engine/figures": {"info", "report", "stats", "list"},
 	}

@@ -42,13 +42,19 @@ type held struct {
 // control makes checkpoints of the store that this process has open, for the schedule and
 // for commands that ask on the socket.
 type control struct {
-	disk *store.Store
+	disk checkpointer
 	log  *zap.Logger
 	// slot is taken while a checkpoint exists: there is one at most.
 	slot chan struct{}
 }
 
-func newControl(disk *store.Store, log *zap.Logger) *control {
+// checkpointer makes checkpoints, one at a time.
+type checkpointer interface {
+	Checkpoint(ctx context.Context) (string, error)
+	RemoveCheckpoint() error
+}
+
+func newControl(disk checkpointer, log *zap.Logger) *control {
 	return &control{disk: disk, log: log, slot: make(chan struct{}, 1)}
 }
 
@@ -230,7 +236,7 @@ func hold(ctx context.Context, dir string) (*checkpoint, error) {
 	} else if statErr != nil {
 		return nil, fmt.Errorf("%w; %w", statErr, err)
 	}
-	disk, openErr := store.Open(dir, store.Options{}) //nolint:contextcheck // A directory is opened whole or not at all.
+	disk, openErr := store.Open(dir, store.Options{Member: true}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}

@@ -398,7 +398,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	markFormat(t, dir, 99)
 	out, err := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0").CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "newer version: format 99, this version reads up to 3") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "newer version: format 99, this version reads up to 4") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "newer version") {

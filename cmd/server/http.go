@@ -72,15 +72,18 @@ func (s *server) serveHTTP() error {
 }
 
 // cut closes the HTTP server and its requests.
-func (s *server) cut() { _ = s.web.Close() }
+func (s *server) cut() {
+	s.wasCut.Store(true)
+	_ = s.web.Close()
+}
 
 // newGateway returns the gateway to a gRPC server.
-func (s *server) newGateway(server *rpc.Server, refused func(string)) (*gateway.Gateway, error) {
+func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	c := s.config
 	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: s.log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: refused,
+		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: s.refused,
 	})
 }
 
@@ -93,7 +96,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
-	err = metrics.Watch(s.instruments, func() serving { return serving{s.ready.Load()} })
+	err = metrics.Watch(s.instruments, func() serving { return serving{s.isReady()} })
 	if err != nil {
 		return nil, fmt.Errorf("instruments of the server: %w", err)
 	}
@@ -109,11 +112,14 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.ready.Load() {
+		switch {
+		case s.isReady():
 			answer(w, http.StatusOK, "ready\n")
-			return
+		case s.ready.Load():
+			answer(w, http.StatusServiceUnavailable, "no server of the cluster owns the models\n")
+		default:
+			answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 		}
-		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
 	administrator := func(next http.Handler) http.Handler { return s.guard.Require(auth.Admin, next) }
 	mux.Handle("/debug/loglevel", administrator(level))

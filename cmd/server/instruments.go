@@ -15,6 +15,7 @@ import (
 
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/figures"
 	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -45,18 +46,37 @@ func exemplars(traced bool) []grpcprom.Option {
 // lastSpans bounds the export of the last spans.
 const lastSpans = 5 * time.Second
 
-// watch connects the instruments with the engine, the store and gRPC. It returns the
-// instruments of calls, and the counter of refusals by their reasons.
-func (s *server) watch(models *engine.Engine, disk *store.Store) (*grpcprom.ServerMetrics, func(string), error) {
-	calls := newCalls()
+// Each implements metrics.Source.
+func (s *server) Each(yield func(*figures.Live)) { s.opened.Load().models.Each(yield) }
+
+// count makes the counters of calls, and those of the cluster.
+func (s *server) count() error {
+	s.observed = newCalls()
 	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
-	err = errors.Join(err,
-		s.registry.Register(calls), s.instruments.WatchModels(models),
-		metrics.Watch(s.instruments, models.Totals), metrics.Watch(s.instruments, disk.Metrics))
-	if err != nil {
-		return nil, nil, fmt.Errorf("instruments: %w", err)
+	err = errors.Join(err, s.registry.Register(s.observed))
+	if s.config.ClusterAddress != "" {
+		err = errors.Join(err, s.replicated.watch(s.instruments))
 	}
-	return calls, refusals.Count, nil
+	if err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
+	s.refused = refusals.Count
+	return nil
+}
+
+// watch connects the instruments with what is open.
+func (s *server) watch() error {
+	var backupsErr error
+	if s.schedule.Load() != nil {
+		backupsErr = metrics.Watch(s.instruments, func() backups { return s.schedule.Load().figures() })
+	}
+	err := errors.Join(backupsErr, s.instruments.WatchModels(s), s.watchCalls(),
+		metrics.Watch(s.instruments, func() engine.Totals { return s.opened.Load().models.Totals() }),
+		metrics.Watch(s.instruments, func() store.Metrics { return s.opened.Load().disk.Metrics() }))
+	if err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
+	return nil
 }
 
 // limits are the limits of the settings; 0 is no limit.
@@ -68,16 +88,12 @@ type limits struct {
 }
 
 // watchCalls shows the memory of calls, and the limits.
-func (s *server) watchCalls(server *rpc.Server) error {
+func (s *server) watchCalls() error {
 	c := s.config
 	bounds := limits{PendingLabels: c.MaxPendingTotal, Queue: c.Queue, Models: c.MaxModels, ModelBytes: c.MemoryLimit / 2}
-	err := errors.Join(
-		metrics.Watch(s.instruments, server.Stats),
+	return errors.Join(
+		metrics.Watch(s.instruments, func() rpc.Stats { return s.opened.Load().server.Stats() }),
 		metrics.Watch(s.instruments, func() limits { return bounds }))
-	if err != nil {
-		return fmt.Errorf("instruments of calls: %w", err)
-	}
-	return nil
 }
 
 // openTracing opens tracing, if it is on, and shows its figures.
@@ -103,7 +119,7 @@ func (s *server) closeTracing(ctx context.Context) {
 	}
 }
 
-// serving shows server.ready.
+// serving shows server.isReady.
 type serving struct {
-	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains."`
+	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains, or knows no owner of its cluster."`
 }

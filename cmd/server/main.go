@@ -38,6 +38,8 @@ func run(ctx context.Context, c call) int {
 	switch c.args[0] {
 	case "backup":
 		return backUp(ctx, rest)
+	case "cluster":
+		return clusterCommand(rest) //nolint:contextcheck // A directory is opened whole or not at all.
 	case "fsck":
 		return fsck(ctx, rest)
 	case "healthcheck":

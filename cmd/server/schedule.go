@@ -11,7 +11,6 @@ import (
 
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/metrics"
 )
 
 const (
@@ -41,7 +40,7 @@ type backups struct {
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
-func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.Logger, instruments *metrics.Metrics) (*schedule, error) {
+func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.Logger) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
 	}
@@ -53,15 +52,14 @@ func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.
 	if s.place, err = backup.Open(ctx, c.BackupTo, true); err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
-	err = metrics.Watch(instruments, func() backups {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.stats
-	})
-	if err != nil {
-		return nil, fmt.Errorf("instruments of backups: %w", err)
-	}
 	return s, nil
+}
+
+// figures are those so far.
+func (s *schedule) figures() backups {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
 }
 
 // start takes a backup whenever one is due, in a goroutine of its own. The returned end stops

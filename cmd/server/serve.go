@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -23,7 +24,9 @@ import (
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/clock"
+	"hindsight/internal/cluster"
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -48,6 +51,17 @@ type server struct {
 	web        *http.Server
 	// ready is true while the server serves and is not draining.
 	ready atomic.Bool
+	// opened is what is open; nil until the first start is done.
+	opened atomic.Pointer[opened]
+	// observed counts and times calls, refused counts refusals by their reason.
+	observed   *grpcprom.ServerMetrics
+	refused    func(reason string)
+	replicated replicated
+	dial       cluster.Dialer
+	// schedule is nil without --backup-to.
+	schedule atomic.Pointer[schedule]
+	// wasCut: the HTTP server is closed.
+	wasCut atomic.Bool
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -55,8 +69,13 @@ type server struct {
 // serve runs the server until the context ends. Then, in this order, health reports
 // NOT_SERVING, calls in flight end, changed models are written as snapshots, the last backup
 // is taken, the store closes, and the HTTP server closes.
-func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
-	s := &server{config: c, registry: prometheus.NewRegistry()}
+func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
+	return serveBy(ctx, c, stderr, nil)
+}
+
+// serveBy is serve with a dialer for the other servers of the cluster; nil is the operating system's.
+func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer) (err error) {
+	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial}
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
@@ -82,6 +101,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	defer func() { _ = s.http.Close() }() // Usually closed by the HTTP server.
 	warnExposed(log, c, s.grpc.Addr(), s.http.Addr())
+	if err := s.count(); err != nil {
+		return err
+	}
 	if err := s.openTracing(ctx); err != nil {
 		return err
 	}
@@ -127,43 +149,66 @@ func closing(err *error, what string, closePart func() error) {
 	}
 }
 
-// host opens the store and the engine, and serves calls to them until the context ends.
-func (s *server) host(ctx context.Context) (err error) {
-	c, log := s.config, s.log
-	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
-		Cache: c.MemoryLimit / 8,
-		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
-		Synced: s.instruments.Stages.Fsync,
-	})
-	if err != nil {
-		return fmt.Errorf("open the store: %w", err)
+// host serves calls to the models until the context ends. In a cluster the store may have to be closed and opened
+// again, because the owner has sent a newer one.
+func (s *server) host(ctx context.Context) error {
+	for {
+		err := s.hostOnce(ctx)
+		if !errors.Is(err, errOpenAgain) || ctx.Err() != nil {
+			return err
+		}
+		if s.wasCut.Load() {
+			return fmt.Errorf("%w, and a call did not end: start the server again", err)
+		}
+		s.log.Info("the store is opened again")
 	}
-	defer closing(&err, "close the store", disk.Close)
-	checkpoints := newControl(disk, log.Named("control"))
-	backups, err := openSchedule(ctx, c, checkpoints, log.Named("backup"), s.instruments)
+}
+
+// errOpenAgain: the store has to be closed and opened again.
+var errOpenAgain = errors.New("the store has to be opened again")
+
+// opened is the store, the engine and the gRPC server.
+type opened struct {
+	disk   *store.Store
+	models *engine.Engine
+	server *rpc.Server
+	// member is nil without a cluster.
+	member *member
+}
+
+// hostOnce opens the store and the engine, and serves calls to them until the context ends.
+func (s *server) hostOnce(ctx context.Context) (err error) {
+	c, log := s.config, s.log
+	home, err := s.openStore(ctx)
 	if err != nil {
 		return err
 	}
+	defer closing(&err, "close the store", home.close)
+	checkpoints := newControl(home.checkpoints, log.Named("control"))
+	backups, err := openSchedule(ctx, c, checkpoints, log.Named("backup"))
+	if err != nil {
+		return err
+	}
+	s.schedule.Store(backups)
 	endBackups := backups.start(ctx)
 	defer endBackups(ctx) // After the engine's last snapshots.
-	models, err := engine.Open(ctx, engineOptions(c, log, disk, s.instruments))
+	options := engineOptions(c, log, home.models, s.instruments)
+	options.Replication = home.member.replication()
+	models, err := engine.Open(ctx, options)
 	if err != nil {
 		return fmt.Errorf("open the models: %w", err)
 	}
 	defer closing(&err, "shut down", models.Close)
-	calls, refused, err := s.watch(models, disk)
-	if err != nil {
-		return err
-	}
-	server := rpc.New(rpc.Options{
-		Engine: models, Log: log, Metrics: calls, Observed: exemplars(s.spans != nil),
+	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
+		Engine: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: refused, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
+		Cluster: home.member.cluster(), Forwarded: s.replicated.forwarded(),
 	})
-	api, err := s.newGateway(server, refused)
-	if err == nil {
-		err = s.watchCalls(server)
+	api, err := s.newGateway(server)
+	if err == nil && s.opened.Swap(&opened{home.disk, models, server, home.member}) == nil {
+		err = s.watch()
 	}
 	if err != nil {
 		server.Drain(ctx)
@@ -171,11 +216,12 @@ func (s *server) host(ctx context.Context) (err error) {
 	}
 	s.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
+	home.member.serve(groupCtx, group, models, server)
 	s.ready.Store(true) // The listener holds calls until Serve accepts them.
 	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
 		// A signal may have ended the server before it served.
-		if err := server.Serve(limited(s.grpc, s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := server.Serve(limited(home.member.lent(s.grpc), s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil
@@ -183,10 +229,10 @@ func (s *server) host(ctx context.Context) (err error) {
 	group.Go(func() error { return checkpoints.serve(groupCtx, c.DataDir) })
 	group.Go(func() error {
 		<-groupCtx.Done()
-		s.drain(groupCtx, server, api)
+		s.drain(groupCtx, server, api, home.member)
 		return nil
 	})
-	group.Go(func() error { return s.watchDisk(groupCtx, disk, server) })
+	group.Go(func() error { return s.watchDisk(groupCtx, home.disk, server) })
 	log.Info("serving",
 		zap.Stringer("grpc_address", s.grpc.Addr()), zap.Stringer("http_address", s.http.Addr()),
 		zap.Bool("tls", s.keeper != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
@@ -195,12 +241,45 @@ func (s *server) host(ctx context.Context) (err error) {
 	return err
 }
 
-// drain ends the calls in flight, within the shutdown timeout.
-func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway) {
+// home is the store of the models, and what opened it.
+type home struct {
+	disk   *store.Store
+	models storage.Store
+	// checkpoints makes the checkpoints of disk.
+	checkpoints checkpointer
+	close       func() error
+	// member is nil without a cluster.
+	member *member
+}
+
+// openStore opens the store of this server, or of its cluster.
+func (s *server) openStore(ctx context.Context) (*home, error) {
+	c := s.config
+	options := store.Options{
+		Cache: c.MemoryLimit / 8,
+		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: s.log.Named("store"),
+		Synced: s.instruments.Stages.Fsync,
+	}
+	if c.ClusterAddress != "" {
+		return s.openMember(ctx, options)
+	}
+	disk, err := store.Open(c.DataDir, options) //nolint:contextcheck // A directory is opened whole or not at all.
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	return &home{disk: disk, models: disk, checkpoints: disk, close: disk.Close}, nil
+}
+
+// isReady reports whether the server serves, and knows an owner if it is in a cluster.
+func (s *server) isReady() bool { return s.ready.Load() && s.opened.Load().member.knowsOwner() }
+
+// drain ends the calls in flight, within the shutdown timeout. An owner hands its ownership on before.
+func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, m *member) {
 	s.log.Info("draining")
 	s.ready.Store(false)
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.ShutdownTimeout)
 	defer cancel()
+	m.drain(limit)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		stop := context.AfterFunc(limit, s.cut)
@@ -212,13 +291,13 @@ func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gat
 }
 
 // engineOptions returns the options of the engine, also for restore --export.
-func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
+func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{
 				Queue: c.Queue, PendingLimit: int64(c.MaxPending), PendingTotalLimit: int64(c.MaxPendingTotal), ModelMemory: c.MemoryLimit / 2,
 			},
-			Store: disk, Now: steadyClock(log).Now, Log: log.Named("engine"),
+			Store: models, Now: steadyClock(log).Now, Log: log.Named("engine"),
 			NewID: func() (string, error) {
 				id, err := uuid.NewV7()
 				if err != nil {

@@ -20,6 +20,9 @@ func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias
 	if err := checkAlias(name, id); err != nil {
 		return Alias{}, err
 	}
+	if err := e.asOwner(ctx); err != nil {
+		return Alias{}, err
+	}
 	release, err := e.table.claimAll(ctx, allAliases, name, id)
 	if err != nil {
 		return Alias{}, err
@@ -78,6 +81,9 @@ func (e *Engine) ListAliases() ([]Alias, error) {
 
 // DeleteAlias removes an alias, durably. Its model stays.
 func (e *Engine) DeleteAlias(ctx context.Context, name string) error {
+	if err := e.asOwner(ctx); err != nil {
+		return err
+	}
 	release, err := e.table.claimAll(ctx, allAliases, name)
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions = hosted.Options
+	// Replication are the options of a store that several servers replicate.
+	Replication = hosted.Replication
 	// Limits bound what models take.
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings
@@ -98,6 +100,7 @@ var (
 	ErrClosed             = hosted.ErrClosed
 	ErrCorrupt            = hosted.ErrCorrupt
 	ErrStorage            = hosted.ErrStorage
+	ErrNotOwner           = hosted.ErrNotOwner
 	ErrWatcherLimit       = watch.ErrLimit
 	ErrAliasNotFound      = alias.ErrNotFound
 	ErrAliasExists        = alias.ErrExists

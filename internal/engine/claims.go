@@ -108,6 +108,18 @@ func (e *Engine) lookUp(id string) (*entry, error) {
 	return nil, hosted.NotFound(id)
 }
 
+// asOwner begins a call that changes the store. It refuses the call on a server that does not own the store, and
+// waits until the engine has taken over what earlier owners changed.
+func (e *Engine) asOwner(ctx context.Context) error {
+	if e.o.Owner == nil {
+		return nil
+	}
+	if err := e.o.CheckOwner(); err != nil {
+		return err
+	}
+	return e.changes.settle(ctx, e.env.Lifetime)
+}
+
 // own is lookUp, with the claim on the model's name.
 func (e *Engine) own(ctx context.Context, id string) (m *entry, release func(), err error) {
 	if _, err := e.lookUp(id); err != nil {
@@ -182,12 +194,13 @@ func (e *Engine) host(m *entry) error {
 	}
 	if at, found := slices.BinarySearchFunc(t.mu.order, m.ID(), compareID); found {
 		t.count(t.mu.order[at], -1)
+		m.InheritRewind(t.mu.order[at].Model)
 		t.mu.order[at] = m
 	} else {
 		t.mu.order = slices.Insert(t.mu.order, at, m)
 	}
 	t.count(m, 1)
-	t.mu.models[m.ID()], t.mu.byHandle[m.Handle()] = m, m
+	t.mu.models[m.ID()], t.mu.byNumber[m.Handle().Number()] = m, m
 	if !m.Deleted() {
 		m.timings = e.o.Timings(m.ID(), m.Learner())
 	}
@@ -210,4 +223,22 @@ func (e *Engine) replace(m, next *entry, why error) error {
 	e.table.drop(m)
 	e.replicas.Enlist(&m.replica, false)
 	return nil
+}
+
+// remove takes a model out of the engine that the store no longer has. It runs at the model's turn, and the caller
+// holds the claim on the name.
+func (e *Engine) remove(m *entry) error {
+	err := e.replace(m, nil, hosted.NotFound(m.ID()))
+	e.replicas.Wake() // Those of the model stop.
+	return err
+}
+
+// supersede replaces a model by its successor, which is soft-deleted or brought back. It runs at the model's turn,
+// and the caller holds the claim on the name.
+func (e *Engine) supersede(m, next *entry) error {
+	deleted := m
+	if next.Deleted() {
+		deleted = next
+	}
+	return e.replace(m, next, deletedError(deleted))
 }

@@ -37,6 +37,21 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
 		return Info{}, err
 	}
+	info, err := e.createModel(ctx, id, spec, o)
+	if errors.Is(err, errStored) && e.o.Owner != nil {
+		// An earlier call of unknown outcome, or of another owner, created it meanwhile.
+		info, err = e.createModel(ctx, id, spec, o)
+	}
+	return info, err
+}
+
+// createModel is CreateModel with checked arguments.
+func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
+	if !o.ValidateOnly {
+		if err := e.asOwner(ctx); err != nil {
+			return Info{}, err
+		}
+	}
 	leader, release, err := e.claimNew(ctx, id, o.Follows)
 	if err != nil {
 		return Info{}, err
@@ -224,10 +239,13 @@ func sameSpec(existing, given model.Spec) bool {
 	return err == nil && reflect.DeepEqual(existing, completed)
 }
 
+// errStored: the store has a model that is not in the table.
+var errStored = fmt.Errorf("%w", ErrModelExists)
+
 // registryError says of an error of the registry what it is to the caller.
 func registryError(id string, err error) error {
 	if errors.Is(err, storage.ErrExists) {
-		return fmt.Errorf("model %q: %w", id, ErrModelExists)
+		return fmt.Errorf("model %q: %w", id, errStored)
 	}
 	return fmt.Errorf("engine: register model %q: %w", id, recovery.StorageError(err))
 }

@@ -26,6 +26,11 @@ type DeleteOptions struct {
 // DeleteModel deletes a model at its turn: after the observations already accepted. It describes a
 // soft-deleted model; of a purged model the answer is nil.
 func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*Info, error) {
+	if !o.ValidateOnly {
+		if err := e.asOwner(ctx); err != nil {
+			return nil, err
+		}
+	}
 	m, release, err := e.own(ctx, id)
 	if err != nil {
 		return nil, err
@@ -69,6 +74,9 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 // stays as it is. A replica whose leader was restored meanwhile to before what the replica has learned becomes
 // a model of its own.
 func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
+	if err := e.asOwner(ctx); err != nil {
+		return Info{}, err
+	}
 	m, release, err := e.own(ctx, id)
 	if err != nil {
 		return Info{}, err
@@ -94,8 +102,7 @@ func (e *Engine) purge(ctx context.Context, m *entry, release func()) error {
 		if err := m.Delete(ctx); err != nil {
 			return err
 		}
-		err := e.replace(m, nil, hosted.NotFound(m.ID()))
-		e.replicas.Wake() // Those of the model stop.
+		err := e.remove(m)
 		e.o.Log.Info("model removed", zap.String("model", m.ID()))
 		return err
 	})
@@ -118,12 +125,8 @@ func (e *Engine) succeed(ctx context.Context, m *entry, release func(), edit fun
 			return err
 		}
 		next := m.successor(registered)
-		deleted := m
-		if next.Deleted() {
-			deleted = next
-		}
 		result <- next
-		return e.replace(m, next, deletedError(deleted))
+		return e.supersede(m, next)
 	})
 	if err != nil {
 		return Info{}, err

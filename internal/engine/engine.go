@@ -55,9 +55,10 @@ type Engine struct {
 	replicas *replica.Set
 	reporter *figures.Reporter
 	start    StartCounters
-	// registryDamaged is set at the start when an entry could not be decoded. A lookup that misses may then
-	// be a damaged model, not an unknown one.
-	registryDamaged bool
+	changes  changes
+	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
+	// model, not an unknown one.
+	registryDamaged atomic.Bool
 	// upkeep counts the goroutines of the engine, writing the writer of snapshots, which ends last.
 	upkeep, writing sync.WaitGroup
 }
@@ -108,7 +109,7 @@ func (m *entry) overdue(now time.Time) bool {
 
 // table has the models of an engine.
 //
-//	models[order[n].ID()] == order[n], byHandle[order[n].Handle()] == order[n], order is sorted by id
+//	models[order[n].ID()] == order[n], byNumber[order[n].Handle().Number()] == order[n], order is sorted by id
 //	deleted == the entries of order that are soft-deleted
 //	len(models) + making <= limit
 type table struct {
@@ -118,7 +119,7 @@ type table struct {
 		models   map[string]*entry
 		order    []*entry
 		deleted  int
-		byHandle map[storage.Model]*entry
+		byNumber map[uint64]*entry
 		// claims are the names that calls have for themselves, each closed when it is given up.
 		claims map[string]chan struct{}
 		// making counts the reserved slots.
@@ -131,7 +132,7 @@ type table struct {
 
 func (t *table) init(limit int) {
 	t.limit = limit
-	t.mu.models, t.mu.byHandle = map[string]*entry{}, map[storage.Model]*entry{}
+	t.mu.models, t.mu.byNumber = map[string]*entry{}, map[uint64]*entry{}
 	t.mu.claims = map[string]chan struct{}{}
 }
 
@@ -158,6 +159,14 @@ func (t *table) get(id string) *entry {
 	return t.mu.models[id]
 }
 
+// created is the time of creation of the model of an id, 0 if there is none.
+func (t *table) created(id string) int64 {
+	if m := t.get(id); m != nil {
+		return m.Ref().Created
+	}
+	return 0
+}
+
 // referred returns the model of a reference, nil if it no longer exists. It may be soft-deleted.
 func (t *table) referred(r record.Ref) *entry {
 	t.mu.RLock()
@@ -173,11 +182,19 @@ func (t *table) referredLocked(r record.Ref) *entry {
 	return nil
 }
 
-// expired counts an expired prediction of a model.
-func (t *table) expired(handle storage.Model) {
+// stored returns the model of a handle of the store, nil if there is none.
+func (t *table) stored(handle storage.Model) *entry {
+	if handle == nil {
+		return nil
+	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if m := t.mu.byHandle[handle]; m != nil {
+	return t.mu.byNumber[handle.Number()]
+}
+
+// expired counts an expired prediction of a model.
+func (t *table) expired(handle storage.Model) {
+	if m := t.stored(handle); m != nil {
 		m.CountExpired()
 	}
 }
@@ -302,7 +319,7 @@ func (t *table) drop(m *entry) {
 		t.mu.order = slices.Delete(t.mu.order, at, at+1)
 	}
 	delete(t.mu.models, m.ID())
-	delete(t.mu.byHandle, m.Handle())
+	delete(t.mu.byNumber, m.Handle().Number())
 }
 
 // count counts a model that comes or goes. The lock is held.

@@ -64,6 +64,9 @@ func (e *Engine) Predict(ctx context.Context, name string, rows []Row, o Predict
 
 // Submit is Target.Submit by the id of a model.
 func (e *Engine) Submit(ctx context.Context, id string, observations []Observation) (*Ticket, error) {
+	if err := e.asOwner(ctx); err != nil {
+		return nil, err
+	}
 	m, err := e.findID(id)
 	if err != nil {
 		return nil, err
@@ -85,4 +88,35 @@ func (e *Engine) Sweep() {
 	_ = e.sweep(e.o.Now()) // A failure is that of the disk, which the test injects.
 	e.purgeOverdue()
 	e.refreshReport()
+}
+
+// Settled tells whether the engine has taken over all changes.
+func (e *Engine) Settled() bool { return e.changes.pending.Load() == 0 }
+
+// Turn waits for the turn of a model.
+func (e *Engine) Turn(id string) error {
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	return m.Settle(context.Background())
+}
+
+// Hold has the turn of a model until release.
+func (e *Engine) Hold(id string) (release func()) {
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return func() {}
+	}
+	begun, ended, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.Turn(context.Background(), func(context.Context) error {
+			close(begun)
+			<-ended
+			return nil
+		})
+	}()
+	<-begun
+	return func() { close(ended); <-done }
 }

@@ -174,7 +174,7 @@ func spoilID(t *testing.T, s storage.Store, name, id string) {
 		if e.Name != name {
 			return nil
 		}
-		return e.Model.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("no remembered observation")}})
+		return e.Model.PutIDs(context.Background(), []storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("no remembered observation")}})
 	})
 	if err != nil {
 		t.Fatal(err)

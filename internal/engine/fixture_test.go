@@ -92,12 +92,13 @@ func (w wrapped) open() (storage.Store, func() error, error) {
 // isLong tells whether the long forms of the tests run.
 func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
 
-// onBackends runs a test on the backend in memory, and in its long form on Pebble too.
-// Package storetest proves that both keep one contract.
+// onBackends runs a test on the backend in memory, and in its long form on Pebble and on a replicated
+// log too. Package storetest proves that all keep one contract.
 func onBackends(t *testing.T, test func(t *testing.T, newDisk func() disk)) {
 	t.Helper()
 	if isLong() {
 		t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
+		t.Run("replicated", func(t *testing.T) { test(t, func() disk { return newOrdered() }) })
 	}
 	t.Run("memory", func(t *testing.T) { test(t, func() disk { return inMemory{memory.New(time.Now)} }) })
 }

@@ -34,6 +34,9 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
+	if err := e.asOwner(ctx); err != nil {
+		return Info{}, err
+	}
 	snapshot, err := codec.Decode(data)
 	if err != nil {
 		return Info{}, unreadable(err)

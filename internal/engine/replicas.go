@@ -14,11 +14,21 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
+var errPending = errors.New("what other servers changed is being taken over")
+
 // replicaHost is the engine as its replicas see it.
 type replicaHost struct{ *Engine }
 
 // Failed is why no replica can learn now.
-func (e replicaHost) Failed() error { return e.o.Store.Failed() }
+func (e replicaHost) Failed() error {
+	if err := e.o.CheckOwner(); err != nil {
+		return err
+	}
+	if e.changes.pending.Load() > 0 {
+		return errPending
+	}
+	return e.o.Store.Failed()
+}
 
 // leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
 // purged.
@@ -33,7 +43,7 @@ func (e *Engine) leader(f *record.Follow) (*entry, error) {
 // Leader returns the model that is followed. It is replica.ErrStops once that was purged.
 func (e replicaHost) Leader(f *record.Follow) (replica.Leader, error) {
 	m, err := e.leader(f)
-	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged {
+	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged.Load() {
 		return nil, fmt.Errorf("%w: %w", replica.ErrStops, err)
 	}
 	return m, err
@@ -155,6 +165,9 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 		return err
 	}
 	return leader.turnClaimed(ctx, release, func(ctx context.Context) error {
+		if err := leader.Advance(); err != nil {
+			return err
+		}
 		if err := m.replica.CatchUp(ctx, leader, 1); err != nil {
 			return err
 		}
@@ -168,6 +181,9 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 // CompareModels compares a model with its replicas, or the leader of a replica with all of its replicas: the
 // leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
+	if err := e.asOwner(ctx); err != nil {
+		return nil, err
+	}
 	leader, err := e.find(ctx, name)
 	if err != nil {
 		return nil, err

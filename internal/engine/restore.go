@@ -47,6 +47,11 @@ func (e *Engine) SequenceAt(ctx context.Context, id string, at time.Time) (uint6
 // RestoreModel tells how many observations were undone. With validateOnly it tells how many would be, and
 // restores nothing.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, validateOnly bool) (info Info, undone uint64, err error) {
+	if !validateOnly {
+		if err := e.asOwner(ctx); err != nil {
+			return Info{}, 0, err
+		}
+	}
 	m, err := e.findID(id)
 	if err != nil {
 		return Info{}, 0, err

@@ -40,6 +40,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 		reporter: figures.NewReporter(figures.Options{Now: o.Now, Log: o.Log, Durability: o.Durability, Learners: learners, Panicked: env.CountPanic}),
 	}
 	e.table.init(o.ModelLimit)
+	e.changes.wake = make(chan struct{}, 1)
 	if err := e.read(ctx); err != nil {
 		end()
 		return nil, err
@@ -52,6 +53,9 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e.upkeep.Go(e.relieve)
 	e.upkeep.Go(func() { e.prefetch(models) })
 	e.upkeep.Go(func() { e.replicas.Run(lifetime, replicaHost{e}) })
+	if o.Owner != nil {
+		e.upkeep.Go(e.takeOver)
+	}
 	return e, nil
 }
 
@@ -63,12 +67,15 @@ func (e *Engine) read(ctx context.Context) error {
 		}
 		from, registryEntry, err := recovery.DecodeEntry(registered, e.env.Learners)
 		if err != nil {
-			e.registryDamaged = true
+			e.registryDamaged.Store(true)
 			e.o.Log.Error("a registry entry cannot be read; its model is not served", zap.String("model", registered.Name), zap.Error(err))
 			return nil
 		}
 		m := e.newEntry(registered.Name, from, &registryEntry)
-		if sequence := registered.Rewinding; sequence != nil && m.CompleteRestore(ctx, *sequence) == nil {
+		switch sequence := registered.Rewinding; {
+		case sequence != nil && e.o.Owner != nil:
+			m.AwaitRewind()
+		case sequence != nil && m.CompleteRestore(ctx, *sequence) == nil:
 			e.o.Log.Info("a restore that was interrupted is complete", zap.String("model", m.ID()), zap.Uint64("sequence", *sequence))
 		}
 		return e.host(m)
@@ -76,12 +83,7 @@ func (e *Engine) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: read the registry: %w", err)
 	}
-	return e.aliases.Load(ctx, func(id string) int64 {
-		if m := e.table.get(id); m != nil {
-			return m.Ref().Created
-		}
-		return 0
-	})
+	return e.aliases.Load(ctx, e.table.created)
 }
 
 // Close refuses observations, waits for those accepted, writes snapshots of the models that changed since

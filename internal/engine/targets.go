@@ -34,11 +34,19 @@ func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
 // Predict is that of hosted.Model.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
+	if o.Remember && t.model.Entry().Follow == nil {
+		if err := t.model.engine.asOwner(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return t.model.Predict(ctx, rows, o)
 }
 
 // Submit is that of hosted.Model.
 func (t Target) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
+	if err := t.model.engine.asOwner(ctx); err != nil {
+		return nil, err
+	}
 	return t.model.Submit(ctx, observations)
 }
 
@@ -119,6 +127,9 @@ type Route struct {
 // until the previous model knows what was sent by the alias before: an observation sent again is found where it
 // was learned.
 func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
+	if err := e.asOwner(ctx); err != nil {
+		return Route{}, err
+	}
 	r, err := e.route(name)
 	if err != nil || r.present.binding == nil {
 		return r, err

@@ -108,6 +108,11 @@ type UpdateOptions struct {
 // unless the model gets a Move: then the accepted observations are learned or refused on return, and none is
 // learned afterwards. Equal metadata is a no-op.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
+	if !o.ValidateOnly {
+		if err := e.asOwner(ctx); err != nil {
+			return Info{}, err
+		}
+	}
 	named, err := e.find(ctx, id)
 	if err != nil {
 		return Info{}, err

@@ -140,6 +140,9 @@ func (e *Engine) purgeOverdue() {
 	if e.o.Store.Failed() != nil {
 		return // Logged elsewhere; nothing can be removed.
 	}
+	if e.asOwner(e.env.Lifetime) != nil {
+		return // The owner does it.
+	}
 	for _, id := range e.table.overdue(e.o.Now()) {
 		if err := e.purgeIfOverdue(id); err != nil && e.env.Lifetime.Err() == nil {
 			e.o.Log.Error("a deleted model cannot be removed now", zap.String("model", id), zap.Error(err))

@@ -18,7 +18,9 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -40,6 +42,8 @@ const (
 	// All bodies together may hold this much where memory has no limit.
 	unlimitedBytes = 256 << 20
 	busyDelay      = 50 * time.Millisecond
+	// The header that says in a cluster how old the state is at most that answers, in milliseconds.
+	ageHeader = "hindsight-age-ms"
 )
 
 // unary answers a call of one request and one response.
@@ -82,7 +86,12 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 		return nil, err
 	}
 	defer cancel()
-	if err := g.Server.Invoke(ctx, c.name, request.Interface(), response); err != nil {
+	var trailer metadata.MD
+	err = g.Server.Invoke(ctx, c.name, request.Interface(), response, grpc.Trailer(&trailer))
+	if age := trailer.Get(ageHeader); len(age) > 0 {
+		w.Header().Set(ageHeader, age[0])
+	}
+	if err != nil {
 		return nil, err
 	}
 	return encode(response)

@@ -66,7 +66,7 @@ func TestEncode(t *testing.T) {
 			},
 			`{"model":{"createTime":"1970-01-01T00:00:01.500Z","sequence":0,"labelTtl":"1.500s"},"updateMask":"displayName,labels","validateOnly":false}`,
 		},
-		{"a record", &hindsightv1.PredictRequest{Inputs: record}, `{"features":[],"inputs":{"city":"Oslo","load":1.5,"x":null},"explain":false}`},
+		{"a record", &hindsightv1.PredictRequest{Inputs: record}, `{"features":[],"inputs":{"city":"Oslo","load":1.5,"x":null},"explain":false,"minSequence":0}`},
 		{"an enum", &hindsightv1.ModelSummary{State: hindsightv1.ModelSummary_STATE_LOADED}, `{"state":"STATE_LOADED","observationRate":0}`},
 		{"an enum of a later version", &hindsightv1.ModelSummary{State: 99}, `{"state":99,"observationRate":0}`},
 		{"bytes", &hindsightv1.ExportModelResponse{Chunk: []byte{0xff, 0, 1}}, `{"chunk":"/wAB"}`},

@@ -170,8 +170,19 @@ func TestTheDocumentIsServed(t *testing.T) {
 		{"SetAlias", "PUT", "/v1/aliases/champion", `{"model":"m"}`},
 		{"ListAliases", "GET", "/v1/aliases", ""},
 		{"DeleteAlias", "DELETE", "/v1/aliases/champion", ""},
+		{"GetCluster", "GET", "/v1/cluster?group=0", ""},
 	} {
 		c.good(t, o[0], o[1], o[2], o[3])
+	}
+	// This server has no cluster.
+	for _, o := range [][4]string{
+		{"MoveOwner", "POST", "/v1/cluster:moveOwner", `{"server":"a"}`},
+		{"DrainServer", "POST", "/v1/servers/a:drain", "{}"},
+		{"RemoveServer", "DELETE", "/v1/servers/127.0.0.1:7946", ""},
+	} {
+		if a := c.call(t, o[0], o[1], o[2], o[3]); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), "NO_CLUSTER") {
+			t.Errorf("%s: %d %s", o[0], a.status, a.body)
+		}
 	}
 	c.called["WatchModel"] = true // See TestEvents.
 	for operation := range c.routes {

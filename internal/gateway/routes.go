@@ -93,7 +93,9 @@ func (g *Gateway) routes() []*route {
 		byPath[key].calls[method] = c
 	}
 	models := hindsightv1.File_hindsight_v1_model_proto.Services().Get(0)
-	for _, service := range []protoreflect.ServiceDescriptor{hindsightv1.File_hindsight_v1_prediction_proto.Services().Get(0), models} {
+	for _, service := range []protoreflect.ServiceDescriptor{
+		hindsightv1.File_hindsight_v1_prediction_proto.Services().Get(0), models, hindsightv1.File_hindsight_v1_cluster_proto.Services().Get(0),
+	} {
 		for n := range service.Methods().Len() {
 			m := service.Methods().Get(n)
 			rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
@@ -273,6 +275,10 @@ func kinds() map[string]kind {
 		"int32": {"an integer of 32 bits", func(text string) (protoreflect.Value, error) {
 			n, err := strconv.ParseInt(text, 10, 32)
 			return protoreflect.ValueOfInt32(int32(n)), err
+		}},
+		"uint32": {"an integer of 32 bits, 0 or more", func(text string) (protoreflect.Value, error) {
+			n, err := strconv.ParseUint(text, 10, 32)
+			return protoreflect.ValueOfUint32(uint32(n)), err
 		}},
 		"double": {"a number", func(text string) (protoreflect.Value, error) {
 			x, err := strconv.ParseFloat(text, 64)

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -142,6 +141,9 @@ func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 	if p.SeesAll() {
 		return nil
 	}
+	if rule.everyModel {
+		return fmt.Errorf("%w: %s is limited to some models, and the call is about all", auth.ErrScope, p.Name)
+	}
 	m, ok := request.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%w: not a message", auth.ErrScope)
@@ -227,10 +229,7 @@ func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, 
 	}
 	if err != nil {
 		s := statusOf(err)
-		r.Outcome = code.Code(s.Code()).String()
-		if row := find(err); row != nil && s.Code() != codes.OK {
-			r.Reason = row.reason
-		}
+		r.Outcome, r.Reason = code.Code(s.Code()).String(), reasonOf(s)
 	}
 	a.audit(r)
 }

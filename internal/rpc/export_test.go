@@ -74,6 +74,9 @@ func RuledMethods() []string { return slices.Sorted(maps.Keys(rules())) }
 // NeededRole is the role that a call needs.
 func NeededRole(method string) auth.Role { return rules()[method].role }
 
+// IsOfEveryModel reports whether a call is about all models.
+func IsOfEveryModel(method string) bool { return rules()[method].everyModel }
+
 // AccessTable is the table of rules in Markdown, with a column for each role: the calls of
 // the API in the order of the proto files, then the others by name.
 func AccessTable() string {
@@ -114,6 +117,9 @@ func AccessTable() string {
 			}
 			models = append(models, "`"+strings.Join(names, ".")+"`")
 		}
+		if r.everyModel {
+			models = []string{"all"}
+		}
 		audited := "refusals"
 		switch {
 		case r.audit:
@@ -128,3 +134,6 @@ func AccessTable() string {
 
 // JudgeUnary is the interceptor that lets unary calls through.
 func JudgeUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }
+
+// PlacedMethods are the methods that have a place in a cluster.
+func PlacedMethods() []string { return slices.Sorted(maps.Keys(places())) }

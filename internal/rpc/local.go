@@ -72,8 +72,8 @@ func (l *Local) incoming(ctx context.Context, method string) (context.Context, c
 	return l.server.admission.bounded(metadata.NewIncomingContext(ctx, outgoing), method)
 }
 
-// Invoke implements grpc.ClientConnInterface. It ignores options.
-func (l *Local) Invoke(ctx context.Context, method string, request, response any, _ ...grpc.CallOption) error {
+// Invoke implements grpc.ClientConnInterface. It ignores all options but grpc.Trailer.
+func (l *Local) Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error {
 	m := l.server.methods[method]
 	if m.call == nil {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
@@ -86,11 +86,39 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	if err := ctx.Err(); err != nil {
 		return statusOf(err).Err()
 	}
+	transport := &localTransport{method: method}
+	ctx = grpc.NewContextWithServerTransportStream(ctx, transport)
 	answer, err := m.call(m.service, ctx, func(into any) error { return copyMessage(into, request) }, l.server.unary)
+	for _, option := range options {
+		if to, ok := option.(grpc.TrailerCallOption); ok {
+			*to.TrailerAddr = transport.trailer
+		}
+	}
 	if err != nil {
 		return err
 	}
 	return copyMessage(response, answer)
+}
+
+// localTransport keeps the trailer of a call from within the process.
+type localTransport struct {
+	method  string
+	trailer metadata.MD
+}
+
+// Method implements grpc.ServerTransportStream.
+func (t *localTransport) Method() string { return t.method }
+
+// SetHeader implements grpc.ServerTransportStream.
+func (t *localTransport) SetHeader(metadata.MD) error { return nil }
+
+// SendHeader implements grpc.ServerTransportStream.
+func (t *localTransport) SendHeader(metadata.MD) error { return nil }
+
+// SetTrailer implements grpc.ServerTransportStream. The handler's goroutine calls it.
+func (t *localTransport) SetTrailer(trailer metadata.MD) error {
+	t.trailer = metadata.Join(t.trailer, trailer)
+	return nil
 }
 
 // NewStream implements grpc.ClientConnInterface. The caller cancels the context, or

@@ -30,6 +30,8 @@ type predictions struct {
 	receivers sync.WaitGroup
 	tracing   *tracing
 	refusals  *refusals
+	// forward is nil without a cluster.
+	forward *forwarding
 }
 
 func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {
@@ -43,6 +45,9 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.Prediction, error) {
 	o, err := predictOptions(r.Remember, r.GetLabelTtl())
 	if err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx, r); err != nil {
 		return nil, err
 	}
 	o.Explain = r.GetExplain()
@@ -67,6 +72,16 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	return prediction, nil
 }
 
+// await waits until the model has learned the observations of min_sequence.
+func (p *predictions) await(ctx context.Context, r fresh) error {
+	if r.GetMinSequence() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, predictionTimeout) // A session has no deadline.
+	defer cancel()
+	return p.engine.Await(ctx, r.GetModel(), r.GetMinSequence())
+}
+
 // resolve finds the model that a request names. It judges an alias's target again, because the
 // alias may have changed since the request was judged.
 func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
@@ -87,6 +102,9 @@ func within(ctx context.Context, target engine.Target) error {
 
 func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
 	o, err := predictOptions(r.Remember, r.GetLabelTtl())
+	if err == nil {
+		err = p.await(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}

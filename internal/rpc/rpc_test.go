@@ -43,9 +43,10 @@ func (noTimings) Observe(float64, string) {}
 // service is a server on a real listener and its clients.
 type service struct {
 	hindsightv1.PredictionServiceClient
-	models hindsightv1.ModelServiceClient
-	health healthv1.HealthClient
-	server *rpc.Server
+	models  hindsightv1.ModelServiceClient
+	cluster hindsightv1.ClusterServiceClient
+	health  healthv1.HealthClient
+	server  *rpc.Server
 	// connection is what the clients speak through.
 	connection *grpc.ClientConn
 	// end ends the server. It ends with the test otherwise.
@@ -126,6 +127,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 		end:                     func() { once.Do(end) },
 		PredictionServiceClient: hindsightv1.NewPredictionServiceClient(connection),
 		models:                  hindsightv1.NewModelServiceClient(connection),
+		cluster:                 hindsightv1.NewClusterServiceClient(connection),
 		health:                  healthv1.NewHealthClient(connection),
 		server:                  server,
 		connection:              connection,

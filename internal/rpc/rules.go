@@ -22,6 +22,8 @@ type rule struct {
 	models []path
 	// predicts: the handler itself judges the model that the alias names.
 	predicts bool
+	// everyModel: the call is about all models.
+	everyModel bool
 	// omits is the text of the option, for the documentation.
 	omits string
 }
@@ -31,6 +33,7 @@ func services() []protoreflect.ServiceDescriptor {
 	return []protoreflect.ServiceDescriptor{
 		hindsightv1.File_hindsight_v1_prediction_proto.Services().ByName("PredictionService"),
 		hindsightv1.File_hindsight_v1_model_proto.Services().ByName("ModelService"),
+		hindsightv1.File_hindsight_v1_cluster_proto.Services().ByName("ClusterService"),
 	}
 }
 
@@ -54,6 +57,7 @@ func rules() map[string]*rule {
 			r := &rule{
 				role: auth.Role(option.GetRole()), unremembered: auth.Role(option.GetUnremembered()),
 				audit: option.GetAudit(), omits: option.GetOmits(), predicts: n == 0,
+				everyModel: option.GetEveryModel(),
 			}
 			for _, name := range option.GetModels() {
 				r.models = append(r.models, newPath(method.Input(), name))

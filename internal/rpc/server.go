@@ -53,6 +53,10 @@ type Options struct {
 	Auth  *auth.Authenticator
 	Audit func(*auth.Record)
 	Now   func() time.Time
+	// Cluster is the servers with the same models; nil is none. Forwarded receives the result of
+	// every call to the owner, one of ForwardResults; nil is no receiver.
+	Cluster   Cluster
+	Forwarded func(result string)
 	// admission is newAdmission(MemoryLimit) unless a test sets it.
 	admission *admission
 }
@@ -70,14 +74,17 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
-// Server is a gRPC server of both services of the API, health and reflection.
+// Server is a gRPC server of the services of the API, health and reflection.
 type Server struct {
 	*grpc.Server
 	health      *health.Server
 	predictions *predictions
-	admission   *admission
-	access      *access
-	once        sync.Once
+	forward     *forwarding
+	// members is the server of the cluster port, nil without a cluster.
+	members   *memberServer
+	admission *admission
+	access    *access
+	once      sync.Once
 	// Local calls methods through the interceptors unary and stream.
 	methods         map[string]localMethod
 	unary           grpc.UnaryServerInterceptor
@@ -102,9 +109,14 @@ func New(o Options) *Server {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
 	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), judgeUnary...)
-	unary := chainUnary(append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered)))
+	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
 	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), judgeStream...)
-	stream := chainStream(append(streams, recovery.StreamServerInterceptor(recovered)))
+	streams = append(streams, recovery.StreamServerInterceptor(recovered))
+	forward := newForwarding(&o, tracing, false)
+	if forward != nil {
+		unaries, streams = append(unaries, forward.unary), append(streams, forward.stream)
+	}
+	unary, stream := chainUnary(unaries), chainStream(streams)
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
@@ -124,14 +136,20 @@ func New(o Options) *Server {
 		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
-			tracing: tracing, refusals: refusals,
+			tracing: tracing, refusals: refusals, forward: forward,
 		},
+		forward: forward,
 	}
 	registered := registrar{s.Server, s.methods}
 	hindsightv1.RegisterPredictionServiceServer(registered, s.predictions)
-	hindsightv1.RegisterModelServiceServer(registered, &models{
+	models := &models{
 		engine: o.Engine, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
-	})
+	}
+	hindsightv1.RegisterModelServiceServer(registered, models)
+	hindsightv1.RegisterClusterServiceServer(registered, &clusters{cluster: o.Cluster, forward: forward})
+	if o.Cluster != nil {
+		s.members = newMemberServer(&o, s.predictions, models, admission, recovered)
+	}
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
 	if o.Reflection {
@@ -161,16 +179,19 @@ func (s *Server) Drain(ctx context.Context) {
 	s.streams.close()
 	s.once.Do(func() { close(s.predictions.draining) })
 	defer s.predictions.receivers.Wait()
+	defer s.forward.close()
 	ended := make(chan struct{})
 	go func() {
 		s.GracefulStop()
 		s.streams.handlers.Wait()
+		s.members.gracefulStop()
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-ctx.Done():
 		s.Stop()
+		s.members.stop()
 		s.streams.cancel()
 		<-ended
 	}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -27,6 +28,8 @@ type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
 	// send waits for the observation if it has a ticket.
 	observation submitted
+	// relay has the answer, if the call is the owner's.
+	relay *relay
 	// span is that of the call. It ends with the answer.
 	span trace.Span
 }
@@ -40,6 +43,8 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
 	draining := false
+	var owner *relay
+	defer func() { owner.end() }()
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
@@ -60,7 +65,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 				return fmt.Errorf("rpc: session: %w", r.err)
 			}
 			select {
-			case answers <- p.begin(ctx, r.request):
+			case answers <- p.begin(ctx, r.request, &owner):
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
 			}
@@ -79,10 +84,24 @@ func (p *predictions) send(
 	answers <-chan sessionAnswer,
 ) error {
 	for a := range answers {
+		if a.relay != nil {
+			response, err := a.relay.receive()
+			switch {
+			case err != nil:
+				a.response.Answer = p.refusalAnswer(err)
+			case response.GetError() != nil:
+				err = status.ErrorProto(response.GetError())
+				p.refusals.count(status.Convert(err))
+				fallthrough
+			default:
+				a.response = response
+			}
+			end(a.span, err)
+		}
 		if a.observation.ticket != nil {
 			outcome, err := a.observation.wait(trace.ContextWithSpan(ctx, a.span))
 			if err != nil {
-				a.response.Answer = p.refusalAnswer(err)
+				a.response.Answer = p.refusalAnswer(p.forward.named(err))
 			} else {
 				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcome}
 			}
@@ -122,15 +141,20 @@ func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return requests
 }
 
-// begin answers a Predict, or queues an Observe.
-func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) sessionAnswer {
+// begin answers a Predict, queues an Observe, or passes a call to the owner. Owner is the session
+// with the owner, nil before the first call that is the owner's.
+func (p *predictions) begin(session context.Context, r *hindsightv1.SessionRequest, owner **relay) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error
+	ctx := session
 	switch call := r.GetCall().(type) {
 	case *hindsightv1.SessionRequest_Predict:
 		ctx, a.span = p.tracing.call(ctx, sessionPredict, call.Predict)
 		var prediction *hindsightv1.Prediction
 		if err = p.access.message(ctx, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict); err != nil {
+			break
+		}
+		if a.relay, err = p.forward.session(session, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict, r, owner); err != nil || a.relay != nil {
 			break
 		}
 		if prediction, err = p.predict(ctx, call.Predict); err == nil {
@@ -141,6 +165,9 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 		if err = p.access.message(ctx, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe); err != nil {
 			break
 		}
+		if a.relay, err = p.forward.session(session, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe, r, owner); err != nil || a.relay != nil {
+			break
+		}
 		a.observation, err = p.submit(ctx, call.Observe)
 	default:
 		_, a.span = p.tracing.call(ctx, sessionCall, nil)
@@ -149,9 +176,9 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 		}
 	}
 	if err != nil {
-		a.response.Answer = p.refusalAnswer(err)
+		a.response.Answer = p.refusalAnswer(p.forward.named(err))
 	}
-	if a.observation.ticket == nil {
+	if a.observation.ticket == nil && a.relay == nil {
 		end(a.span, err)
 	}
 	return a

@@ -35,10 +35,14 @@ type refusal struct {
 	hidden bool
 }
 
+// notOwnerReason is the reason of ErrNotOwner. The server where a call came in looks for it.
+const notOwnerReason = "NOT_OWNER"
+
 // table maps every error to code and reason. The first matching row wins: ErrUnknown may wrap a
 // storage error, and ErrCorrupt the error of an impossible number on disk.
 func table() []refusal {
 	return []refusal{
+		{err: engine.ErrNotOwner, code: codes.Unavailable, reason: notOwnerReason, retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
 		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
 		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: "DIMENSION_MISMATCH"},
@@ -89,6 +93,9 @@ func table() []refusal {
 		{err: auth.ErrRate, code: codes.ResourceExhausted, reason: "RATE_LIMIT", retryAfter: time.Second},
 		{err: auth.ErrConcurrency, code: codes.ResourceExhausted, reason: "CONCURRENCY_LIMIT", retryAfter: 50 * time.Millisecond},
 		{err: auth.ErrSessions, code: codes.ResourceExhausted, reason: "SESSION_LIMIT"},
+		{err: ErrNoCluster, code: codes.FailedPrecondition, reason: "NO_CLUSTER"},
+		{err: ErrServerNotFound, code: codes.NotFound, reason: "SERVER_NOT_FOUND"},
+		{err: ErrServerState, code: codes.FailedPrecondition, reason: "SERVER_STATE"},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
 	}
 }
@@ -136,6 +143,10 @@ func statusOf(err error) *status.Status {
 	var moved *engine.MovedError
 	if errors.As(err, &moved) {
 		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
+	}
+	var owner *ownerError
+	if errors.As(err, &owner) && owner.address != "" {
+		info.Metadata = map[string]string{"address": owner.address}
 	}
 	wait := r.retryAfter
 	if d := new(auth.LimitError); errors.As(err, &d) {

@@ -43,7 +43,7 @@ func (s *Store) changeAlias(ctx context.Context, name string, fill func(*pebble.
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		err = s.logDB.commitDurably(fill)
+		err = s.complete(ctx, s.logDB.commitDurably, fill)
 	}
 	return failed(fmt.Sprintf("change the alias %q", name))(err)
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -115,7 +116,7 @@ func BenchmarkID(b *testing.B) {
 		for k := range entries {
 			entries[k] = storage.ID{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), At: time.Unix(1, int64(n)), Value: make([]byte, 80)}
 		}
-		if err := m.PutIDs(entries); err != nil {
+		if err := m.PutIDs(b.Context(), entries); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -132,5 +133,59 @@ func BenchmarkID(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkRaftLog is durable appends of so many entries of so many bytes, and a compaction now and then, as
+// Raft does them; an operation is one append.
+func BenchmarkRaftLog(b *testing.B) {
+	for _, shape := range []struct{ entries, size int }{{1, 200}, {1, 64 << 10}, {1, 512 << 10}, {16, 64 << 10}} {
+		b.Run(fmt.Sprintf("entries=%d/bytes=%d", shape.entries, shape.size), func(b *testing.B) {
+			l, err := store.OpenRaftLog(filepath.Join(b.TempDir(), "groups", "0", "raft"), store.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			data, entries, index := make([]byte, shape.size), make([]store.RaftEntry, shape.entries), uint64(0)
+			keep := uint64(64<<20) / uint64(shape.size)
+			b.SetBytes(int64(shape.entries * shape.size))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				for n := range entries {
+					index++
+					entries[n] = store.RaftEntry{Index: index, Term: 1, Data: data}
+				}
+				if err := l.Append(entries); err != nil {
+					b.Fatal(err)
+				}
+				if first, err := l.FirstIndex(); err != nil || index-first >= 2*keep {
+					if err := errors.Join(err, l.DeleteRange(first, index-keep)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.StopTimer()
+			if err := l.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}
+
+// BenchmarkAppendPosition is appends of a replicated log's commands, one after the other.
+func BenchmarkAppendPosition(b *testing.B) {
+	s := openReal(b)
+	m, err := s.Create(b.Context(), "m", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := make([]byte, 200)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for k := range uint64(b.N) {
+		ctx := storage.At(b.Context(), storage.Position{Index: k + 1})
+		if err := m.Append(ctx, storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

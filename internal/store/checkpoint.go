@@ -128,8 +128,8 @@ func (s *Store) linkSnapshots(ctx context.Context, to string) error {
 }
 
 // whole returns errTorn if a log of a copied database does not end as Pebble expects.
-func (s *Store) whole(dir string) error {
-	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: dir})
+func (d *directory) whole(dir string) error {
+	logs, err := wal.Scan(wal.Dir{FS: d.fs, Dirname: dir})
 	if err != nil {
 		return fmt.Errorf("find the logs of %s: %w", dir, err)
 	}

@@ -24,6 +24,9 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadPosition(); err != nil {
+		return err
+	}
 	if err := s.loadNewest(used); err != nil {
 		return err
 	}
@@ -54,7 +57,9 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 	return readable, nil
 }
 
-// loadNewest finds the newest model number. No number in use is given again.
+// loadNewest finds the newest model number. No number in use is given again, except in a directory with
+// positions: there data under a number after the stored one are the remains of a command that is applied
+// again, and replicas give it the same number.
 func (s *Store) loadNewest(used map[uint64]bool) error {
 	stored, ok, err := s.logDB.get([]byte{familyNumber})
 	switch {
@@ -65,8 +70,10 @@ func (s *Store) loadNewest(used map[uint64]bool) error {
 	case ok:
 		s.registry.newest = binary.BigEndian.Uint64(stored)
 	}
-	for model := range used {
-		s.registry.newest = max(s.registry.newest, model)
+	if !s.hasPosition() {
+		for model := range used {
+			s.registry.newest = max(s.registry.newest, model)
+		}
 	}
 	for model := range s.handles.byNumber {
 		s.registry.newest = max(s.registry.newest, model)
@@ -105,8 +112,9 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 }
 
 // clean removes unfinished snapshots and, if the whole registry is readable, data under numbers
-// that are not registered.
+// that are not registered. Data under numbers that are given again are removed durably.
 func (s *Store) clean(used map[uint64]bool, readable bool) error {
+	again := false
 	for model := range used {
 		if m := s.handle(model); m != nil {
 			if err := s.cleanUnfinished(s.path(snapshots, number(model))); err != nil {
@@ -114,12 +122,18 @@ func (s *Store) clean(used map[uint64]bool, readable bool) error {
 			}
 			continue
 		}
-		if !readable {
+		if !readable && model <= s.registry.newest {
 			continue
 		}
+		again = again || model > s.registry.newest
 		left := &Model{store: s, name: "number " + number(model), number: model}
 		if err := left.drop(context.Background()); err != nil {
 			return left.failed("remove the remains", err)
+		}
+	}
+	if again {
+		if err := s.finishPending((*database).force); err != nil {
+			return fmt.Errorf("store: remove the remains of a model: %w", err)
 		}
 	}
 	return s.syncDirectory(s.path(snapshots))
@@ -137,13 +151,6 @@ func (s *Store) cleanUnfinished(directory string) error {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-func (s *Store) removeAll(path string) error {
-	if err := s.fs.RemoveAll(path); err != nil {
-		return fmt.Errorf("store: remove %s: %w", path, err)
 	}
 	return nil
 }

@@ -24,10 +24,12 @@ func TestContract(t *testing.T) {
 	}
 	for name, set := range kinds {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Backend {
+			open := func(t *testing.T) storetest.Backend {
 				t.Helper()
 				return backend(t, vfs.NewCrashableMem(), set)
-			})
+			}
+			storetest.Run(t, open)
+			storetest.RunPositions(t, open)
 		})
 	}
 }

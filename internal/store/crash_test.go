@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -48,6 +49,9 @@ func crashes(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, set func(*store.Opti
 	}
 	arm(true)
 	do(s)
+	if err := s.Sync(t.Context()); err != nil { // Of what has a position.
+		t.Error(err)
+	}
 	arm(false)
 	cut()
 	closed(t, s)
@@ -73,6 +77,12 @@ func times(short, long int) int {
 		return long
 	}
 	return short
+}
+
+// contexts are those of calls that apply no command and of calls that apply one.
+func contexts(t *testing.T) map[string]context.Context {
+	t.Helper()
+	return map[string]context.Context{"": t.Context(), ", position": storage.At(t.Context(), storage.Position{Index: 1})}
 }
 
 // durabilities are the ways to write the log: one of them, both in make test-e2e. Crash tests
@@ -156,31 +166,33 @@ func TestRewindCrashes(t *testing.T) {
 		},
 	}
 	for name, set := range durabilities() {
-		t.Run(name, func(t *testing.T) {
-			rng := seeded(t)
-			disk := vfs.NewCrashableMem()
-			s := open(t, disk, set)
-			learnedModel(t, s, "m")
-			learnedModel(t, s, "other")
-			closed(t, s)
-			outcomes := map[string]int{}
-			for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-				if err := find(t, s, "m").Rewind(t.Context(), back); err != nil {
-					t.Fatal(err)
+		for at, ctx := range contexts(t) {
+			t.Run(name+at, func(t *testing.T) {
+				rng := seeded(t)
+				disk := vfs.NewCrashableMem()
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
+				closed(t, s)
+				outcomes := map[string]int{}
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Rewind(ctx, back); err != nil { //nolint:contextcheck // It has no context.
+						t.Fatal(err)
+					}
+				}) {
+					outcomes[rewindOutcome(t, left, set, back)]++ //nolint:contextcheck // It has no context.
+					if t.Failed() {
+						t.Fatalf("at cut %d", n)
+					}
 				}
-			}) {
-				outcomes[rewindOutcome(t, left, set, back)]++
-				if t.Failed() {
-					t.Fatalf("at cut %d", n)
+				t.Log(outcomes)
+				for _, outcome := range []string{"as it was", "rewinding", "done"} {
+					if outcomes[outcome] == 0 {
+						t.Errorf("no power cut left a model %s", outcome)
+					}
 				}
-			}
-			t.Log(outcomes)
-			for _, outcome := range []string{"as it was", "rewinding", "done"} {
-				if outcomes[outcome] == 0 {
-					t.Errorf("no power cut left a model %s", outcome)
-				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -255,32 +267,34 @@ func TestImportCrashes(t *testing.T) {
 		from.Waiting = append(from.Waiting, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
 	}
 	for name, set := range durabilities() {
-		t.Run(name, func(t *testing.T) {
-			rng := seeded(t)
-			disk := vfs.NewCrashableMem()
-			s := open(t, disk, set)
-			learnedModel(t, s, "other")
-			closed(t, s)
-			outcomes := map[bool]int{}
-			all := crashes(t, disk, rng, set, func(s *store.Store) {
-				if _, err := s.Import(t.Context(), "m", []byte("value"), from); err != nil {
-					t.Fatal(err)
+		for at, ctx := range contexts(t) {
+			t.Run(name+at, func(t *testing.T) {
+				rng := seeded(t)
+				disk := vfs.NewCrashableMem()
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
+				closed(t, s)
+				outcomes := map[bool]int{}
+				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if _, err := s.Import(ctx, "m", []byte("value"), from); err != nil {
+						t.Fatal(err)
+					}
+				})
+				// Most of the writes are of ids and predictions: some of them do.
+				last := len(all) - 15
+				rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
+				for n, left := range all[max(0, last-times(8, 30)):] {
+					outcomes[importOutcome(t, left, set, from)]++ //nolint:contextcheck // It has no context.
+					if t.Failed() {
+						t.Fatalf("at cut %d", n)
+					}
+				}
+				t.Log(outcomes)
+				if outcomes[true] == 0 || outcomes[false] == 0 {
+					t.Errorf("not both outcomes: %v", outcomes)
 				}
 			})
-			// Most of the writes are of ids and predictions: some of them do.
-			last := len(all) - 15
-			rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
-			for n, left := range all[max(0, last-times(8, 30)):] {
-				outcomes[importOutcome(t, left, set, from)]++
-				if t.Failed() {
-					t.Fatalf("at cut %d", n)
-				}
-			}
-			t.Log(outcomes)
-			if outcomes[true] == 0 || outcomes[false] == 0 {
-				t.Errorf("not both outcomes: %v", outcomes)
-			}
-		})
+		}
 	}
 }
 
@@ -327,29 +341,31 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 // A crash anywhere in Delete leaves all of the model or nothing.
 func TestDeleteCrashes(t *testing.T) {
 	for name, set := range durabilities() {
-		t.Run(name, func(t *testing.T) {
-			rng := seeded(t)
-			disk := vfs.NewCrashableMem()
-			s := open(t, disk, set)
-			learnedModel(t, s, "m")
-			learnedModel(t, s, "other")
-			closed(t, s)
-			outcomes := map[bool]int{}
-			for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
-				if err := find(t, s, "m").Delete(t.Context()); err != nil {
-					t.Fatal(err)
+		for at, ctx := range contexts(t) {
+			t.Run(name+at, func(t *testing.T) {
+				rng := seeded(t)
+				disk := vfs.NewCrashableMem()
+				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
+				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
+				closed(t, s)
+				outcomes := map[bool]int{}
+				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := find(t, s, "m").Delete(ctx); err != nil { //nolint:contextcheck // It has no context.
+						t.Fatal(err)
+					}
+				}) {
+					outcomes[deleteOutcome(t, left, set)]++ //nolint:contextcheck // It has no context.
+					if t.Failed() {
+						t.Fatalf("at cut %d", n)
+					}
 				}
-			}) {
-				outcomes[deleteOutcome(t, left, set)]++
-				if t.Failed() {
-					t.Fatalf("at cut %d", n)
+				t.Log(outcomes)
+				if outcomes[true] == 0 || outcomes[false] == 0 {
+					t.Errorf("not both outcomes: %v", outcomes)
 				}
-			}
-			t.Log(outcomes)
-			if outcomes[true] == 0 || outcomes[false] == 0 {
-				t.Errorf("not both outcomes: %v", outcomes)
-			}
-		})
+			})
+		}
 	}
 }
 

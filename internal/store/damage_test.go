@@ -102,7 +102,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	closed(t, open(t, fs))
 	tamper(t, fs, func(db *pebble.DB) error {
-		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 4), pebble.Sync)
+		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 5), pebble.Sync)
 	})
 	if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrNewer) {
 		t.Errorf("opened with %v", err)
@@ -119,7 +119,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 		for _, m := range []storage.Model{gone, stays} {
 			id := strconv.Itoa(n)
 			if err := errors.Join(
-				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(int64(n), 0)}}),
+				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(int64(n), 0)}}),
 				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(int64(n), 0)}}),
 			); err != nil {
 				t.Fatal(err)
@@ -201,7 +201,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		appended(t, create(t, s, name), record(1))
 	}
-	if err := find(t, s, "b").PutIDs([]storage.ID{{ID: "x", At: time.Unix(1, 0)}}); err != nil {
+	if err := find(t, s, "b").PutIDs(t.Context(), []storage.ID{{ID: "x", At: time.Unix(1, 0)}}); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
@@ -257,7 +257,7 @@ func TestUnreadableRows(t *testing.T) {
 		ids = append(ids, storage.ID{ID: name, At: time.Unix(1, 0), Value: []byte(name)})
 		rows = append(rows, storage.Prediction{ID: name, Expiry: time.Unix(1, 0)})
 	}
-	if err := errors.Join(m.PutIDs(ids), m.PutWaiting(rows)); err != nil {
+	if err := errors.Join(m.PutIDs(t.Context(), ids), m.PutWaiting(rows)); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)

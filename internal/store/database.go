@@ -156,6 +156,16 @@ func (db *database) commit(o *pebble.WriteOptions, fill func(*pebble.Batch) erro
 	return nil
 }
 
+// commitSynced is commit with a sync, except in a lazy database.
+func (db *database) commitSynced(fill func(*pebble.Batch) error) error {
+	return db.commit(pebble.Sync, fill)
+}
+
+// commitUnsynced is commit without a sync.
+func (db *database) commitUnsynced(fill func(*pebble.Batch) error) error {
+	return db.commit(pebble.NoSync, fill)
+}
+
 // commitDurably is commit with a sync, also in a lazy database.
 func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
 	if err := db.commit(pebble.Sync, fill); err != nil || !db.fs.lazy {

@@ -12,3 +12,6 @@ var (
 	SplitModel   = splitModel
 	SplitRewind  = splitRewind
 )
+
+// LogSyncs counts the syncs of the write-ahead log of the database log.
+func (s *Store) LogSyncs() int64 { return s.logDB.fs.syncs.Load() }

@@ -236,7 +236,7 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 					IDs:    []storage.ID{{ID: "with-" + id, At: time.Unix(int64(k), 0)}},
 				}),
 				m.PutWaiting([]storage.Prediction{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0), Minted: k%2 == 0}}),
-				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(int64(k), 0)}}),
+				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(int64(k), 0)}}),
 			); err != nil {
 				t.Fatal(err)
 			}

@@ -26,12 +26,15 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 }
 
 // PutIDs implements storage.IDs. PutIDs looks every id up first.
-func (m *Model) PutIDs(ids []storage.ID) error {
-	return m.failed("remember ids", m.putIDs(context.Background(), ids, false))
+func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
+	db := m.store.logDB
+	return m.failed("remember ids", m.putIDs(ctx, ids, false, func(fill func(*pebble.Batch) error) error {
+		return m.store.complete(ctx, db.commitUnsynced, fill)
+	}))
 }
 
-// putIDs remembers ids. Minted ids are new and distinct, so putIDs does not look them up.
-func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool) error {
+// putIDs remembers ids, through commit. Minted ids are new and distinct, so putIDs does not look them up.
+func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commit func(func(*pebble.Batch) error) error) error {
 	for _, id := range ids {
 		if err := checkID(id.ID); err != nil {
 			return err
@@ -49,7 +52,7 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool) error
 		return err
 	}
 	fresh := 0
-	err := s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
+	err := commit(func(b *pebble.Batch) (err error) {
 		if minted {
 			fresh = len(ids)
 			return m.fillMinted(b, ids)

@@ -50,13 +50,16 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
 	}
-	if err := s.checkVersion(); err != nil {
+	if err := s.checkVersion(s.logDB, formatVersion, positionVersion); err != nil {
 		return nil, nil, err
 	}
 	if pending = s.checkTail(pendingDirectory, true); pending == nil {
 		s.pendingDB, pending = s.openDB(pendingDirectory, false, pendingMemTable)
 	}
 	if _, err := s.loadRegistry(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.loadPosition(); err != nil {
 		return nil, nil, err
 	}
 	if _, err := s.count(); err != nil {
@@ -89,7 +92,7 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		name     string
 		families []byte
 	}{
-		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyAlias, familyLog, familyID, familyIDAge}},
+		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyAlias, familyPosition, familyLog, familyID, familyIDAge}},
 		{s.pendingDB, pendingDirectory, []byte{familyPending, familyExpiry}},
 	} {
 		if db.database == nil {

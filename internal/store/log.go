@@ -94,7 +94,7 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 	if c.First != last+1 || c.Last < c.First {
 		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
 	}
-	err = db.commit(pebble.Sync, func(b *pebble.Batch) error {
+	err = m.store.complete(ctx, db.commitSynced, func(b *pebble.Batch) error {
 		if err := setRecord(b, m.number, c.Record); err != nil {
 			return err
 		}

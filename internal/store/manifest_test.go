@@ -32,7 +32,7 @@ func TestDamagedManifest(t *testing.T) {
 			appended(t, m, record(n))
 			id := strconv.FormatUint(n, 10)
 			if err := errors.Join(
-				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0)}}),
+				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(1, 0)}}),
 				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(1, 0)}}),
 			); err != nil {
 				t.Fatal(err)

@@ -88,7 +88,7 @@ func (m *Model) unregister(ctx context.Context) error {
 	if err := m.gone(); err != nil {
 		return err
 	}
-	err := m.store.logDB.commitDurably(func(b *pebble.Batch) error {
+	err := m.store.complete(ctx, m.store.logDB.commitDurably, func(b *pebble.Batch) error {
 		lower, upper := modelRange(familyLog, m.number)
 		return errors.Join(
 			b.DeleteRange(lower, upper, nil),
@@ -110,8 +110,22 @@ func (m *Model) drop(ctx context.Context) error {
 	return errors.Join(
 		m.store.dropIDs(ctx, m.number, nil),
 		m.store.dropPending(ctx, m.number),
-		m.store.removeAll(m.store.path(snapshots, number(m.number))),
+		m.dropSnapshots(),
 	)
 }
+
+// dropSnapshots removes the snapshots. A power cut must not bring the model back without them.
+func (m *Model) dropSnapshots() error {
+	s := m.store
+	if left, err := s.list(m.directory()); err != nil || len(left) > 0 {
+		if err := s.settle(); err != nil {
+			return err
+		}
+	}
+	return s.removeAll(m.directory())
+}
+
+// Number implements storage.Model.
+func (m *Model) Number() uint64 { return m.number }
 
 func number(model uint64) string { return strconv.FormatUint(model, 10) }

@@ -81,7 +81,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 		return nil, fmt.Errorf("store: create model %q: %w", name, err)
 	}
 	defer s.end(name)
-	if err := s.register(m, value, nil); err != nil {
+	if err := s.register(ctx, m, value, nil); err != nil {
 		m.stage.Store(stageDeleted)
 		s.dropHandle(m)
 		return nil, fmt.Errorf("store: create model %q: %w", name, err)
@@ -92,24 +92,38 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 // Import implements storage.Registry. The last step registers the name. Before it the data are
 // under a number without a name: an error removes them, and after a crash the next start does.
 // The log begins with a record of the snapshot's sequence without data.
+//
+// Under a position every replica gives the same number. So an import is refused before it takes a number,
+// and one that fails later ends the store's writing.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+	err := checkImport(from)
+	if err != nil {
+		return nil, fmt.Errorf("store: import model %q: %w", name, err)
+	}
 	m, err := s.begin(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("store: import model %q: %w", name, err)
 	}
 	defer s.end(name)
+	_, placed := storage.PositionOf(ctx)
+	if placed {
+		ctx = context.WithoutCancel(ctx)
+	}
 	err = m.receive(ctx, from)
 	if err == nil {
 		var begin *storage.Record
 		if from.Sequence > 0 {
 			begin = &storage.Record{First: from.Sequence, Last: from.Sequence}
 		}
-		err = s.endImport(m, value, begin)
+		err = s.endImport(ctx, m, value, begin)
 	}
 	if err == nil {
 		return m, nil
 	}
 	m.stage.Store(stageDeleted)
+	if placed {
+		err = s.guard.fail(err)
+	}
 	if s.Failed() == nil {
 		// After a refused write it is unknown whether the name is registered, and the disk
 		// stays as it is.
@@ -119,11 +133,25 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 	return nil, fmt.Errorf("store: import model %q: %w", name, err)
 }
 
+func checkImport(from storage.Import) error {
+	for _, id := range from.IDs {
+		if err := checkID(id.ID); err != nil {
+			return err
+		}
+	}
+	for n := range from.Waiting {
+		if err := checkID(from.Waiting[n].ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // endImport registers a model whose data are written.
-func (s *Store) endImport(m *Model, value []byte, begin *storage.Record) error {
+func (s *Store) endImport(ctx context.Context, m *Model, value []byte, begin *storage.Record) error {
 	s.files.RLock()
 	defer s.files.RUnlock()
-	return s.register(m, value, begin)
+	return s.register(ctx, m, value, begin)
 }
 
 // importPortion bounds the batches of an import.
@@ -139,7 +167,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	minted := ascending(from.IDs, func(id *storage.ID) string { return id.ID })
 	for ids := from.IDs; len(ids) > 0; {
 		n := min(len(ids), importPortion)
-		if err := errors.Join(context.Cause(ctx), m.putIDs(ctx, ids[:n], minted)); err != nil {
+		if err := errors.Join(context.Cause(ctx), m.putIDs(ctx, ids[:n], minted, s.logDB.commitUnsynced)); err != nil {
 			return err
 		}
 		ids = ids[n:]
@@ -183,6 +211,12 @@ func ascending[T any](rows []T, id func(*T) string) bool {
 // begin takes a name and a number for a new model. The caller gives the name back with end. A call
 // waits while another call creates a model under the same name.
 func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
+	_, placed := storage.PositionOf(ctx)
+	if placed {
+		if err := s.beginPositions(); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -190,7 +224,7 @@ func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 		if err := s.logDB.room(ctx); err != nil {
 			return nil, err
 		}
-		m, others, err := s.take(name)
+		m, others, err := s.take(name, placed)
 		if others == nil {
 			return m, err
 		}
@@ -202,7 +236,7 @@ func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 }
 
 // take is begin without the wait: others closes when the other call gives the name back.
-func (s *Store) take(name string) (m *Model, others <-chan struct{}, err error) {
+func (s *Store) take(name string, placed bool) (m *Model, others <-chan struct{}, err error) {
 	s.registry.Lock()
 	defer s.registry.Unlock()
 	if others, ok := s.registry.making[name]; ok {
@@ -213,14 +247,14 @@ func (s *Store) take(name string) (m *Model, others <-chan struct{}, err error) 
 	} else if ok {
 		return nil, nil, storage.ErrExists
 	}
-	// The lock keeps the numbers in order on disk. The next synced commit makes this number
-	// durable.
 	s.registry.newest++
-	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
-		return b.Set([]byte{familyNumber}, binary.BigEndian.AppendUint64(nil, s.registry.newest), nil)
-	})
-	if err != nil {
-		return nil, nil, err
+	if !placed {
+		// The lock keeps the numbers in order on disk. The next synced commit makes this
+		// number durable.
+		err = s.logDB.commitUnsynced(func(b *pebble.Batch) error { return setNumber(b, s.registry.newest) })
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	s.registry.making[name] = make(chan struct{})
 	return s.addHandle(name, s.registry.newest), nil, nil
@@ -233,9 +267,20 @@ func (s *Store) end(name string) {
 	delete(s.registry.making, name)
 }
 
-// register commits a name, and the first record of its log, durably.
-func (s *Store) register(m *Model, value []byte, begin *storage.Record) error {
-	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
+func setNumber(b *pebble.Batch, newest uint64) error {
+	return b.Set([]byte{familyNumber}, binary.BigEndian.AppendUint64(nil, newest), nil)
+}
+
+// register commits a name, and the first record of its log, durably. Under a position the number is
+// committed with them.
+func (s *Store) register(ctx context.Context, m *Model, value []byte, begin *storage.Record) error {
+	_, placed := storage.PositionOf(ctx)
+	err := s.complete(ctx, s.logDB.commitDurably, func(b *pebble.Batch) error {
+		if placed {
+			if err := setNumber(b, m.number); err != nil {
+				return err
+			}
+		}
 		if begin != nil {
 			if err := setRecord(b, m.number, *begin); err != nil {
 				return err
@@ -255,6 +300,25 @@ func (m *Model) entry(value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), m.number), value...)
 }
 
+// Value implements storage.Model.
+func (m *Model) Value() ([]byte, error) {
+	encoded, ok, err := m.store.logDB.get(registryKey(m.name))
+	if err != nil {
+		return nil, m.failed("read the value", err)
+	}
+	if ok {
+		var model uint64
+		var value []byte
+		if model, value, err = splitEntry(encoded); err == nil && model == m.number {
+			return value, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("the model was deleted: %w", storage.ErrNotFound)
+	}
+	return nil, m.failed("read the value", err)
+}
+
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
 	return m.failed("set the value", m.setValue(ctx, value, also))
@@ -271,7 +335,7 @@ func (m *Model) setValue(ctx context.Context, value []byte, also []storage.Alias
 	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {
 		return err
 	}
-	return db.commitDurably(func(b *pebble.Batch) error {
+	return m.store.complete(ctx, db.commitDurably, func(b *pebble.Batch) error {
 		for _, a := range also {
 			if err := b.Set(aliasKey(a.Name), a.Value, nil); err != nil {
 				return fmt.Errorf("alias %q: %w", a.Name, err)

@@ -16,6 +16,9 @@ import (
 // in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
 // does, and the intention stays for the next call.
 //
+// Under a position only the last step is not synced. A start that finds the intention has an earlier
+// position, and the same command completes the rewind.
+//
 // An id whose row is too short stays.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 	return m.failed("rewind the log", m.rewind(ctx, r))
@@ -48,7 +51,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 		}
 	}
 	_, upper := modelRange(familyLog, m.number)
-	err := db.commitDurably(func(b *pebble.Batch) error {
+	err := m.store.complete(ctx, db.commitDurably, func(b *pebble.Batch) error {
 		if err := b.DeleteRange(key(familyLog, m.number, r.Sequence+1), upper, nil); err != nil {
 			return err
 		}

@@ -25,7 +25,11 @@ const (
 func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 	m.store.files.RLock()
 	defer m.store.files.RUnlock()
-	return m.failed(fmt.Sprintf("write the snapshot %d", sequence), m.writeSnapshot(sequence, data))
+	err := m.store.settle() // A snapshot must not be ahead of the log.
+	if err == nil {
+		err = m.writeSnapshot(sequence, data)
+	}
+	return m.failed(fmt.Sprintf("write the snapshot %d", sequence), err)
 }
 
 func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
@@ -55,27 +59,6 @@ func (m *Model) directory() string { return m.store.path(snapshots, number(m.num
 
 func (m *Model) snapshotPath(sequence uint64) string {
 	return m.store.fs.PathJoin(m.directory(), fmt.Sprintf("%020d%s", sequence, snapshotSuffix))
-}
-
-func (s *Store) writeFile(name string, data []byte) error {
-	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return fmt.Errorf("create %s: %w", name, err)
-	}
-	// A vfs.File may change what it writes, so it gets copies.
-	piece := make([]byte, min(len(data), writePiece))
-	for len(data) > 0 && err == nil {
-		n := copy(piece, data)
-		data = data[n:]
-		_, err = f.Write(piece[:n])
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
 }
 
 const writePiece = 256 << 10
@@ -110,8 +93,8 @@ func (m *Model) snapshots() ([]uint64, error) {
 }
 
 // list lists a directory of snapshots. A missing directory is empty: no snapshot was written yet.
-func (s *Store) list(directory string) ([]string, error) {
-	names, err := s.fs.List(directory)
+func (d *directory) list(directory string) ([]string, error) {
+	names, err := d.fs.List(directory)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list %s: %w", directory, err)
 	}

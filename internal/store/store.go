@@ -16,22 +16,17 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	iofs "io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
-
-	"hindsight/internal/engine/storage"
 )
 
 // Sentinels of this backend. Those of every backend are in package storage.
@@ -61,6 +56,8 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
+	// Member opens the directory of a member of a cluster.
+	Member bool
 	// PendingAside sets the pending predictions aside, as if they were damaged.
 	PendingAside bool
 	// Logger may be nil.
@@ -80,6 +77,7 @@ const (
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
 	formatVersion   = 3
+	positionVersion = 4 // That of a directory with a position.
 	directoryMode   = 0o750
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
@@ -99,17 +97,8 @@ const RestoringMark = "restoring"
 
 // Store is open over one data directory. It implements storage.Store.
 type Store struct {
-	fs   vfs.FS
-	dir  string
-	log  *zap.Logger
-	lock io.Closer
-
-	cache            *pebble.Cache
+	directory
 	logDB, pendingDB *database
-	guard            *guard
-	synced           func(seconds float64)
-	// readOnly: the store changes nothing on the disk.
-	readOnly bool
 
 	// pending guards pendingDB: users hold it shared, replacePending holds it exclusively.
 	// A user may hold files and writing. replacePending holds no other lock.
@@ -143,6 +132,7 @@ type Store struct {
 	rows stripes
 	// pendingCount counts the pending predictions of all models.
 	pendingCount atomic.Int64
+	position     position
 
 	stop       chan struct{}
 	background sync.WaitGroup
@@ -150,13 +140,7 @@ type Store struct {
 }
 
 func newStore(dir string, o Options) *Store {
-	s := &Store{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), synced: o.Synced, stop: make(chan struct{})}
-	if s.fs == nil {
-		s.fs = vfs.Default
-	}
-	if s.log == nil {
-		s.log = zap.NewNop()
-	}
+	s := &Store{directory: newDirectory(dir, o), stop: make(chan struct{})}
 	s.registry.making = map[string]chan struct{}{}
 	s.handles.byNumber = map[uint64]*Model{}
 	s.rows.seed = maphash.MakeSeed()
@@ -189,7 +173,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.checkRestored(o.Restoring); err != nil {
 		return nil, err
 	}
-	if err := s.RemoveCheckpoint(); err != nil {
+	if err := s.checkMember(o.Member); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.RemoveCheckpoint(), s.swapIncoming()); err != nil {
 		return nil, err
 	}
 	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
@@ -222,24 +209,10 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
 		return err
 	}
-	if err := s.checkVersion(); err != nil {
+	if err := s.checkVersion(s.logDB, formatVersion, positionVersion); err != nil {
 		return err
 	}
 	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
-}
-
-// lockDirectory locks the directory against other processes, until the process ends.
-func (s *Store) lockDirectory() error {
-	lock, err := s.fs.Lock(s.path(lockFile))
-	var path *iofs.PathError
-	switch {
-	case errors.As(err, &path): // The file could not be created.
-		return fmt.Errorf("store: create the lock: %w", err)
-	case err != nil:
-		return fmt.Errorf("store: data directory %s is %w: %w", s.dir, ErrInUse, err)
-	}
-	s.lock = lock
-	return nil
 }
 
 // checkRestored refuses a directory whose restore did not end.
@@ -264,99 +237,6 @@ func (s *Store) makeDirectories() error {
 		if err := s.syncDirectory(d); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (s *Store) path(elements ...string) string {
-	return s.fs.PathJoin(append([]string{s.dir}, elements...)...)
-}
-
-func (s *Store) syncDirectory(path string) error {
-	d, err := s.fs.OpenDir(path)
-	if err != nil {
-		return fmt.Errorf("store: open directory %s: %w", path, err)
-	}
-	err = d.Sync()
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("store: sync directory %s: %w", path, err)
-	}
-	return nil
-}
-
-func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, error) {
-	out := &database{
-		fs: newGuardFS(s.fs, s.guard, lazy, s.path(checkpointDirectory)), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
-		damaged: make(chan struct{}), replaced: make(chan struct{}),
-	}
-	out.fs.synced = s.synced
-	if !s.readOnly {
-		var err error
-		if out.fs.mark, err = s.openMark(name); err != nil {
-			return nil, err
-		}
-	}
-	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
-	if name == pendingDirectory {
-		log.damage = out.damage
-	}
-	options := &pebble.Options{
-		FS: out.fs, Cache: s.cache, MemTableSize: memTable,
-		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      log,
-		EventListener:               log.events(),
-		MemTableStopWritesThreshold: pebbleStop,
-		L0StopWritesThreshold:       pebbleStop,
-		ReadOnly:                    s.readOnly,
-	}
-	for n := range options.Levels {
-		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
-	}
-	var err error
-	if out.DB, err = pebble.Open(s.path(name), options); err != nil {
-		if out.fs.mark != nil {
-			err = errors.Join(err, out.fs.mark.file.Close())
-		}
-		return nil, fmt.Errorf("store: open %s: %w", s.path(name), err)
-	}
-	out.tables = options.MakeReaderOptions()
-	if s.readOnly {
-		return out, nil
-	}
-	if err := s.syncDirectory(s.dir); err != nil {
-		return nil, errors.Join(err, out.close())
-	}
-	return out, nil
-}
-
-// checkVersion refuses a newer format, and marks a directory that is new or of an older format
-// with the current version.
-func (s *Store) checkVersion() error {
-	value, ok, err := s.logDB.get([]byte{familyVersion})
-	switch {
-	case err != nil:
-		return fmt.Errorf("store: read the format version: %w", err)
-	case !ok && s.readOnly:
-		return fmt.Errorf("%w: %s has no format version", ErrNotThere, s.dir)
-	case ok && len(value) != 4:
-		return fmt.Errorf("store: %w: format version of %d bytes, want 4", storage.ErrCorrupt, len(value))
-	case ok:
-		v := binary.BigEndian.Uint32(value)
-		if v > formatVersion {
-			return fmt.Errorf("%w: format %d, this version reads up to %d", ErrNewer, v, formatVersion)
-		}
-		if v == formatVersion || s.readOnly {
-			return nil
-		}
-	}
-	err = s.logDB.commit(pebble.Sync, func(b *pebble.Batch) error {
-		return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, formatVersion), nil)
-	})
-	if err != nil {
-		return fmt.Errorf("store: mark the format version: %w", err)
 	}
 	return nil
 }
@@ -410,32 +290,10 @@ func (s *Store) Close() error {
 		close(s.stop)
 		close(s.guard.closing)
 		s.background.Wait()
-		err = errors.Join(err, s.closeFiles())
+		err = errors.Join(err, s.close(s.pendingDB, s.logDB))
 	})
 	return err
 }
-
-func (s *Store) closeFiles() error {
-	var failures []error
-	for _, db := range []*database{s.pendingDB, s.logDB} {
-		if db != nil {
-			failures = append(failures, db.close())
-		}
-	}
-	if s.cache != nil {
-		s.cache.Unref()
-	}
-	if s.lock != nil {
-		failures = append(failures, s.lock.Close())
-	}
-	return errors.Join(failures...)
-}
-
-// Failed implements storage.Upkeep.
-func (s *Store) Failed() error { return s.guard.err() }
-
-// Refused returns a channel that the first refused write closes; see Failed.
-func (s *Store) Refused() <-chan struct{} { return s.guard.failed }
 
 // Available returns the bytes that the disk has free for this process.
 func (s *Store) Available() (uint64, error) {

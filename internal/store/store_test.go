@@ -129,9 +129,9 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 		}
 	}
 	if err := errors.Join(
-		m.PutIDs([]storage.ID{id("a", 1)}), m.PutIDs([]storage.ID{id("a", 1)}), m.Append(t.Context(), commit(1, id("b", 2))),
-		m.PutIDs([]storage.ID{id("c", 3)}), m.PutIDs([]storage.ID{id("a", 4)}),
-		m.PutIDs([]storage.ID{id("d", 5), id("d", 6), id("e", 5)}),
+		m.PutIDs(t.Context(), []storage.ID{id("a", 1)}), m.PutIDs(context.Background(), []storage.ID{id("a", 1)}), m.Append(t.Context(), commit(1, id("b", 2))),
+		m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutIDs(context.Background(), []storage.ID{id("a", 4)}),
+		m.PutIDs(t.Context(), []storage.ID{id("d", 5), id("d", 6), id("e", 5)}),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestPowerCuts(t *testing.T) {
 						return
 					}
 					acknowledged[n].Store(k)
-					if err := m.PutIDs([]storage.ID{{ID: strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)}}); err != nil {
+					if err := m.PutIDs(t.Context(), []storage.ID{{ID: strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)}}); err != nil {
 						t.Error(err)
 					}
 					select {
@@ -364,7 +364,7 @@ func TestFailedSync(t *testing.T) {
 	failing.Store(false)
 	for name, err := range map[string]error{
 		"append":  m.Append(t.Context(), commit(3)),
-		"seen":    m.PutIDs([]storage.ID{{ID: "x"}}),
+		"seen":    m.PutIDs(t.Context(), []storage.ID{{ID: "x"}}),
 		"pending": m.PutWaiting([]storage.Prediction{{ID: "x"}}),
 		"sync":    s.Sync(t.Context()),
 		"failed":  s.Failed(),

@@ -72,17 +72,17 @@ type syncedMark struct {
 }
 
 // openMark opens the syncedFile of a database for writing.
-func (s *Store) openMark(directory string) (*syncedMark, error) {
-	if err := s.fs.MkdirAll(s.path(directory), directoryMode); err != nil {
-		return nil, fmt.Errorf("store: create %s: %w", s.path(directory), err)
+func (d *directory) openMark(directory string) (*syncedMark, error) {
+	if err := d.fs.MkdirAll(d.path(directory), directoryMode); err != nil {
+		return nil, fmt.Errorf("store: create %s: %w", d.path(directory), err)
 	}
-	at, err := s.readMark(directory)
+	at, err := d.readMark(directory)
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.fs.OpenReadWrite(s.path(directory, syncedFile), vfs.WriteCategoryUnspecified)
+	f, err := d.fs.OpenReadWrite(d.path(directory, syncedFile), vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return nil, fmt.Errorf("store: open %s: %w", s.path(directory, syncedFile), err)
+		return nil, fmt.Errorf("store: open %s: %w", d.path(directory, syncedFile), err)
 	}
 	return &syncedMark{file: f, at: at}, nil
 }
@@ -128,8 +128,8 @@ func numberOf(name string) (number uint64, isLog, ok bool) {
 }
 
 // readMark reads the syncedFile of a database. A missing or damaged file reads as zero.
-func (s *Store) readMark(directory string) (extents, error) {
-	f, err := s.fs.Open(s.path(directory, syncedFile))
+func (d *directory) readMark(directory string) (extents, error) {
+	f, err := d.fs.Open(d.path(directory, syncedFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return extents{}, nil
 	}
@@ -138,7 +138,7 @@ func (s *Store) readMark(directory string) (extents, error) {
 	}
 	data, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return extents{}, fmt.Errorf("store: read %s: %w", s.path(directory, syncedFile), err)
+		return extents{}, fmt.Errorf("store: read %s: %w", d.path(directory, syncedFile), err)
 	}
 	if len(data) != syncedLength || binary.BigEndian.Uint32(data[32:]) != crc32.Checksum(data[:32], crc32.MakeTable(crc32.Castagnoli)) {
 		return extents{}, nil
@@ -152,15 +152,15 @@ func (s *Store) readMark(directory string) (extents, error) {
 // checkTail returns an error if the newest write-ahead log or the manifest of a database is damaged
 // before its synced end: a TailError for the log. In a lazy log the damage that Pebble finds proves
 // nothing, because Pebble believes in syncs that did not happen.
-func (s *Store) checkTail(directory string, lazy bool) error {
-	synced, err := s.readMark(directory)
+func (d *directory) checkTail(directory string, lazy bool) error {
+	synced, err := d.readMark(directory)
 	if err != nil {
 		return err
 	}
-	if err := s.checkManifest(directory, synced.manifest); err != nil {
+	if err := d.checkManifest(directory, synced.manifest); err != nil {
 		return err
 	}
-	t, err := s.newestTail(directory)
+	t, err := d.newestTail(directory)
 	switch {
 	case err != nil:
 		return err
@@ -168,7 +168,7 @@ func (s *Store) checkTail(directory string, lazy bool) error {
 		if synced.log.number == 0 {
 			return nil
 		}
-		return &TailError{Log: s.path(directory, fmt.Sprintf("%06d.log", synced.log.number)), Synced: synced.log.length}
+		return &TailError{Log: d.path(directory, fmt.Sprintf("%06d.log", synced.log.number)), Synced: synced.log.length}
 	case uint64(t.number) == synced.log.number && t.whole+trailerLength < synced.log.length:
 		return &TailError{Log: t.path, Whole: t.whole, Synced: synced.log.length}
 	case t.damaged && !lazy:
@@ -179,23 +179,23 @@ func (s *Store) checkTail(directory string, lazy bool) error {
 
 // checkManifest returns storage.ErrCorrupt if the current manifest of a database is damaged before
 // its synced end: the database would open in an older state.
-func (s *Store) checkManifest(directory string, synced extent) error {
+func (d *directory) checkManifest(directory string, synced extent) error {
 	if synced.number == 0 {
 		return nil
 	}
-	current, err := pebble.Peek(s.path(directory), s.fs)
+	current, err := pebble.Peek(d.path(directory), d.fs)
 	if err != nil {
 		return fmt.Errorf("store: find the manifest of %s: %w", directory, err)
 	}
 	if !current.Exists {
-		return fmt.Errorf("store: %s has no manifest any more: %w", s.path(directory), storage.ErrCorrupt)
+		return fmt.Errorf("store: %s has no manifest any more: %w", d.path(directory), storage.ErrCorrupt)
 	}
 	// A crash may come after the first sync of a manifest and before it becomes current.
-	if number, _, ok := numberOf(s.fs.PathBase(current.ManifestFilename)); !ok || number != synced.number {
+	if number, _, ok := numberOf(d.fs.PathBase(current.ManifestFilename)); !ok || number != synced.number {
 		return nil
 	}
-	path := s.path(directory, s.fs.PathBase(current.ManifestFilename))
-	f, err := s.fs.Open(path)
+	path := d.path(directory, d.fs.PathBase(current.ManifestFilename))
+	f, err := d.fs.Open(path)
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}

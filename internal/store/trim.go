@@ -24,8 +24,8 @@ type tail struct {
 
 // newestTail reads the newest write-ahead log of a database, nil for a new database. The log is as
 // large as a memory table at most.
-func (s *Store) newestTail(directory string) (*tail, error) {
-	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.path(directory)})
+func (d *directory) newestTail(directory string) (*tail, error) {
+	logs, err := wal.Scan(wal.Dir{FS: d.fs, Dirname: d.path(directory)})
 	if errors.Is(err, os.ErrNotExist) || (err == nil && len(logs) == 0) {
 		return nil, nil //nolint:nilnil // New.
 	}
@@ -45,22 +45,22 @@ func (s *Store) newestTail(directory string) (*tail, error) {
 // power cut may leave holes in the unsynced end, and Pebble, which believes that the end is synced,
 // refuses to open. The synced part is before the first hole and stays. All older logs were synced
 // when they were closed.
-func (s *Store) trimTail(directory string) error {
-	t, err := s.newestTail(directory)
+func (d *directory) trimTail(directory string) error {
+	t, err := d.newestTail(directory)
 	if err != nil || t == nil || !t.damaged {
 		return err
 	}
-	s.log.Warn("the end of a log that was not synced is damaged, and cut off",
+	d.log.Warn("the end of a log that was not synced is damaged, and cut off",
 		zap.String("log", t.path), zap.Int64("kept_bytes", t.whole))
-	return s.cutTail(directory, t)
+	return d.cutTail(directory, t)
 }
 
 // cutTail cuts a log behind its whole part. One rename puts the cut copy in place.
-func (s *Store) cutTail(directory string, t *tail) error {
-	if err := s.cut(t.path, t.whole); err != nil {
+func (d *directory) cutTail(directory string, t *tail) error {
+	if err := d.cut(t.path, t.whole); err != nil {
 		return fmt.Errorf("store: cut the newest log of %s: %w", directory, err)
 	}
-	return s.syncDirectory(s.path(directory))
+	return d.syncDirectory(d.path(directory))
 }
 
 // wholeLength returns where a log ends or its first hole begins.
@@ -82,8 +82,8 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 }
 
 // cut shortens a file to its first bytes.
-func (s *Store) cut(path string, length int64) error {
-	from, err := s.fs.Open(path)
+func (d *directory) cut(path string, length int64) error {
+	from, err := d.fs.Open(path)
 	if err != nil {
 		return err
 	}
@@ -91,11 +91,11 @@ func (s *Store) cut(path string, length int64) error {
 	if err := errors.Join(err, from.Close()); err != nil {
 		return err
 	}
-	temporary := s.path("cut.tmp")
-	if err := s.writeFile(temporary, kept); err != nil {
+	temporary := d.path("cut.tmp")
+	if err := d.writeFile(temporary, kept); err != nil {
 		return err
 	}
-	return s.fs.Rename(temporary, path)
+	return d.fs.Rename(temporary, path)
 }
 
 // asyncMarker exists while the database log may hold commits that were acknowledged without a sync.

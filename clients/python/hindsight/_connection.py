@@ -12,29 +12,27 @@ from hindsight import errors
 from hindsight._calls import Call
 from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
 from hindsight._security import Path, Security, Token
+from hindsight._servers import Servers, split
 from hindsight._threads import insecure_channel, secure_channel, sleep
 from hindsight.retry import Retry, Tries
-from hindsight.v1 import model_pb2_grpc, prediction_pb2_grpc
 
 C = TypeVar("C", bound="Connection")
 T = TypeVar("T")
 
 
 class Connection:
-    """A connection to a server. Threads may share it."""
+    """A connection to a server, or to the servers of a cluster. Threads may share it."""
 
     def __init__(
-        self, channel: grpc.Channel, *, address: str = "the given channel", timeout: float = DEFAULT_TIMEOUT,
-        retry: Optional[Retry] = None, security: Optional[Security] = None,
+        self, channel: grpc.Channel, *others: grpc.Channel, address: str = "the given channel",
+        timeout: float = DEFAULT_TIMEOUT, retry: Optional[Retry] = None, security: Optional[Security] = None,
     ) -> None:
-        """Takes over a channel; see connect for the usual way."""
-        self._channel = channel
+        """Takes over a channel, or one for each server of a cluster; see connect for the usual way."""
+        self._servers = Servers([channel, *others])
         self._security = security or Security(address)
         self._address = address
         self.timeout = timeout
         self.retry = retry or Retry()
-        stubs: Any = prediction_pb2_grpc.PredictionServiceStub, model_pb2_grpc.ModelServiceStub
-        self._stubs: dict[str, Any] = {"PredictionService": stubs[0](channel), "ModelService": stubs[1](channel)}
 
     @classmethod
     def connect(
@@ -56,6 +54,9 @@ class Connection:
     ) -> C:
         """Returns a client of the server at an address, HOST or HOST:PORT.
 
+        Addresses between commas are servers of one cluster: the client calls the first one that
+        answers, and after a failure the next.
+
         The first call connects. timeout is the deadline of a call in seconds, for all its
         tries together. keepalive is after how many silent seconds the connection is probed.
         channel_options are options of gRPC.
@@ -70,21 +71,23 @@ class Connection:
         pathlib.Path, which may change. The token is sent over TLS or to this machine alone,
         unless token_in_plaintext is true.
         """
-        name = target(address)
+        names = [target(one) for one in split(address)]
+        name = ",".join(names)
         security = Security(
             name, tls=tls, ca=ca, cert=cert, key=key, server_name=server_name, token=token,
             token_in_plaintext=token_in_plaintext, credentials=credentials,
         )
         settings = options(keepalive, security.options | (channel_options or {}))
         if security.credentials is None:
-            channel = insecure_channel(name, settings)
+            channels = [insecure_channel(one, settings) for one in names]
         else:
-            channel = secure_channel(name, security.credentials, settings)
-        return cls(channel, address=name, timeout=timeout, retry=retry, security=security)
+            channels = [secure_channel(one, security.credentials, settings) for one in names]
+        return cls(*channels, address=name, timeout=timeout, retry=retry, security=security)
 
     def close(self) -> None:
         """Closes the connection. Calls in flight end."""
-        self._channel.close()
+        for channel in self._servers.channels:
+            channel.close()
 
     def __enter__(self: C) -> C:
         return self
@@ -95,34 +98,48 @@ class Connection:
     def run(self, call: Call[T], timeout: Optional[float] = None, request: Any = None) -> T:
         """Sends a call until it is answered, as the retry says, or until its deadline."""
         tries = Tries(self.retry, self.timeout if timeout is None else timeout, call.again)
-        method = getattr(self._stubs[call.service], call.method)
+        unsent = 0
         while True:
-            left = tries.begin()
+            left, at = self._servers.share(tries.begin()), self._servers.current
+            method = getattr(self._servers.stub(at, call.service), call.method)
             try:
                 message = call.request if request is None else request()
                 return call.read(method(message, timeout=left, metadata=self._security.metadata()))
             except grpc.RpcError as e:
                 error = self._security.error(e, self._address)
+            if self._servers.failed(at, error) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):
+                unsent += 1  # The next server may answer at once.
+                tries.count -= 1
+                continue
             if tries.count > 1 and call.done and error.reason == call.done:
                 return call.read(None)
             sleep(tries.wait(error))
 
     def stream(self, call: Call[T], timeout: Optional[float] = None) -> Iterator[T]:
         """The answers of a call that has many."""
-        method = getattr(self._stubs[call.service], call.method)
+        at = self._servers.current
+        method = getattr(self._servers.stub(at, call.service), call.method)
         answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
         try:
             for answer in answers:
                 yield call.read(answer)
         except grpc.RpcError as e:
-            raise self._security.error(e, self._address) from None
+            error = self._security.error(e, self._address)
+            self._servers.failed(at, error)
+            raise error from None
         finally:
             answers.cancel()
 
     def open_session(self, requests: Iterator[Any]) -> Any:
         """One stream of a session."""
-        return self._stubs["PredictionService"].Session(requests, metadata=self._security.metadata())
+        return self._servers.stub(self._servers.current, "PredictionService").Session(requests, metadata=self._security.metadata())
 
     def error(self, e: Any) -> errors.HindsightError:
-        """The error of a call that gRPC ended with an error."""
-        return self._security.error(e, self._address)
+        """The error of a session that gRPC ended with an error."""
+        error = self._security.error(e, self._address)
+        self._servers.failed(self._servers.current, error)
+        return error
+
+    def elsewhere(self, response: Any) -> bool:
+        """Tells whether another server may answer what this answer in a session refuses."""
+        return response.HasField("error") and self._servers.failed(self._servers.current, errors.of_status(response.error))

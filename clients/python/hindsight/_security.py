@@ -45,7 +45,7 @@ class Security:
         #: Options of the channel.
         self.options: dict[str, Any] = {"grpc.ssl_target_name_override": server_name} if server_name else {}
         self._token = _reader(token)
-        if token is not None and self.credentials is None and not token_in_plaintext and not is_local(address):
+        if token is not None and self.credentials is None and not token_in_plaintext and not all(map(is_local, address.split(","))):
             raise ValueError(
                 f"a token is not sent in plaintext to another machine, {address}: give tls=True or ca, or token_in_plaintext=True"
             )

@@ -190,6 +190,10 @@ class StorageFailed(Unavailable):
     """The server could not write its log. The model predicts, and learns nothing more."""
 
 
+class NotOwner(Unavailable):
+    """No server of the cluster took the call: nothing has changed. Try again."""
+
+
 class OutcomeUnknown(Unavailable):
     """The observation may be learned or not. Send it again under its id."""
 
@@ -268,6 +272,7 @@ _BY_REASON: dict[str, type[HindsightError]] = {
     "WATCHER_LIMIT": Overloaded,
     "STORAGE_FAILED": StorageFailed,
     "OUTCOME_UNKNOWN": OutcomeUnknown,
+    "NOT_OWNER": NotOwner,
     "STATE_CORRUPT": StateCorrupt,
 }
 

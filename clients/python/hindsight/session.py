@@ -132,6 +132,8 @@ class Session:
                         self._work.notify_all()
                 if settle is not None:
                     settle()
+                elif self._client.elsewhere(response):
+                    break
         except grpc.RpcError as e:
             error = self._client.error(e)
         except errors.HindsightError as e:  # The token cannot be read.

@@ -33,6 +33,28 @@ class ClientTest(unittest.TestCase):
         for name in learners:
             self.client.validate({"dimension": 2, name: {}})
 
+    def test_the_servers_of_a_cluster(self):
+        second = Server("--max-batch-rows", "300")
+        self.addCleanup(second.close)
+        dead = "127.0.0.1:1"
+        for client in [
+            hindsight.connect(f"{dead}, {second.address},{self.server.address}", token="t", timeout=TIMEOUT),
+            hindsight.connect(f"{dead},{second.address}", retry=hindsight.Retry(max_tries=1)),
+        ]:
+            with client:
+                # A call that is not sent again finds the server that answers.
+                with self.assertRaises(errors.ModelNotFound):
+                    client.model("none").delete()
+        model = self.model()
+        with hindsight.connect(f"{second.address},{self.server.address}", timeout=TIMEOUT) as client:
+            with self.assertRaises(errors.ModelNotFound):
+                client.model(model.id).predict([1, 2])
+            second.kill()
+            here = client.model(model.id)
+            self.assertEqual(here.observe([1, 2], 3).sequence, 1)
+            with here.session() as session:
+                self.assertEqual(session.observe([1, 2], 3).result(TIMEOUT).sequence, 2)
+
     def test_a_round(self):
         model = self.model()
         prediction = model.predict([0.5, 1])

@@ -9,6 +9,7 @@ import grpc
 from hindsight import _calls, _channel, _values, errors, messages
 from hindsight._client import details_pb2
 from hindsight._flights import Flights
+from hindsight._servers import Servers
 from hindsight.retry import Retry, Tries, backoff
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
@@ -165,6 +166,28 @@ class AddressTest(unittest.TestCase):
             _channel.options(1.0, None)
         self.assertEqual(dict(_channel.options(None, {"a": 1}))["a"], 1)
 
+    def test_servers(self):
+        channels = [grpc.insecure_channel(f"127.0.0.1:{port}") for port in (1, 2, 3)]
+        for channel in channels:
+            self.addCleanup(channel.close)
+        servers = Servers(channels)
+        self.assertEqual(servers.share(9.0), 3.0)
+        late = errors.DeadlineExceeded("late", code=grpc.StatusCode.DEADLINE_EXCEEDED)
+        self.assertTrue(servers.failed(0, late))
+        self.assertTrue(late.retryable)
+        for at, error, moved, current in [
+            (0, errors.Unavailable("another call has moved on"), True, 1),
+            (1, errors.NotFound("none"), False, 1),
+            (1, errors.NotOwner("none"), True, 2),
+            (2, errors.Unreachable("gone"), True, 0),
+        ]:
+            self.assertEqual(servers.failed(at, error), moved)
+            self.assertEqual(servers.current, current)
+        self.assertFalse(Servers(channels[:1]).failed(0, errors.Unreachable("gone")))
+        self.assertFalse(servers.sent(errors.Unreachable("Failed to connect to remote host")))
+        self.assertTrue(servers.sent(errors.Unreachable("Socket closed")))
+        self.assertTrue(servers.sent(errors.NotOwner("failed to connect")))
+
 
 class ErrorsTest(unittest.TestCase):
     def test_trailers(self):
@@ -196,6 +219,7 @@ class ErrorsTest(unittest.TestCase):
             (status(code.UNAVAILABLE, "STORAGE_FAILED"), errors.StorageFailed, False),
             (status(code.UNAVAILABLE, "SHUTTING_DOWN", 1), errors.Unavailable, True),
             (status(code.UNAVAILABLE, "OUTCOME_UNKNOWN", 0.1), errors.OutcomeUnknown, True),
+            (status(code.UNAVAILABLE, "NOT_OWNER", 0.05), errors.NotOwner, True),
             (status(code.NOT_FOUND, "OF_A_LATER_SERVER"), errors.NotFound, False),
             (status(code.NOT_FOUND, "MODEL_NOT_FOUND", domain="another"), errors.NotFound, False),
             (status(code.DATA_LOSS, "STATE_CORRUPT"), errors.StateCorrupt, False),

@@ -30,7 +30,9 @@ type Leaf struct {
 	Name string
 	// Hosts are names and addresses of a server. A certificate without them is a
 	// client's.
-	Hosts       []string
+	Hosts []string
+	// Member: the certificate of a server is a client's too, as the servers of a cluster need.
+	Member      bool
 	From, Until time.Time
 }
 
@@ -69,6 +71,9 @@ func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 		} else {
 			template.DNSNames = append(template.DNSNames, host)
 		}
+	}
+	if l.Member {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	}
 	private := newKey(tb)
 	signed := a.sign(tb, template, a.certificate, &private.PublicKey)

@@ -92,7 +92,7 @@ func (p *Program) ServerFlags(flags *pflag.FlagSet) {
 	if a := os.Getenv(addressEnv); a != "" {
 		address = a
 	}
-	flags.StringVar(&p.Address, "address", address, "address of the server, port 50051 if it has none; the environment variable "+addressEnv+" changes the default")
+	flags.StringVar(&p.Address, "address", address, "address of the server, port 50051 if it has none, or of the servers of a cluster between commas; the environment variable "+addressEnv+" changes the default")
 	flags.DurationVar(&p.Timeout, "timeout", defaultTimeout, "longest wait for the answer to a call")
 	p.connection.flags(flags)
 	p.server = true
@@ -213,7 +213,8 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 // the server is not that of the flags.
 func (p *Program) unreachable(err error, message string) string {
 	refused := client.FromError(err)
-	at, _ := client.Address(p.Address) // It was dialed.
+	addresses, _ := client.Addresses(p.Address) // They were dialed.
+	at := strings.Join(addresses, ",")
 	other := refused.Address()
 	switch elsewhere := other != "" && other != at; {
 	case refused.Advice() != "" && elsewhere:

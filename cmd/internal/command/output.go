@@ -96,6 +96,18 @@ func (p *Program) Emit(document any, human func(*Page)) error {
 	return err
 }
 
+// EmitLine is Emit, with the document as JSON in one line.
+func (p *Program) EmitLine(document any, human func(*Page)) error {
+	if p.format != formatJSON {
+		return p.Emit(document, human)
+	}
+	p.emitted = true
+	if err := json.NewEncoder(p.Stdout).Encode(document); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
 // EmitRows writes an answer that is a list: a table with the given header, the document as JSON,
 // or CSV with all digits. Rows have as many values as the header.
 func (p *Program) EmitRows(document any, header []string, rows [][]any) error {

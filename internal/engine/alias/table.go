@@ -258,6 +258,33 @@ func (t *Table) Serve(current, next *Binding, previous Model) error {
 	return nil
 }
 
+// Sync serves the aliases of the store, which other servers have changed. Created is as in Load, and previous
+// returns the model of a binding's Previous, nil if that no longer exists.
+func (t *Table) Sync(ctx context.Context, created func(id string) int64, previous func(*Binding) Model) error {
+	stored := map[string]bool{}
+	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
+		a, err := record.DecodeAlias(value)
+		if err != nil {
+			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
+			return nil
+		}
+		a.Bind(created)
+		next := newBinding(strings.Clone(name), a)
+		stored[next.name] = true
+		if current := t.Find(name); current == nil || current.Alias != a {
+			return t.Serve(current, next, previous(next))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("engine: read the aliases: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.mu.bindings, func(name string, _ *Binding) bool { return !stored[name] })
+	return nil
+}
+
 // Delete removes an alias, durably.
 func (t *Table) Delete(ctx context.Context, name string) error {
 	if t.Find(name) == nil {

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/machine"
-	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
 )
@@ -93,7 +92,7 @@ func (c *capture) write(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.unlock()
-	if s.epoch.Load() != c.epoch {
+	if s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 {
 		return m.id.errorf("write a snapshot", ErrSuperseded)
 	}
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
@@ -101,6 +100,9 @@ func (c *capture) write(ctx context.Context) (err error) {
 	}
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return m.id.storagef("write a snapshot", err)
+	}
+	if m.journal.rewound.Load() != 0 { // followRewind removes it too, unless a crash comes first.
+		return m.id.errorf("write a snapshot", errors.Join(ErrSuperseded, s.store.RemoveSnapshot(c.Sequence)))
 	}
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
@@ -156,10 +158,13 @@ func (m *Model) SnapshotSoon() { m.box.TryDo(m.handOver) }
 // LastSnapshot writes the state after Join.
 func (m *Model) LastSnapshot() error {
 	c, err := m.capture(func() {})
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.write(m.env.appends)
 	}
-	return c.write(m.env.appends)
+	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound)) {
+		return nil // Another server has restored or deleted the model.
+	}
+	return err
 }
 
 // captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
@@ -191,6 +196,9 @@ func (m *Model) tryCapture(ctx context.Context, before func() error, after func(
 	captured := make(chan capture, 1)
 	err := m.box.Do(ctx, func(ctx context.Context) error {
 		if err := before(); err != nil {
+			return err
+		}
+		if err := m.followRewind(); err != nil {
 			return err
 		}
 		release, err := m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes())
@@ -256,73 +264,6 @@ func (m *Model) writeSnapshot(ctx context.Context) (Snapshot, error) {
 	}
 	defer m.snapshots.unlock()
 	return m.snapshots.describe(c.Sequence)
-}
-
-// ExportOptions say what an exported model takes along.
-type ExportOptions struct {
-	// WithoutIDs leaves out the remembered ids and the pending predictions.
-	WithoutIDs bool
-	// Reserve is asked before the export takes so many bytes more, also after the caller has left. Its
-	// error ends the export. It may be nil.
-	Reserve func(bytes int64) error
-}
-
-func (o *ExportOptions) reserve(bytes int) error {
-	if o.Reserve == nil {
-		return nil
-	}
-	return o.Reserve(int64(bytes))
-}
-
-// Export is the model in the format of a snapshot, with its metadata, the ids that it remembers and its
-// pending predictions, all of one turn.
-func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
-	c, err := m.captureAtTurn(ctx, func() error { return o.reserve(int(m.stateBytes()) + slack) },
-		func(ctx context.Context, c *capture) (err error) {
-			carried := record.Carried{Metadata: m.entry.Load().Metadata}
-			carried.Move = nil
-			if !o.WithoutIDs {
-				err = m.readCarried(ctx, &carried, &o)
-			}
-			if !o.WithoutIDs || !carried.Equal(new(record.Metadata)) {
-				c.Carried = carried.Encode()
-			}
-			return err
-		})
-	if err != nil {
-		return nil, err
-	}
-	defer c.release()
-	c.Digest = codec.Digest(c.Learner)
-	data, err := codec.Encode(c.Snapshot)
-	return data, m.id.errorf("export", err)
-}
-
-// readCarried reads the ids and the pending predictions of the model.
-func (m *Model) readCarried(ctx context.Context, c *record.Carried, o *ExportOptions) error {
-	var refused error
-	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
-		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
-			return refused
-		}
-		id.Value = append([]byte(nil), id.Value...)
-		c.IDs = append(c.IDs, id)
-		return nil
-	})
-	if err == nil {
-		err = m.pending.store.EachWaiting(ctx, func(p storage.Prediction) error {
-			if refused = o.reserve(len(p.ID) + len(p.Value)); refused != nil {
-				return refused
-			}
-			p.Value = append([]byte(nil), p.Value...)
-			c.Waiting = append(c.Waiting, p)
-			return nil
-		})
-	}
-	if refused != nil {
-		return refused // The store has not failed.
-	}
-	return m.id.storagef("read what is remembered", err)
 }
 
 // CopyState copies the state for a report, and calls f with the machine that is copied. It holds three

@@ -6,90 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
-	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/input"
 )
-
-// New returns a model that is not in memory.
-func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
-	m := &Model{env: env, source: from, id: name(id), owner: owner}
-	m.entry.Store(entry)
-	if len(from.Spec.Inputs) > 0 {
-		m.schema = input.NewSchema(from.Spec.Inputs)
-	}
-	m.journal.store, m.journal.id = from.Kept, m.id
-	m.pending.store, m.pending.id = from.Kept, m.id
-	m.snapshots.init(from.Kept, m.id, env.Now())
-	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
-	return m
-}
 
 // MaxCommitRows bounds what one commit takes from the queue. The rows of one call are never split.
 const MaxCommitRows = 1024
-
-// writer handles the queued observations of a model at its turn.
-type writer struct{ *Model }
-
-// Handle makes the new observations of a batch durable in one record, lets the model learn them in order
-// and answers every ticket.
-func (w writer) Handle(batch []*Ticket) {
-	w.begin(batch)
-	c := w.newCommit()
-	if err := w.ready(); err != nil {
-		for _, t := range batch {
-			t.refuse(err)
-		}
-	} else {
-		c.perform(batch)
-	}
-	for _, t := range batch {
-		w.finish(t)
-	}
-	c.free()
-	w.afterCommit()
-}
-
-// Refuse answers a ticket that gets no turn.
-func (w writer) Refuse(t *Ticket, why error) {
-	t.refuse(why)
-	w.finish(t)
-}
-
-func (w writer) begin(batch []*Ticket) {
-	now := w.env.Now()
-	for _, t := range batch {
-		w.env.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
-		if t.stages != nil {
-			t.stages.turn = now
-		}
-	}
-}
-
-func (w writer) finish(t *Ticket) {
-	if errors.Is(t.err, ErrConflict) {
-		w.usage.conflicts.Add(1)
-	}
-	for n := range t.answers {
-		if t.answers[n].Duplicate {
-			w.usage.duplicates.Add(1)
-		}
-	}
-	trace := t.stages.trace() // After close the ticket is the caller's.
-	close(t.done)
-	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
-}
-
-// ready loads the model, and refuses a model that no longer learns or is moved.
-func (w writer) ready() error {
-	if err := w.CheckNotMoved(); err != nil {
-		return err
-	}
-	return w.load()
-}
 
 // afterCommit does what is due after observations were learned. It runs at the model's turn.
 func (m *Model) afterCommit() {
@@ -311,13 +234,23 @@ func (c *commit) apply() error {
 	}
 	learned := c.env.Now()
 	c.reportStages(n, begun, durable, learned)
-	c.snapshots.replay.Add(int64(learned.Sub(durable)) + int64(n)*int64(ReadCost))
-	c.journal.recent.add(&c.record, c.answers, &c.digest)
 	c.pending.answer(c.consumed)
-	c.usage.rate.add(durable, n)
-	c.account()
-	c.owner.Learned(&c.record, c.answers)
+	c.learned(durable, learned)
 	return nil
+}
+
+// learned notes a record that the machine has learned.
+func (c *commit) learned(begun, ended time.Time) {
+	n := len(c.record.Observations)
+	cost := int64(ended.Sub(begun)) + int64(n)*int64(ReadCost)
+	c.snapshots.replay.Add(cost)
+	c.snapshots.cost.Store(cost / int64(n))
+	c.journal.recent.add(&c.record, c.answers, &c.digest)
+	c.usage.rate.add(begun, n)
+	c.account()
+	c.digestIfDue(uint64(n))
+	c.news.wake()
+	c.owner.Learned(&c.record, c.answers)
 }
 
 // learn applies the durable record of n observations. It gives the lock up between two observations, so
@@ -344,12 +277,18 @@ func (c *commit) learn(n int) error {
 }
 
 // stepDown follows an append that failed. If the disk has failed, the model keeps its state and learns
-// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again.
+// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again. A
+// replicated log tells by Grown what it holds.
 func (c *commit) stepDown(err error) error {
-	if errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil {
+	switch {
+	case errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil:
 		err = fmt.Errorf("%w: %w", ErrStorage, err)
 		c.Break(err)
 		return err
+	case errors.Is(err, ErrNotOwner):
+		return err
+	case c.journal.replicated:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	c.env.Counters.Reloads.Add(1)
 	c.forget()

@@ -71,6 +71,28 @@ type Options struct {
 	SnapshotsKept    int
 	// LabelTTL is how long a prediction is pending unless the call or the model says otherwise.
 	LabelTTL time.Duration
+	Replication
+}
+
+// Replication are the options of a store that several servers replicate. Its zero value is a store that this
+// server alone changes.
+type Replication struct {
+	// Owner tells whether this server owns the store: it has applied what earlier owners did, and changes the
+	// store. It is nil if the store is not replicated.
+	Owner func() bool
+	// Digests: each server compares the digest of its states with those of the owner.
+	Digests bool
+	// DigestMismatch takes the model and the sequence of a state that is not the owner's, or that this server
+	// cannot recover from its log. It must not wait. It may be nil.
+	DigestMismatch func(model string, sequence uint64)
+}
+
+// CheckOwner refuses a change on a server that does not own the store.
+func (r *Replication) CheckOwner() error {
+	if r.Owner != nil && !r.Owner() {
+		return fmt.Errorf("engine: %w", ErrNotOwner)
+	}
+	return nil
 }
 
 // Counters count what happened to the models since the start. The tags name their metrics.
@@ -83,6 +105,7 @@ type Counters struct {
 	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
 	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
 	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
+	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that are not those of the server that owns them."`
 	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
 }
 

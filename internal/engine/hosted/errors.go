@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
 )
 
 // Reasons to refuse a call. A number that a learner does not take is a *model.FieldError.
@@ -30,6 +31,8 @@ var (
 	ErrCorrupt = machine.ErrCorrupt
 	// ErrStorage: the store could not be read or written.
 	ErrStorage = recovery.ErrStorage
+	// ErrNotOwner: another server owns the store. Nothing was changed.
+	ErrNotOwner = storage.ErrNotOwner
 )
 
 // RowError says which row of a call is refused.

@@ -17,6 +17,9 @@ func (m *Model) Resume() (sequence uint64, room int, err error) {
 	if err := m.load(); err != nil {
 		return 0, 0, err
 	}
+	if err := m.Advance(); err != nil {
+		return 0, 0, err
+	}
 	return m.state.machine.Sequence(), m.state.machine.Room(), nil
 }
 

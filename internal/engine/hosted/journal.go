@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
@@ -24,6 +25,22 @@ type journal struct {
 	// paused keeps replicas from learning of the model. paused >= restoring.
 	paused    atomic.Bool
 	restoring bool // turn; a Rewind has begun and not ended
+	// replicated: other servers may append to the log too.
+	replicated bool // immutable
+	foreign
+}
+
+// foreign is what other servers did to a replicated log. In a log that this server alone writes, it is zero.
+type foreign struct {
+	// grown: the log may have records that state, store and recent do not know. Grown sets it, the turn
+	// clears it.
+	grown atomic.Bool
+	// told is the end of the log that Grown was told, or that the model left memory with.
+	told atomic.Uint64
+	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without any.
+	rewound atomic.Uint64
+	// warm asks for a load at the next turn of follow.
+	warm atomic.Bool
 }
 
 // recent are the ids of the newest record. They are in memory alone: the store gets them with the next
@@ -38,6 +55,8 @@ type recent struct {
 	generation atomic.Uint64
 	rows       []storage.ID // turn writes under mu
 	values     []byte       // turn writes under mu
+	// whole: rows are all ids of the last record in the log.
+	whole bool // turn
 }
 
 const (
@@ -68,7 +87,7 @@ func (r *recent) clear() {
 	defer r.mu.Unlock()
 	clear(r.mu.places)
 	clear(r.rows)
-	r.rows, r.values = r.rows[:0], r.values[:0]
+	r.rows, r.values, r.whole = r.rows[:0], r.values[:0], false
 	if cap(r.values) > keptIDs {
 		r.mu.places, r.rows, r.values = nil, nil, nil
 	}
@@ -79,6 +98,7 @@ func (r *recent) add(learned *record.Record, answers []record.Answer, digest *re
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, digest, learned, answers)
+	r.whole = true
 	if len(r.rows) > fewRows {
 		if r.mu.places == nil {
 			r.mu.places = make(map[string]int, len(r.rows))
@@ -98,14 +118,46 @@ func (r *recent) renew() {
 
 // append makes a record durable, with the ids of the record before it.
 func (j *journal) append(ctx context.Context, first, last uint64, data []byte) error {
-	err := j.store.Append(ctx, storage.Commit{
-		Record: storage.Record{First: first, Last: last, Data: data}, IDs: j.recent.rows,
-	})
+	ids, err := j.recent.rows, error(nil)
+	if j.replicated && !j.recent.whole {
+		ids, err = j.lastIDs(ctx, first-1)
+	}
+	if err == nil {
+		err = j.store.Append(ctx, storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids})
+	}
 	if err != nil {
 		return fmt.Errorf("append observations %d to %d of model %q: %w", first, last, string(j.id), err)
 	}
 	j.recent.clear()
 	return nil
+}
+
+// lastIDs returns the ids of the record that ends the log, which this server remembers and others may not.
+func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, err error) {
+	if last == 0 {
+		return nil, nil
+	}
+	err = j.store.Replay(ctx, last-1, func(logged storage.Record) error {
+		if len(logged.Data) == 0 { // The beginning of an imported model.
+			return nil
+		}
+		r, err := record.Decode(logged.Data)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		for n := range r.Observations {
+			id := r.Observations[n].ID
+			value, err := j.lookUp(id)
+			if err != nil {
+				return err
+			}
+			if value != nil { // Else the id is old.
+				ids = append(ids, storage.ID{ID: id, At: time.Unix(0, r.Time), Value: value})
+			}
+		}
+		return nil
+	})
+	return ids, err
 }
 
 // lookUp returns the value remembered under an id, nil if none is.
@@ -137,15 +189,25 @@ func (j *journal) lookUpAgain(id string, value []byte, generation uint64) ([]byt
 }
 
 // writeIDs hands the recent ids to the store, without waiting for the disk.
-func (j *journal) writeIDs() error {
+func (j *journal) writeIDs(ctx context.Context) error {
 	if len(j.recent.rows) == 0 {
 		return nil
 	}
-	if err := j.store.PutIDs(j.recent.rows); err != nil {
+	if err := j.store.PutIDs(ctx, j.recent.rows); err != nil {
 		return j.id.storagef("remember ids", err)
 	}
 	j.recent.renew()
 	return nil
+}
+
+// reached notes that the model knows the log up to a sequence, and tells whether the log is longer.
+func (j *journal) reached(sequence uint64) (longer bool) {
+	j.grown.Store(false) // A later record sets it again.
+	last, err := j.store.Last()
+	if err != nil || last > sequence {
+		j.grown.Store(true)
+	}
+	return err == nil && last > sequence
 }
 
 // behind counts the observations of the log that the newest snapshot does not have.

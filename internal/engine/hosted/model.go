@@ -49,12 +49,16 @@ type Owner interface {
 // With sequence = state.machine.Sequence() while the model is resident, [first, last] the log, and
 // [oldest, newest] the snapshots on disk, which are 0 without any, it holds between two turns:
 //
-//	first-1 <= oldest <= newest <= sequence == last
-//	learned == appended
+//	first-1 <= oldest <= newest <= sequence <= last
+//	sequence == last, unless another server has appended
+//	sequence < last => journal.grown, once Grown was called
+//	learned == appended by this server
 //	resident iff state.machine != nil iff usage.bytes > 0
 //	remembered ids == ids in the store + journal.recent, once journal.derived
 //	broken != nil => nothing more is appended or learned
 //	journal.restoring => broken != nil && journal.paused
+//
+// While journal.rewound is set, log and snapshots are not those of the state: the next turn restores it.
 type Model struct {
 	env    *Env            // immutable
 	source recovery.Source // immutable
@@ -70,7 +74,10 @@ type Model struct {
 	pending   pending
 	state     state
 	snapshots snapshots
+	digests   digests
 	usage     usage
+	// news wakes Await: the state has changed.
+	news signal
 }
 
 // state is the machine with its lock.
@@ -92,6 +99,17 @@ type usage struct {
 	// those refused because their id stands for another one.
 	predictions, expired, duplicates, conflicts atomic.Uint64
 	rate                                        rate
+}
+
+// digests are the newest digests of the states of a model.
+type digests struct {
+	mu          sync.Mutex
+	own, owners []stateDigest // mu
+}
+
+type stateDigest struct {
+	sequence uint64
+	digest   string
 }
 
 // Figures are the cheap figures of a state.
@@ -237,7 +255,23 @@ func (m *Model) Break(err error) {
 	m.state.Lock()
 	m.state.broken = err
 	m.state.Unlock()
+	m.news.wake()
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
+}
+
+// mismatch reports a state that is not the owner's.
+func (m *Model) mismatch(sequence uint64) {
+	m.env.Counters.DigestMismatches.Add(1)
+	m.env.Log.Error("the state of a model is not that of the owner", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
+	if m.env.DigestMismatch != nil {
+		m.env.DigestMismatch(m.ID(), sequence)
+	}
+}
+
+// setRestoring notes whether a Rewind has begun and not ended.
+func (m *Model) setRestoring(restoring bool) {
+	m.journal.restoring = restoring
+	m.journal.paused.Store(restoring)
 }
 
 // Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.
@@ -333,7 +367,7 @@ func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 func (m *Model) Pending() int64 { return m.pending.count() }
 
 // Paused tells whether replicas must not learn of the model: it is being restored.
-func (m *Model) Paused() bool { return m.journal.paused.Load() }
+func (m *Model) Paused() bool { return m.journal.paused.Load() || m.journal.rewound.Load() != 0 }
 
 // TimeOf is a time of an entry, zero if it is not set.
 func TimeOf(nanoseconds int64) time.Time {

@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
 )
 
 // View loads the model and calls f with its machine, which does not change during f.
@@ -63,6 +64,9 @@ func (m *Model) lockIfLoaded() (resident bool, err error) {
 	}
 	err = m.state.broken
 	m.state.RUnlock()
+	if m.journal.rewound.Load() != 0 {
+		err = nil // The load follows the rewind.
+	}
 	return false, err
 }
 
@@ -79,6 +83,9 @@ func (m *Model) Load(ctx context.Context) error {
 // the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
 // caller.
 func (m *Model) load() error {
+	if err := m.followRewind(); err != nil {
+		return err
+	}
 	if m.state.broken != nil || m.state.machine != nil {
 		return m.state.broken
 	}
@@ -123,6 +130,9 @@ func (m *Model) load() error {
 	m.usage.used.Store(started.UnixNano())
 	env.Counters.Wakes.Add(1)
 	env.Counters.WakeNanoseconds.Add(int64(took))
+	if m.journal.grown.Load() && m.journal.reached(r.Sequence()) {
+		m.postFollow()
+	}
 	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
 	return nil
 }
@@ -145,7 +155,7 @@ func (m *Model) notRecovered(err error) error {
 // log. The caller holds the disk lock.
 func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
-	d := recovery.Derivation{Kept: m.source.Kept}
+	d := recovery.Derivation{Context: m.env.appends, Kept: m.source.Kept}
 	left, _ := m.journal.behind() // The recovery meets the error.
 	counters.Replaying.Add(left)
 	defer func() { counters.Replaying.Add(-left) }()
@@ -161,6 +171,20 @@ func (m *Model) recover() (recovery.Recovered, error) {
 		return r, err
 	}
 	return r, d.Write()
+}
+
+// recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
+// record that is cut is complete.
+func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
+	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: m.source.Kept}
+	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
+	if err == nil {
+		err = d.Write()
+	}
+	if err == nil && r.Sequence() != sequence {
+		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
+	}
+	return r, err
 }
 
 // skipSnapshot counts and logs a snapshot that cannot be used.
@@ -181,6 +205,78 @@ func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
 	m.snapshots.found(r.Snapshot, m.env.Now())
 	m.snapshots.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	m.account()
+	m.news.wake()
+}
+
+// lost breaks a model whose log cannot be replayed after a sequence, unless err may pass.
+func (m *Model) lost(sequence uint64, err error) error {
+	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
+		m.forget()
+		m.Break(err)
+		m.mismatch(sequence)
+	}
+	return err
+}
+
+// followRewind restores the state to which another server has rewound the log, if one has. It runs at the
+// model's turn.
+func (m *Model) followRewind() error {
+	pending := m.journal.rewound.Load()
+	if pending == 0 {
+		return nil
+	}
+	sequence := pending - 1
+	err := m.restoreRewound(sequence)
+	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
+		return err // The next turn tries again, or follows a rewind that went further.
+	}
+	if err != nil {
+		return m.lost(sequence, err)
+	}
+	m.owner.Restored(sequence)
+	m.news.wake()
+	if m.journal.reached(sequence) {
+		m.postFollow()
+	}
+	return nil
+}
+
+// restoreRewound restores the state at a sequence that the log was rewound to.
+func (m *Model) restoreRewound(sequence uint64) error {
+	copied, err := m.env.Memory.TakeCopies(m.env.Lifetime, copiesOf*m.stateBytes())
+	if err != nil {
+		return m.env.closedOr(err)
+	}
+	defer copied()
+	if err := m.snapshots.lock(m.env.Lifetime); err != nil {
+		return m.env.closedOr(err)
+	}
+	defer m.snapshots.unlock()
+	m.snapshots.epoch.Add(1)
+	m.forget()
+	// A snapshot that was being written during the rewind is of a state that was undone.
+	kept, err := m.snapshots.store.Snapshots()
+	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {
+		err = m.snapshots.store.RemoveSnapshot(kept[n])
+	}
+	if err != nil {
+		return m.id.storagef("remove snapshots of what was undone", err)
+	}
+	started := m.env.Now()
+	r, err := m.recoverAt(m.env.Lifetime, sequence)
+	if err != nil {
+		return m.env.closedOr(m.id.errorf(fmt.Sprintf("follow a restore to sequence %d", sequence), err))
+	}
+	m.setRestoring(false)
+	m.Publish(r, m.env.Now().Sub(started))
+	return nil
+}
+
+// postFollow asks for a turn of follow, unless that has nothing to do.
+func (m *Model) postFollow() {
+	if m.Resident() || m.snapshots.replayDue(&m.env.Options) {
+		m.box.Post()
+	}
 }
 
 // Touch notes that the model was used at a time.
@@ -194,11 +290,13 @@ func (m *Model) forget() {
 			last := FiguresOf(machine, stats)
 			m.state.last = &last
 		}
+		m.journal.told.Store(machine.Sequence())
 		m.state.machine = nil
 	}
 	m.state.Unlock()
 	m.journal.recent.renew()
 	m.account()
+	m.news.wake()
 }
 
 // account brings the bytes of the state up to date. It costs O(1) and runs at the model's turn.
@@ -219,22 +317,6 @@ func (m *Model) stateBytes() int64 {
 		bytes = m.snapshots.size()
 	}
 	return bytes + InstanceBytes
-}
-
-// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
-// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
-func (m *Model) DeriveIDs(ctx context.Context) error {
-	if m.journal.derived.Load() {
-		return nil
-	}
-	if left, err := m.journal.behind(); err == nil && left == 0 {
-		m.journal.derived.Store(true)
-		return nil
-	}
-	if err := m.Load(ctx); err != nil && m.Broken() == nil {
-		return err
-	}
-	return nil
 }
 
 // Hibernated says what came of Hibernate.
@@ -277,7 +359,7 @@ func (m *Model) hibernate() Hibernated {
 // writeDerived hands the store everything derived from the learned records, without waiting for the
 // disk. It runs at the model's turn.
 func (m *Model) writeDerived() error {
-	if err := m.journal.writeIDs(); err != nil {
+	if err := m.journal.writeIDs(m.env.appends); err != nil {
 		return err
 	}
 	return m.pending.remove()
@@ -300,7 +382,11 @@ func (m *Model) Delete(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	return m.id.storagef("delete what is kept", m.source.Kept.Delete(ctx))
+	err := m.source.Kept.Delete(ctx)
+	if m.journal.replicated && errors.Is(err, storage.ErrNotFound) {
+		return NotFound(m.ID()) // Another call has deleted it.
+	}
+	return m.id.storagef("delete what is kept", err)
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.

@@ -34,12 +34,6 @@ func (m *Model) RestoredTo(sequence, last uint64) *record.Entry {
 	return &next
 }
 
-// setRestoring notes whether a Rewind has begun and not ended.
-func (m *Model) setRestoring(restoring bool) {
-	m.journal.restoring = restoring
-	m.journal.paused.Store(restoring)
-}
-
 // Pause keeps replicas from learning of the model until resume. A Rewind that has not ended keeps them
 // longer. Both run at the model's turn.
 func (m *Model) Pause() (resume func()) {
@@ -100,36 +94,26 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	m.snapshots.epoch.Add(1)
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.
-	m.entry.Store(next)
-	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, m.source.Spec.Outputs)
-		return err == nil && s.Answer.Sequence > sequence
-	}})
+	before := m.entry.Swap(next)
+	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
 	if err != nil {
 		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
+		if m.journal.replicated && m.env.Store.Failed() == nil {
+			// A replicated log tells by Rewound if it was rewound.
+			m.journal.restoring = false
+			m.entry.Store(before)
+			return err
+		}
 		// How much was rewound is not known. The same call completes it.
 		m.forget()
 		m.Break(err)
 		return err
 	}
 	m.journal.restoring = false
+	m.digests.clear()
 	m.Publish(r, took)
 	m.owner.Restored(sequence)
 	return nil
-}
-
-// recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
-// record that is cut is complete.
-func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
-	d := recovery.Derivation{Kept: m.source.Kept}
-	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
-	if err == nil {
-		err = d.Write()
-	}
-	if err == nil && r.Sequence() != sequence {
-		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
-	}
-	return r, err
 }
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.

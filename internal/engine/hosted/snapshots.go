@@ -47,8 +47,9 @@ type snapshots struct {
 	captured, made atomic.Int64
 	// bytes is the size of the newest snapshot, 0 if it is not known; took how long it took to be written.
 	bytes, took atomic.Int64
-	// replay estimates the nanoseconds to replay the log behind the newest snapshot.
-	replay atomic.Int64
+	// replay estimates the nanoseconds to replay the log behind the newest snapshot, cost those of one
+	// observation.
+	replay, cost atomic.Int64
 }
 
 func (s *snapshots) init(store storage.Snapshots, id name, now time.Time) {

@@ -24,6 +24,8 @@ type Handler[T any] interface {
 	Handle(batch []T)
 	// Refuse takes an item that is not handled, and why.
 	Refuse(item T, why error)
+	// Posted has the turn that Post asked for.
+	Posted()
 }
 
 // Options of a box.
@@ -46,6 +48,8 @@ type Box[T any] struct {
 		rows int
 		// busy: a goroutine runs a job, and takes the next one afterwards.
 		busy bool
+		// posted: a turn of Handler.Posted is queued.
+		posted bool
 		// closed refuses new jobs, dropped also the queued ones.
 		closed, dropped error
 	}
@@ -113,6 +117,25 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 		t.taken.CompareAndSwap(false, true)
 		return fmt.Errorf("wait for the model's turn: %w", context.Cause(ctx))
 	}
+}
+
+// Post asks for a turn of Handler.Posted, and does not wait for it. Calls before the turn has begun ask for one
+// turn. A closed box drops it.
+func (b *Box[T]) Post() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.posted || b.mu.closed != nil {
+		return
+	}
+	b.mu.posted = true
+	b.add(job[T]{task: &task{ctx: context.Background(), work: func(context.Context) error { b.runPosted(); return nil }, done: make(chan struct{})}})
+}
+
+func (b *Box[T]) runPosted() {
+	b.mu.Lock()
+	b.mu.posted = false
+	b.mu.Unlock()
+	b.handler.Posted()
 }
 
 // TryDo runs work at once if no job runs or is queued, and tells whether it did.

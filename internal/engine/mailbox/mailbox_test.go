@@ -19,7 +19,11 @@ type recorder struct {
 	batches [][]int
 	refused []int
 	hold    chan struct{}
+	// posted is called by Posted.
+	posted func()
 }
+
+func (r *recorder) Posted() { r.posted() }
 
 func (r *recorder) Handle(batch []int) {
 	if r.hold != nil {
@@ -272,5 +276,32 @@ func TestRandomCallers(t *testing.T) {
 	}
 	if fmt.Sprint(handled) != fmt.Sprint(taken) {
 		t.Error("handled is not what was taken")
+	}
+}
+
+// Posts before their turn are one, behind what was queued before; a post during the turn is another one, and a closed box drops it.
+func TestPost(t *testing.T) {
+	r := &recorder{hold: make(chan struct{})}
+	b, group := newBox(r, 10, 10)
+	turns := 0
+	r.posted = func() {
+		if turns++; turns == 1 {
+			b.Post()
+		}
+		if len(r.batches) != 1 {
+			t.Errorf("turn %d before the item", turns)
+		}
+	}
+	if err := b.Put(1, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.Post()
+	b.Post()
+	close(r.hold)
+	group.Wait()
+	b.Close(errors.New("closed"))
+	b.Post()
+	if group.Wait(); turns != 2 {
+		t.Errorf("%d turns, want 2", turns)
 	}
 }

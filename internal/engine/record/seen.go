@@ -118,17 +118,9 @@ func (s *Seen) Append(dst []byte) []byte {
 // DecodeSeen reads the bytes that Append wrote for a model with these outputs.
 func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	d := newDecoder(data, versionSeen)
-	var flags byte
-	if d.version >= versionSeen {
-		if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
-			return Seen{}, fmt.Errorf("record: remembered observation: flags %#x: %w", flags, ErrUnreadable)
-		}
-	}
 	var s Seen
-	copy(s.Labels[:], d.Bytes(len(s.Labels)))
-	copy(s.Features[:], d.Bytes(len(s.Features)))
+	flags := s.readHead(d)
 	a := &s.Answer
-	a.Sequence = d.Uint64()
 	a.Class, a.Predictions = d.prediction(flags&seenClass != 0, outputs)
 	a.Loss, a.Regret = d.Float(), d.Float()
 	a.Recent.Loss, a.Recent.Skill = math.NaN(), math.NaN()
@@ -147,6 +139,30 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 		return Seen{}, fmt.Errorf("record: remembered observation: %w", err)
 	}
 	return s, nil
+}
+
+// readHead reads all up to the sequence, and returns the flags of the rest.
+func (s *Seen) readHead(d *decoder) (flags byte) {
+	if d.version >= versionSeen {
+		if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
+			d.refuse(fmt.Sprintf("flags %#x", flags))
+		}
+	}
+	copy(s.Labels[:], d.Bytes(len(s.Labels)))
+	copy(s.Features[:], d.Bytes(len(s.Features)))
+	s.Answer.Sequence = d.Uint64()
+	return flags
+}
+
+// SeenSequence reads the sequence of a remembered observation of any model.
+func SeenSequence(data []byte) (uint64, error) {
+	d := newDecoder(data, versionSeen)
+	var s Seen
+	s.readHead(d)
+	if err := d.Err(); err != nil {
+		return 0, fmt.Errorf("record: remembered observation: %w", err)
+	}
+	return s.Answer.Sequence, nil
 }
 
 // prediction reads a class, or the values of so many outputs.

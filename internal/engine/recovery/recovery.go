@@ -51,6 +51,12 @@ func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (R
 	if err != nil {
 		return Recovered{}, err
 	}
+	if r.Sequence() > last { // Another server has appended meanwhile.
+		if last, err = s.Kept.Last(); err != nil {
+			return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
+		}
+		last = min(last, r.Sequence())
+	}
 	switch {
 	case last < r.Snapshot:
 		err = fmt.Errorf("the log ends at sequence %d, behind the snapshot at %d: acknowledged observations may be missing: %w",
@@ -96,7 +102,8 @@ func StorageError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, machine.ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, machine.ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, storage.ErrNotOwner):
 		return err
 	case errors.Is(err, storage.ErrCorrupt):
 		return fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
@@ -172,20 +179,29 @@ var ErrStorage = errors.New("storage failed: the server's log says how; if the d
 // ErrReached ends a replay at its sequence.
 var ErrReached = errors.New("reached")
 
-// Replay applies one logged record up to a sequence. It returns ErrReached at the sequence.
-func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned) error {
+// DecodeNext decodes the logged record that follows a sequence.
+func DecodeNext(logged storage.Record, sequence uint64) (record.Record, error) {
 	r, err := record.Decode(logged.Data)
 	if err != nil {
-		return fmt.Errorf("record of sequences %d to %d: %w: %w", logged.First, logged.Last, machine.ErrCorrupt, err)
+		return r, fmt.Errorf("record of sequences %d to %d: %w: %w", logged.First, logged.Last, machine.ErrCorrupt, err)
 	}
 	if n := logged.Last - logged.First + 1; n != uint64(len(r.Observations)) {
-		return fmt.Errorf("record of sequences %d to %d holds %d observations: %w",
+		return r, fmt.Errorf("record of sequences %d to %d holds %d observations: %w",
 			logged.First, logged.Last, len(r.Observations), machine.ErrCorrupt)
 	}
-	if logged.First != m.Sequence()+1 {
+	if logged.First != sequence+1 {
 		// A snapshot is never taken inside a record.
-		return fmt.Errorf("record of sequences %d to %d follows sequence %d: %w",
-			logged.First, logged.Last, m.Sequence(), machine.ErrCorrupt)
+		return r, fmt.Errorf("record of sequences %d to %d follows sequence %d: %w",
+			logged.First, logged.Last, sequence, machine.ErrCorrupt)
+	}
+	return r, nil
+}
+
+// Replay applies one logged record up to a sequence. It returns ErrReached at the sequence.
+func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned) error {
+	r, err := DecodeNext(logged, m.Sequence())
+	if err != nil {
+		return err
 	}
 	if logged.First > through {
 		return ErrReached
@@ -206,10 +222,19 @@ func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned
 	return nil
 }
 
+// Undone returns storage.Rewind.Undone of a rewind to a sequence.
+func Undone(sequence uint64) func(value []byte) bool {
+	return func(value []byte) bool {
+		learned, err := record.SeenSequence(value)
+		return err == nil && learned > sequence
+	}
+}
+
 // Derivation writes what a crash may have lost and replayed records imply: remembered ids,
 // and the removal of answered predictions. All ids before a complete record are remembered,
 // so that usually only those of the last record are missing.
 type Derivation struct {
+	Context  context.Context //nolint:containedctx // Tell is given to a replay as a function.
 	Kept     storage.Model
 	open     []opened
 	rows     int
@@ -233,16 +258,22 @@ func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 		d.open, d.rows = d.open[:0], 0
 	}
 	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
-	for n := range r.Observations {
-		// A class without Served: the state of the prediction had been undone.
-		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
-			d.answered = append(d.answered, o.ID)
-		}
-	}
+	d.answered = AppendAnswered(d.answered, r)
 	if d.rows >= derivedAtOnce || len(d.answered) >= derivedAtOnce {
 		return d.Write()
 	}
 	return nil
+}
+
+// AppendAnswered appends the ids of the predictions that a record may answer.
+func AppendAnswered(ids []string, r *record.Record) []string {
+	for n := range r.Observations {
+		// A class without Served: the state of the prediction had been undone.
+		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
 }
 
 // Write writes the collected rows.
@@ -253,7 +284,7 @@ func (d *Derivation) Write() error {
 		rows, values = AppendIDs(rows, values, &d.digest, o.record, o.answers)
 	}
 	if len(rows) > 0 {
-		if err := d.Kept.PutIDs(rows); err != nil {
+		if err := d.Kept.PutIDs(d.Context, rows); err != nil {
 			return fmt.Errorf("remember ids: %w", StorageError(err))
 		}
 	}

@@ -203,6 +203,9 @@ func (r *Replica) Behind(leader Leader) (uint64, error) {
 		return 0, err
 	}
 	sequence, err := leader.Sequence()
+	if err == nil && at > sequence { // The state of the leader may be behind its log.
+		sequence, err = leader.LogEnd()
+	}
 	if err == nil && at > sequence {
 		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", ErrStops, at, is.ID, sequence)
 	}

@@ -28,6 +28,8 @@ var (
 	ErrCorrupt = errors.New("storage: what is stored is corrupt")
 	// ErrNotFound: the snapshot does not exist, or the model was deleted.
 	ErrNotFound = errors.New("storage: not found")
+	// ErrNotOwner: another server owns the replicated store. Nothing was written.
+	ErrNotOwner = errors.New("storage: another server owns the store")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
@@ -110,6 +112,8 @@ type Upkeep interface {
 	// Failed returns ErrFailed with its cause once the backend accepts no more writes, else
 	// nil.
 	Failed() error
+	// Position returns the last position that was written, zero if none was.
+	Position() Position
 }
 
 // Model is the stored part of one model. Methods of a deleted model fail or have
@@ -119,6 +123,11 @@ type Model interface {
 	IDs
 	Waiting
 	Snapshots
+	// Number is the store's number of the model. No other model ever gets the number. Replicas that apply
+	// the same commands give the same numbers.
+	Number() uint64
+	// Value returns the registered value of the model.
+	Value() ([]byte, error)
 	// SetValue replaces the registered value of the model, and stores aliases as PutAlias
 	// does, atomically. It is durable on return.
 	SetValue(ctx context.Context, value []byte, also ...Alias) error
@@ -141,7 +150,8 @@ type Record struct {
 type Commit struct {
 	Record
 	// IDs are those of earlier records that are not remembered yet. Each comes once and is
-	// new to the model.
+	// new to the model. In a replicated store, other servers may not remember the ids of the
+	// last record, so that they come with every commit: they need not be new.
 	IDs []ID
 }
 
@@ -195,7 +205,7 @@ type IDs interface {
 	ID(id string) (value []byte, ok bool, err error)
 	// PutIDs stores new and existing ids. It does not wait for durability: any later Append
 	// or Sync makes them durable.
-	PutIDs(ids []ID) error
+	PutIDs(ctx context.Context, ids []ID) error
 	// EachID calls f for every remembered id. The value is valid until f returns.
 	EachID(ctx context.Context, f func(ID) error) error
 }

@@ -138,7 +138,7 @@ func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanosecon
 // rewind does what the engine does at a model's turn. It writes the ids up to the sequence
 // first, because the shortened record will be marked complete.
 func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
-	d := recovery.Derivation{Kept: from.Kept}
+	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: from.Kept}
 	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
 	if err == nil {
 		err = d.Write()
@@ -153,10 +153,7 @@ func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []
 	if err != nil {
 		return err
 	}
-	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, from.Spec.Outputs)
-		return err == nil && s.Answer.Sequence > sequence
-	}})
+	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
 }
 
 func undelete(ctx context.Context, m storage.Model, value []byte) error {

@@ -41,5 +41,6 @@ func (s *Store) changeAlias(ctx context.Context, name string, change func()) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
+	s.reach(ctx)
 	return nil
 }

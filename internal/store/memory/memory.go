@@ -28,6 +28,9 @@ type Store struct {
 		aliases map[string][]byte
 		// pending counts the predictions of all models.
 		pending int
+		// newest is the number of the newest model.
+		newest   uint64
+		position storage.Position
 	}
 }
 
@@ -40,9 +43,10 @@ func New(now func() time.Time) *Store {
 
 // Model is a model of a Store. It implements storage.Model. The lock of the store guards the fields.
 type Model struct {
-	store *Store
-	name  string
-	value []byte
+	store  *Store
+	name   string
+	number uint64
+	value  []byte
 
 	deleted   bool
 	log       []storage.Record
@@ -62,7 +66,13 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 		if err := context.Cause(ctx); err != nil {
 			return fmt.Errorf("memory: read the registry: %w", err)
 		}
-		if err := f(storage.Entry{Name: m.name, Value: bytes.Clone(m.value), Model: m}); err != nil {
+		s.mu.Lock()
+		value, deleted := bytes.Clone(m.value), m.deleted
+		s.mu.Unlock()
+		if deleted {
+			continue
+		}
+		if err := f(storage.Entry{Name: m.name, Value: value, Model: m}); err != nil {
 			return err
 		}
 	}
@@ -109,9 +119,29 @@ func (s *Store) add(ctx context.Context, name string, value []byte, from *storag
 			return nil, m.failed("import", err)
 		}
 	}
+	s.mu.newest++
+	m.number = s.mu.newest
 	s.mu.models[name] = m
+	s.reach(ctx)
 	return m, nil
 }
+
+// reach keeps the position of a call, if it has one. The lock is held.
+func (s *Store) reach(ctx context.Context) {
+	if p, ok := storage.PositionOf(ctx); ok {
+		s.mu.position = p
+	}
+}
+
+// Position implements storage.Upkeep.
+func (s *Store) Position() storage.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.position
+}
+
+// Number implements storage.Model.
+func (m *Model) Number() uint64 { return m.number }
 
 func (m *Model) receive(from storage.Import) error {
 	if err := m.putIDs(from.IDs); err != nil {
@@ -200,9 +230,10 @@ func (s *Store) Clone() *Store {
 	defer s.mu.Unlock()
 	out := New(s.now)
 	out.mu.pending, out.mu.aliases = s.mu.pending, maps.Clone(s.mu.aliases)
+	out.mu.newest, out.mu.position = s.mu.newest, s.mu.position
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
-			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),
+			store: out, name: m.name, number: m.number, value: m.value, log: slices.Clone(m.log),
 			ids: maps.Clone(m.ids), pending: maps.Clone(m.pending), snapshots: maps.Clone(m.snapshots),
 		}
 	}
@@ -230,12 +261,23 @@ func (m *Model) locked(what string, f func() error) error {
 	return m.failed(what, f())
 }
 
+// change is locked for a call that a command may make. It keeps the position of a call that succeeds.
+func (m *Model) change(ctx context.Context, what string, f func() error) error {
+	return m.locked(what, func() error {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = f()
+		}
+		if err == nil {
+			m.store.reach(ctx)
+		}
+		return err
+	})
+}
+
 // Delete implements storage.Model.
 func (m *Model) Delete(ctx context.Context) error {
-	return m.locked("delete the data", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "delete the data", func() error {
 		delete(m.store.mu.models, m.name)
 		m.deleted = true
 		m.store.mu.pending -= len(m.pending)
@@ -244,12 +286,18 @@ func (m *Model) Delete(ctx context.Context) error {
 	})
 }
 
+// Value implements storage.Model.
+func (m *Model) Value() (value []byte, err error) {
+	err = m.locked("read the value", func() error {
+		value = bytes.Clone(m.value)
+		return nil
+	})
+	return value, err
+}
+
 // SetValue implements storage.Model.
 func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
-	return m.locked("set the value", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "set the value", func() error {
 		m.value = bytes.Clone(value)
 		for _, a := range also {
 			m.store.mu.aliases[a.Name] = bytes.Clone(a.Value)
@@ -288,10 +336,7 @@ func (m *Model) First() (first uint64, err error) {
 
 // Append implements storage.Log.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
-	return m.locked("append to the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "append to the log", func() error {
 		if last := m.end(); c.First != last+1 || c.Last < c.First {
 			return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
 		}
@@ -351,10 +396,7 @@ func (m *Model) Truncate(through uint64) error {
 
 // Rewind implements storage.Log. It is one step.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	return m.locked("rewind the log", func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
+	return m.change(ctx, "rewind the log", func() error {
 		if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 			return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
 		}

@@ -17,10 +17,12 @@ var (
 // The state stays as long as the object, so that neither a kill nor a power cut
 // changes it.
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(*testing.T) storetest.Backend {
+	open := func(*testing.T) storetest.Backend {
 		b := storetest.Backend{Store: memory.New(time.Now)}
 		again := func(*testing.T) storetest.Backend { return b }
 		b.Kill, b.Cut = again, again
 		return b
-	})
+	}
+	storetest.Run(t, open)
+	storetest.RunPositions(t, open)
 }

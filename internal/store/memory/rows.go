@@ -30,8 +30,8 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 }
 
 // PutIDs implements storage.IDs.
-func (m *Model) PutIDs(ids []storage.ID) error {
-	return m.locked("remember ids", func() error { return m.putIDs(ids) })
+func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
+	return m.change(ctx, "remember ids", func() error { return m.putIDs(ids) })
 }
 
 func (m *Model) putIDs(ids []storage.ID) error {

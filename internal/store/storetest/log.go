@@ -239,12 +239,12 @@ func (s suite) truncate(t *testing.T) {
 	wantEmpty(t, empty)
 }
 
-// undone tells of values that end in a number above a sequence.
-func undone(sequence int) func([]byte) bool {
+// Undone returns the storage.Rewind.Undone of a sequence for the ids of the suite. Their values begin with their
+// sequence.
+func Undone(sequence uint64) func(value []byte) bool {
 	return func(value []byte) bool {
-		var name string
-		var n int
-		_, err := fmt.Sscanf(string(value), "%s at %d", &name, &n)
+		var n uint64
+		_, err := fmt.Sscanf(string(value), "%d", &n)
 		return err == nil && n > sequence
 	}
 }
@@ -257,7 +257,7 @@ func long(t *testing.T, b Backend, name string) (m storage.Model, remembered []s
 	for n := range 12 {
 		remembered = append(remembered, id(fmt.Sprint("id", n+1), int64(n+1)))
 	}
-	must(t, m.PutIDs(remembered), m.WriteSnapshot(3, []byte("three")), m.WriteSnapshot(8, []byte("eight")), m.WriteSnapshot(12, []byte("twelve")))
+	must(t, m.PutIDs(t.Context(), remembered), m.WriteSnapshot(3, []byte("three")), m.WriteSnapshot(8, []byte("eight")), m.WriteSnapshot(12, []byte("twelve")))
 	return m, remembered
 }
 
@@ -266,7 +266,7 @@ func (s suite) rewind(t *testing.T) {
 	m, remembered := long(t, b, "m")
 	other, all := long(t, b, "other")
 	last := record(4, 6)
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 6, Last: &last, Undone: undone(6)}))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 6, Last: &last, Undone: Undone(6)}))
 	for range 2 {
 		wantLog(t, m, 0, record(1, 3), last)
 		wantIDs(t, m, remembered[:6]...)
@@ -280,9 +280,9 @@ func (s suite) rewind(t *testing.T) {
 	}
 	appended(t, m, record(7, 7))
 	wantLog(t, m, 0, record(1, 3), last, record(7, 7))
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3)}))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: Undone(3)}))
 	wantLog(t, m, 0, record(1, 3))
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 0, Undone: undone(0)}))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 0, Undone: Undone(0)}))
 	wantEmpty(t, m)
 	appended(t, m, record(1, 1))
 	wrong := record(1, 7)
@@ -296,14 +296,16 @@ func (s suite) rewind(t *testing.T) {
 func (s suite) rewindEnd(t *testing.T) {
 	b := s.open(t)
 	m, remembered := long(t, b, "m")
+	beyond := id("id13", 13)
+	must(t, m.PutIDs(t.Context(), []storage.ID{beyond}))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12}))
+	wantIDs(t, m, append(remembered[:12:12], beyond)...)
 	for range 2 {
-		must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12, Undone: undone(10)}))
+		must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12, Undone: Undone(12)}))
 		wantLog(t, m, 0, record(1, 3), record(4, 8), record(9, 12))
-		wantIDs(t, m, remembered[:10]...)
+		wantIDs(t, m, remembered...)
 		wantSnapshots(t, m, 12, 8, 3)
 	}
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12}))
-	wantIDs(t, m, remembered[:10]...)
 }
 
 // A log that has lost its end goes on behind a snapshot.
@@ -323,7 +325,7 @@ func (s suite) rewindDurable(t *testing.T) {
 	m, remembered := long(t, b, "m")
 	must(t, b.Store.Sync(t.Context()))
 	value := []byte("restored")
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3), Value: value}))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: Undone(3), Value: value}))
 	value[0] = 'X'
 	b = b.Cut(t)
 	m = find(t, b.Store, "m")

@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,7 +199,7 @@ func (g *game) putIDs(name string) string {
 		rows = append(rows, g.idRow(g.id(), g.plain[name].last()))
 		g.clock++
 	}
-	must(g.t, g.models[name].PutIDs(rows))
+	must(g.t, g.models[name].PutIDs(g.t.Context(), rows))
 	for _, e := range rows {
 		g.plain[name].ids[e.ID] = e
 	}
@@ -263,14 +262,8 @@ func (g *game) rewind(name string) string {
 		return "nothing to rewind"
 	}
 	record := p.log[g.rng.IntN(len(p.log))]
-	r := storage.Rewind{
-		Sequence: record.First + g.rng.Uint64N(record.Last-record.First+1),
-		Undone: func(value []byte) bool {
-			var sequence uint64
-			_, err := fmt.Sscanf(string(value), "%d", &sequence)
-			return err == nil && sequence > record.First
-		},
-	}
+	r := storage.Rewind{Sequence: record.First + g.rng.Uint64N(record.Last-record.First+1)}
+	r.Undone = Undone(r.Sequence)
 	p.log = slices.DeleteFunc(p.log, func(other storage.Record) bool { return other.Last >= r.Sequence })
 	if r.Sequence == record.Last && g.rng.IntN(2) == 0 {
 		p.log = append(p.log, record)
@@ -376,7 +369,7 @@ func (g *game) compare() {
 				t.Errorf("snapshot %d of %s is %q, %v; want %q", sequence, e.Name, data, err, want)
 			}
 		}
-		if err := m.Replay(context.Background(), p.last(), func(storage.Record) error { return errors.New("a record behind the end") }); err != nil {
+		if err := m.Replay(t.Context(), p.last(), func(storage.Record) error { return errors.New("a record behind the end") }); err != nil {
 			t.Error(err)
 		}
 	}

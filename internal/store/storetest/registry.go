@@ -63,11 +63,18 @@ func (s suite) setValue(t *testing.T) {
 	alias := storage.Alias{Name: "set", Value: []byte("with it")}
 	must(t, b.Store.Sync(t.Context()), m.SetValue(t.Context(), value, alias))
 	value[0], alias.Value[0] = 'X', 'X'
+	if got, err := m.Value(); err != nil || string(got) != "a second" {
+		t.Errorf("value %q, %v", got, err)
+	}
 	ctx, cause := ended(t)
 	alias = storage.Alias{Name: "not-set", Value: []byte("without it")}
 	wrapped(t, m.SetValue(ctx, []byte("a third"), alias), cause, "m")
 	must(t, other.Delete(t.Context()))
 	wrapped(t, other.SetValue(t.Context(), []byte("a third"), alias), storage.ErrNotFound, "other")
+	create(t, b.Store, "other")
+	_, err := other.Value()
+	wrapped(t, err, storage.ErrNotFound, "other")
+	must(t, find(t, b.Store, "other").Delete(t.Context()))
 	b = b.Cut(t)
 	if got, want := aliasesOf(t, b.Store), []string{"set=with it"}; !slices.Equal(got, want) {
 		t.Errorf("aliases %v, want %v", got, want)
@@ -141,7 +148,7 @@ func filled(t *testing.T, m storage.Model) {
 	t.Helper()
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(1, 2)}))
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(3, 3), IDs: []storage.ID{id("a", 1), id("b", 2)}}))
-	must(t, m.PutIDs([]storage.ID{id("c", 3)}), m.PutWaiting([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutWaiting([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
 }
 
 func wantFilled(t *testing.T, m storage.Model) {
@@ -214,7 +221,7 @@ func (s suite) deletedModel(t *testing.T) {
 	for what, err := range map[string]error{
 		"append":   m.Append(t.Context(), storage.Commit{Record: record(4, 4), IDs: []storage.ID{id("d", 4)}}),
 		"rewind":   m.Rewind(t.Context(), storage.Rewind{Sequence: 1}),
-		"truncate": m.Truncate(1), "ids": m.PutIDs([]storage.ID{id("e", 1)}),
+		"truncate": m.Truncate(1), "ids": m.PutIDs(t.Context(), []storage.ID{id("e", 1)}),
 		"waiting": m.PutWaiting([]storage.Prediction{prediction("q", 9)}), "remove": m.RemoveWaiting([]string{"p"}),
 		"snapshot": m.WriteSnapshot(7, []byte("state")), "aside": asideErr,
 		"delete": m.Delete(t.Context()),

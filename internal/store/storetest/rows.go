@@ -18,10 +18,10 @@ import (
 func (s suite) ids(t *testing.T) {
 	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
-	must(t, m.PutIDs([]storage.ID{id("a", 1), id("b", 2)}), m.PutIDs(nil))
-	must(t, m.PutIDs([]storage.ID{id("a", 5), id("c", 3), id("c", 4), id("", 9)})) // Anew, and twice in one call.
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("a", 1), id("b", 2)}), m.PutIDs(t.Context(), nil))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("a", 5), id("c", 3), id("c", 4), id("", 9)})) // Anew, and twice in one call.
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(1, 1), IDs: []storage.ID{id("d", 6), {ID: "e", At: at(7)}}}))
-	must(t, other.PutIDs([]storage.ID{id("a", 8)}))
+	must(t, other.PutIDs(t.Context(), []storage.ID{id("a", 8)}))
 	must(t, b.Store.Sync(t.Context()))
 	for range 2 {
 		wantIDs(t, m, id("a", 5), id("b", 2), id("c", 4), id("d", 6), storage.ID{ID: "e", At: at(7)}, id("", 9))
@@ -42,7 +42,7 @@ func (s suite) ids(t *testing.T) {
 func (s suite) idsDurable(t *testing.T) {
 	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
-	must(t, m.PutIDs([]storage.ID{id("a", 1)}))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("a", 1)}))
 	appended(t, other, record(1, 1)) // Any model's.
 	b = b.Cut(t)
 	wantIDs(t, find(t, b.Store, "m"), id("a", 1))
@@ -56,7 +56,7 @@ func (s suite) forget(t *testing.T) {
 	for n := range int64(many) {
 		mine, others = append(mine, id(fmt.Sprint("id", n), 2*n)), append(others, id(fmt.Sprint("id", n), 2*n+1))
 	}
-	must(t, m.PutIDs(mine), other.PutIDs(others))
+	must(t, m.PutIDs(t.Context(), mine), other.PutIDs(t.Context(), others))
 	must(t, b.Store.Forget(t.Context(), at(0), 0), b.Store.Forget(t.Context(), at(5000), 2*many))
 	wantIDs(t, m, mine...)
 	must(t, b.Store.Forget(t.Context(), at(7), 0)) // 7 itself is not before 7.
@@ -78,9 +78,9 @@ func (s suite) longIDs(t *testing.T) {
 	b := s.open(t)
 	m := create(t, b.Store, "m")
 	longest, tooLong := strings.Repeat("x", storage.MaxID), strings.Repeat("x", storage.MaxID+1)
-	must(t, m.PutIDs([]storage.ID{id(longest, 1)}), m.PutWaiting([]storage.Prediction{prediction(longest, 1)}))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id(longest, 1)}), m.PutWaiting([]storage.Prediction{prediction(longest, 1)}))
 	for what, err := range map[string]error{
-		"ids":     m.PutIDs([]storage.ID{id("a", 1), id(tooLong, 1)}),
+		"ids":     m.PutIDs(t.Context(), []storage.ID{id("a", 1), id(tooLong, 1)}),
 		"append":  m.Append(t.Context(), storage.Commit{Record: record(1, 1), IDs: []storage.ID{id(tooLong, 1)}}),
 		"waiting": m.PutWaiting([]storage.Prediction{prediction("a", 1), prediction(tooLong, 1)}),
 		"minted":  m.PutWaiting([]storage.Prediction{{ID: tooLong, Minted: true}}),
@@ -314,7 +314,7 @@ func (s suite) copies(t *testing.T) {
 		m.Append(t.Context(), storage.Commit{
 			Record: storage.Record{First: 1, Last: 1, Data: buffers[0]}, IDs: []storage.ID{{ID: "new", At: at(1), Value: buffers[1]}},
 		}),
-		m.PutIDs([]storage.ID{{ID: "a", At: at(1), Value: buffers[2]}}),
+		m.PutIDs(t.Context(), []storage.ID{{ID: "a", At: at(1), Value: buffers[2]}}),
 		m.PutWaiting([]storage.Prediction{{ID: "p", Expiry: at(1), Value: buffers[3]}}),
 		m.WriteSnapshot(1, buffers[4]))
 	for _, buffer := range buffers {

@@ -93,7 +93,9 @@ type Access struct {
 	Audit bool `protobuf:"varint,4,opt,name=audit,proto3" json:"audit,omitempty"`
 	// What the answer omits for a principal that is limited to some models. It is text for
 	// docs/security.md.
-	Omits         string `protobuf:"bytes,5,opt,name=omits,proto3" json:"omits,omitempty"`
+	Omits string `protobuf:"bytes,5,opt,name=omits,proto3" json:"omits,omitempty"`
+	// The call is about all models. A principal that is limited to some models may not make it.
+	EveryModel    bool `protobuf:"varint,6,opt,name=every_model,json=everyModel,proto3" json:"every_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +165,13 @@ func (x *Access) GetOmits() string {
 	return ""
 }
 
+func (x *Access) GetEveryModel() bool {
+	if x != nil {
+		return x.EveryModel
+	}
+	return false
+}
+
 var file_hindsight_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -186,13 +195,15 @@ var File_hindsight_v1_access_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x19hindsight/v1/access.proto\x12\fhindsight.v1\x1a google/protobuf/descriptor.proto\"\x87\x02\n" +
+	"\x19hindsight/v1/access.proto\x12\fhindsight.v1\x1a google/protobuf/descriptor.proto\"\xa8\x02\n" +
 	"\x06Access\x12-\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x19.hindsight.v1.Access.RoleR\x04role\x12=\n" +
 	"\funremembered\x18\x02 \x01(\x0e2\x19.hindsight.v1.Access.RoleR\funremembered\x12\x16\n" +
 	"\x06models\x18\x03 \x03(\tR\x06models\x12\x14\n" +
 	"\x05audit\x18\x04 \x01(\bR\x05audit\x12\x14\n" +
-	"\x05omits\x18\x05 \x01(\tR\x05omits\"K\n" +
+	"\x05omits\x18\x05 \x01(\tR\x05omits\x12\x1f\n" +
+	"\vevery_model\x18\x06 \x01(\bR\n" +
+	"everyModel\"K\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tROLE_READ\x10\x01\x12\x0e\n" +

@@ -42,7 +42,13 @@ type PredictRequest struct {
 	// The input by names, for a model with inputs: one value each, null if missing.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Also return the explanation of the prediction. auto only.
-	Explain       bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
+	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
+	// Answer from a state with at least this many observations, such as the sequence of an
+	// Outcome. The call waits for the state, or asks the owner of the cluster.
+	MinSequence uint64 `protobuf:"varint,8,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
+	// How old the state of the answering server may be in a cluster; an older one asks the owner.
+	// Absent: any age, see the trailer hindsight-age-ms.
+	MaxStaleness  *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +130,20 @@ func (x *PredictRequest) GetExplain() bool {
 		return x.Explain
 	}
 	return false
+}
+
+func (x *PredictRequest) GetMinSequence() uint64 {
+	if x != nil {
+		return x.MinSequence
+	}
+	return 0
+}
+
+func (x *PredictRequest) GetMaxStaleness() *durationpb.Duration {
+	if x != nil {
+		return x.MaxStaleness
+	}
+	return nil
 }
 
 // PredictResponse answers Predict.
@@ -515,7 +535,11 @@ type PredictBatchRequest struct {
 	// As in PredictRequest.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
 	// The inputs by names, in place of rows.
-	Inputs        []*structpb.Struct `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Inputs []*structpb.Struct `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// As in PredictRequest.
+	MinSequence uint64 `protobuf:"varint,7,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
+	// As in PredictRequest.
+	MaxStaleness  *durationpb.Duration `protobuf:"bytes,8,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,6 +612,20 @@ func (x *PredictBatchRequest) GetRemember() bool {
 func (x *PredictBatchRequest) GetInputs() []*structpb.Struct {
 	if x != nil {
 		return x.Inputs
+	}
+	return nil
+}
+
+func (x *PredictBatchRequest) GetMinSequence() uint64 {
+	if x != nil {
+		return x.MinSequence
+	}
+	return 0
+}
+
+func (x *PredictBatchRequest) GetMaxStaleness() *durationpb.Duration {
+	if x != nil {
+		return x.MaxStaleness
 	}
 	return nil
 }
@@ -1379,7 +1417,7 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x98\x02\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xfb\x02\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1387,7 +1425,9 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\tlabel_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x12\x1f\n" +
 	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
 	"\x06inputs\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12\x18\n" +
-	"\aexplain\x18\a \x01(\bR\aexplainB\v\n" +
+	"\aexplain\x18\a \x01(\bR\aexplain\x12!\n" +
+	"\fmin_sequence\x18\b \x01(\x04R\vminSequence\x12>\n" +
+	"\rmax_staleness\x18\t \x01(\v2\x19.google.protobuf.DurationR\fmaxStalenessB\v\n" +
 	"\t_remember\"K\n" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
@@ -1431,14 +1471,16 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06lowers\x18\x04 \x03(\x01R\x06lowers\x12\x16\n" +
 	"\x06uppers\x18\x05 \x03(\x01R\x06uppersB\b\n" +
 	"\x06_lowerB\b\n" +
-	"\x06_upper\"\x90\x02\n" +
+	"\x06_upper\"\xf3\x02\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
 	"\x0eprediction_ids\x18\x03 \x03(\tR\rpredictionIds\x126\n" +
 	"\tlabel_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x12\x1f\n" +
 	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
-	"\x06inputs\x18\x06 \x03(\v2\x17.google.protobuf.StructR\x06inputsB\v\n" +
+	"\x06inputs\x18\x06 \x03(\v2\x17.google.protobuf.StructR\x06inputs\x12!\n" +
+	"\fmin_sequence\x18\a \x01(\x04R\vminSequence\x12>\n" +
+	"\rmax_staleness\x18\b \x01(\v2\x19.google.protobuf.DurationR\fmaxStalenessB\v\n" +
 	"\t_remember\"R\n" +
 	"\x14PredictBatchResponse\x12:\n" +
 	"\vpredictions\x18\x01 \x03(\v2\x18.hindsight.v1.PredictionR\vpredictions\" \n" +
@@ -1549,39 +1591,41 @@ var file_hindsight_v1_prediction_proto_goTypes = []any{
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
 	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
 	17, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
-	2,  // 2: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	15, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
-	4,  // 4: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
-	3,  // 5: hindsight.v1.Prediction.explanation:type_name -> hindsight.v1.FamilyPart
-	18, // 6: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	16, // 7: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	17, // 8: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
-	2,  // 9: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
-	7,  // 10: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	17, // 11: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
-	10, // 12: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
-	8,  // 13: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
-	10, // 14: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 15: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
-	8,  // 16: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
-	2,  // 17: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
-	10, // 18: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	19, // 19: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
-	0,  // 20: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	5,  // 21: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	8,  // 22: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	11, // 23: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	13, // 24: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
-	1,  // 25: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	6,  // 26: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	9,  // 27: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	12, // 28: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	14, // 29: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 2: hindsight.v1.PredictRequest.max_staleness:type_name -> google.protobuf.Duration
+	2,  // 3: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
+	15, // 4: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	4,  // 5: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
+	3,  // 6: hindsight.v1.Prediction.explanation:type_name -> hindsight.v1.FamilyPart
+	18, // 7: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	16, // 8: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	17, // 9: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	16, // 10: hindsight.v1.PredictBatchRequest.max_staleness:type_name -> google.protobuf.Duration
+	2,  // 11: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
+	7,  // 12: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
+	17, // 13: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	10, // 14: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
+	8,  // 15: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
+	10, // 16: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
+	0,  // 17: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
+	8,  // 18: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
+	2,  // 19: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
+	10, // 20: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
+	19, // 21: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
+	0,  // 22: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	5,  // 23: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	8,  // 24: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	11, // 25: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	13, // 26: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
+	1,  // 27: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	6,  // 28: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	9,  // 29: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	12, // 30: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	14, // 31: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
+	27, // [27:32] is the sub-list for method output_type
+	22, // [22:27] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }

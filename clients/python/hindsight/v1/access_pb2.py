@@ -14,7 +14,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hindsight/v1/access.proto\x12\x0chindsight.v1\x1a google/protobuf/descriptor.proto\"\xdd\x01\n\x06\x41\x63\x63\x65ss\x12\'\n\x04role\x18\x01 \x01(\x0e\x32\x19.hindsight.v1.Access.Role\x12/\n\x0cunremembered\x18\x02 \x01(\x0e\x32\x19.hindsight.v1.Access.Role\x12\x0e\n\x06models\x18\x03 \x03(\t\x12\r\n\x05\x61udit\x18\x04 \x01(\x08\x12\r\n\x05omits\x18\x05 \x01(\t\"K\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_READ\x10\x01\x12\x0e\n\nROLE_WRITE\x10\x02\x12\x0e\n\nROLE_ADMIN\x10\x03:F\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x0b\x32\x14.hindsight.v1.AccessB.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19hindsight/v1/access.proto\x12\x0chindsight.v1\x1a google/protobuf/descriptor.proto\"\xf2\x01\n\x06\x41\x63\x63\x65ss\x12\'\n\x04role\x18\x01 \x01(\x0e\x32\x19.hindsight.v1.Access.Role\x12/\n\x0cunremembered\x18\x02 \x01(\x0e\x32\x19.hindsight.v1.Access.Role\x12\x0e\n\x06models\x18\x03 \x03(\t\x12\r\n\x05\x61udit\x18\x04 \x01(\x08\x12\r\n\x05omits\x18\x05 \x01(\t\x12\x13\n\x0b\x65very_model\x18\x06 \x01(\x08\"K\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\r\n\tROLE_READ\x10\x01\x12\x0e\n\nROLE_WRITE\x10\x02\x12\x0e\n\nROLE_ADMIN\x10\x03:F\n\x06\x61\x63\x63\x65ss\x12\x1e.google.protobuf.MethodOptions\x18\xb9\x8e\x03 \x01(\x0b\x32\x14.hindsight.v1.AccessB.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hindsight.v1.access_pb2', globals())
@@ -24,7 +24,7 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z,hindsight/api/proto/hindsight/v1;hindsightv1'
   _ACCESS._serialized_start=78
-  _ACCESS._serialized_end=299
-  _ACCESS_ROLE._serialized_start=224
-  _ACCESS_ROLE._serialized_end=299
+  _ACCESS._serialized_end=320
+  _ACCESS_ROLE._serialized_start=245
+  _ACCESS_ROLE._serialized_end=320
 # @@protoc_insertion_point(module_scope)

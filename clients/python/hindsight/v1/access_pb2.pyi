@@ -10,10 +10,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 access: _descriptor.FieldDescriptor
 
 class Access(_message.Message):
-    __slots__ = ["audit", "models", "omits", "role", "unremembered"]
+    __slots__ = ["audit", "every_model", "models", "omits", "role", "unremembered"]
     class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     AUDIT_FIELD_NUMBER: _ClassVar[int]
+    EVERY_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
     OMITS_FIELD_NUMBER: _ClassVar[int]
     ROLE_ADMIN: Access.Role
@@ -23,8 +24,9 @@ class Access(_message.Message):
     ROLE_WRITE: Access.Role
     UNREMEMBERED_FIELD_NUMBER: _ClassVar[int]
     audit: bool
+    every_model: bool
     models: _containers.RepeatedScalarFieldContainer[str]
     omits: str
     role: Access.Role
     unremembered: Access.Role
-    def __init__(self, role: _Optional[_Union[Access.Role, str]] = ..., unremembered: _Optional[_Union[Access.Role, str]] = ..., models: _Optional[_Iterable[str]] = ..., audit: bool = ..., omits: _Optional[str] = ...) -> None: ...
+    def __init__(self, role: _Optional[_Union[Access.Role, str]] = ..., unremembered: _Optional[_Union[Access.Role, str]] = ..., models: _Optional[_Iterable[str]] = ..., audit: bool = ..., omits: _Optional[str] = ..., every_model: bool = ...) -> None: ...

@@ -116,20 +116,24 @@ class Outcome(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., prediction: _Optional[float] = ..., loss: _Optional[float] = ..., served_prediction: _Optional[float] = ..., served_loss: _Optional[float] = ..., regret: _Optional[float] = ..., duplicate: bool = ..., predictions: _Optional[_Iterable[float]] = ..., served_predictions: _Optional[_Iterable[float]] = ..., recent_loss: _Optional[float] = ..., recent_skill: _Optional[float] = ..., served_class: _Optional[str] = ..., model: _Optional[str] = ..., set_aside: bool = ..., **kwargs) -> None: ...
 
 class PredictBatchRequest(_message.Message):
-    __slots__ = ["inputs", "label_ttl", "model", "prediction_ids", "remember", "rows"]
+    __slots__ = ["inputs", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_ids", "remember", "rows"]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
+    MAX_STALENESS_FIELD_NUMBER: _ClassVar[int]
+    MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_IDS_FIELD_NUMBER: _ClassVar[int]
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     inputs: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
     label_ttl: _duration_pb2.Duration
+    max_staleness: _duration_pb2.Duration
+    min_sequence: int
     model: str
     prediction_ids: _containers.RepeatedScalarFieldContainer[str]
     remember: bool
     rows: _containers.RepeatedCompositeFieldContainer[_spec_pb2.Row]
-    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class PredictBatchResponse(_message.Message):
     __slots__ = ["predictions"]
@@ -138,11 +142,13 @@ class PredictBatchResponse(_message.Message):
     def __init__(self, predictions: _Optional[_Iterable[_Union[Prediction, _Mapping]]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ["explain", "features", "inputs", "label_ttl", "model", "prediction_id", "remember"]
+    __slots__ = ["explain", "features", "inputs", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_id", "remember"]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
+    MAX_STALENESS_FIELD_NUMBER: _ClassVar[int]
+    MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -150,10 +156,12 @@ class PredictRequest(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[float]
     inputs: _struct_pb2.Struct
     label_ttl: _duration_pb2.Duration
+    max_staleness: _duration_pb2.Duration
+    min_sequence: int
     model: str
     prediction_id: str
     remember: bool
-    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ["prediction"]

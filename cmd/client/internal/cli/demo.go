@@ -56,12 +56,20 @@ Stop the server. With --keep leave it running until an interrupt: another enviro
 follows, some twenty rounds a second, so that its page moves.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
-first. The whole demo takes one minute at most, without --keep.`,
+first. The whole demo takes one minute at most, without --keep.
+
+With --servers the demo is about a cluster of servers on this machine. They take the
+stream in turn. After a third of the time the owner, which orders what they learn, is
+killed with SIGKILL; it is started again when another one is the owner. The rounds are
+spread over the time, so that the curves show when it was. In the end the answer says how
+long no observation was acknowledged, whether an acknowledged one was lost or learned
+twice, and whether all servers have the same state.`,
 		flags: func(f *flagSet) {
 			f.StringVar(&d.server, "server", "", "path of the server program (required)")
 			f.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 			f.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 			f.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
+			f.IntVar(&d.servers, "servers", 1, "number of servers; more than one are a cluster, whose owner is killed")
 			f.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
 		},
 		before: func(c *call) error {
@@ -74,18 +82,25 @@ first. The whole demo takes one minute at most, without --keep.`,
 			if d.limit <= 0 {
 				return command.Usagef("--for must be positive, not %v", d.limit)
 			}
-			return d.run(c.ctx(), e)
+			if d.servers == 1 {
+				return d.run(c.ctx(), e)
+			}
+			if d.servers != 3 && d.servers != 5 || d.keep {
+				return command.Usagef("--servers %d: want 1, 3 or 5, and --keep with one server alone", d.servers)
+			}
+			return d.runCluster(c.ctx(), e)
 		},
 	}
 }
 
 // demo has the flags of "demo".
 type demo struct {
-	server string
-	rounds int
-	seed   uint64
-	limit  time.Duration
-	keep   bool
+	server  string
+	servers int
+	rounds  int
+	seed    uint64
+	limit   time.Duration
+	keep    bool
 }
 
 // demoSummary is the answer of "demo".
@@ -252,11 +267,11 @@ func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 }
 
 // curve draws a curve, unless no point of it is finite.
-func curve(w *command.Page, points []float64, width int, title string) {
+func curve(w *command.Page, points []float64, width int, title string, marks ...int) {
 	var drawn strings.Builder
 	err := plot.Curve(&drawn, points, plot.Options{
 		Width: width, Height: plotHeight,
-		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
+		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
 	})
 	if err == nil {
 		w.Printf("\n%s", drawn.String())

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,5 +95,31 @@ func TestDemoInterrupted(t *testing.T) {
 	r := runWith(ctx, "", "demo", "--server", program(t), "--rounds", "20000")
 	if r.code != 130 || !isEmpty(t, dir) || strings.Contains(r.errors, "continue with") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The demo of a cluster loses nothing when the owner is killed, and says so in one line.
+func TestDemoOfACluster(t *testing.T) {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("takes long: make test-e2e runs it")
+	}
+	program, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := temporary(t)
+	r := run(t, "demo", "--server", program, "--servers", "3", "--rounds", "600", "--for", "6s", "--json")
+	var s struct {
+		Acknowledged int   `json:"acknowledged"`
+		Lost         *int  `json:"lost"`
+		Twice        *int  `json:"learned_twice"`
+		Gap          int64 `json:"gap_ms"`
+		Equal        bool  `json:"digests_equal"`
+	}
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil || r.code != 0 || strings.Count(r.out, "\n") != 1 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if s.Acknowledged == 0 || s.Lost == nil || *s.Lost != 0 || s.Twice == nil || *s.Twice != 0 || s.Gap <= 0 || !s.Equal || !isEmpty(t, dir) {
+		t.Errorf("%s", r.out)
 	}
 }

@@ -48,7 +48,7 @@ go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	root.Flags().Bool("version", false, "say which version this is, and no more")
 	root.SetVersionTemplate("{{.Version}}\n")
 	e.ServerFlags(root.PersistentFlags())
-	root.AddCommand(e.model(), e.alias(), newMan())
+	root.AddCommand(e.model(), e.alias(), e.cluster(), newMan())
 	for _, v := range []verb{
 		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.simulate(), e.demo(), e.top(), e.version(version),
 	} {

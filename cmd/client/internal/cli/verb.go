@@ -20,6 +20,8 @@ type verb struct {
 	use, short, long, example string
 	// complete completes the arguments, in their order.
 	complete []completer
+	// optional: the arguments may be left out.
+	optional bool
 	// numbers: the arguments are the features of an input, as many as the model has.
 	numbers bool
 	flags   func(*flagSet)
@@ -87,6 +89,9 @@ func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
 // command builds a subcommand.
 func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
+	if v.optional {
+		cmd.Args = cobra.MaximumNArgs(len(v.complete))
+	}
 	if v.numbers {
 		cmd.Annotations = map[string]string{takesFeatures: "yes"}
 		cmd.Args = cobra.ArbitraryArgs

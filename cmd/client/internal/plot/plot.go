@@ -27,6 +27,7 @@ type Options struct {
 	Width, Height int    // In characters. Width includes the axis and its labels, Height does not.
 	Title, X      string // Above the curve, and below it.
 	First, Last   string // At the ends of the horizontal axis.
+	Marks         []int  // The horizontal axis has a ▲ below these points.
 }
 
 // Curve draws ys from left to right at equal distances, with lines between them.
@@ -60,7 +61,11 @@ func Curve(w io.Writer, ys []float64, o Options) error {
 		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, strings.TrimRight(c.row(row), string(blank)))
 	}
 	indent := strings.Repeat(" ", margin+1)
-	b.WriteString(indent + "└" + strings.Repeat("─", width) + "\n")
+	line := []rune(strings.Repeat("─", width))
+	for _, i := range o.Marks {
+		line[c.column(min(i, len(ys)-1), len(ys))/dotsAcross] = '▲'
+	}
+	b.WriteString(indent + "└" + string(line) + "\n")
 	b.WriteString(indent + " " + axis(o, width) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -117,10 +122,18 @@ func (c *canvas) row(i int) string {
 	return string(c.cells[i*c.width : (i+1)*c.width])
 }
 
+// column is the column of dots of a point among so many.
+func (c *canvas) column(i, points int) int {
+	if points < 2 {
+		return 0
+	}
+	return i * (c.width*dotsAcross - 1) / (points - 1)
+}
+
 // curve draws the points and the lines between them. Several points may be in
 // the same column of dots.
 func (c *canvas) curve(ys []float64, low, high float64) {
-	columns, rows := c.width*dotsAcross, c.height*dotsDown
+	rows := c.height * dotsDown
 	level := func(y float64) int {
 		return int(math.Round((high - y) / (high - low) * float64(rows-1)))
 	}
@@ -130,10 +143,7 @@ func (c *canvas) curve(ys []float64, low, high float64) {
 			lastColumn = -1
 			continue
 		}
-		column := 0
-		if len(ys) > 1 {
-			column = i * (columns - 1) / (len(ys) - 1)
-		}
+		column := c.column(i, len(ys))
 		if lastColumn < 0 {
 			lastColumn, lastLevel = column, level(y)
 		}

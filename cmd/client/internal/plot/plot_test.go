@@ -41,6 +41,23 @@ func TestCurve(t *testing.T) {
 	}
 }
 
+func TestMarksAreBelowTheirPoints(t *testing.T) {
+	ys := make([]float64, 101)
+	for n := range ys {
+		ys[n] = float64(n)
+	}
+	var b bytes.Buffer
+	if err := plot.Curve(&b, ys, plot.Options{Width: 45, Marks: []int{0, 50, 100}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	_, axis, _ := strings.Cut(lines[len(lines)-3], "└")
+	half := strings.Repeat("─", (utf8.RuneCountInString(axis)-3)/2)
+	if axis != "▲"+half+"▲"+half+"▲" && axis != "▲"+half+"▲─"+half+"▲" && axis != "▲"+half+"─▲"+half+"▲" {
+		t.Errorf("%q", axis)
+	}
+}
+
 func TestCurveKeepsItsWidth(t *testing.T) {
 	for _, ys := range [][]float64{{1}, {2, 2, 2}, {-1e-9, 1e9}, {1, math.NaN(), 3, math.Inf(1), 2}} {
 		for _, width := range []int{0, 30, 200} {

@@ -62,6 +62,10 @@ type Config struct {
 	JWTIssuer, JWTAudience string
 	AuditLog               string // "" is no audit log.
 
+	ClusterAddress                     string // "" is no cluster.
+	ClusterJoin                        string // Between commas. See Peers.
+	ClusterCert, ClusterKey, ClusterCA string // Files; "" is no TLS.
+
 	// File is the file that was read, "" when there was none.
 	File string
 }
@@ -174,8 +178,10 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	if err := c.check(chosen); err != nil {
 		return Config{}, err
 	}
-	if name, want := c.checkAccess(); name != "" {
-		return Config{}, chosen(name, "").refuse(name, want)
+	for _, check := range []func() (string, string){c.checkAccess, c.checkCluster} {
+		if name, want := check(); name != "" {
+			return Config{}, chosen(name, "").refuse(name, want)
+		}
 	}
 	return c, nil
 }
@@ -273,6 +279,10 @@ func Usage() string {
                                         one model
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
+  hindsight-server cluster recover [--yes] [--json] [flags]
+                                        make the server of a data directory the only
+                                        one of its cluster, after more than half of
+                                        the servers are lost for good
   hindsight-server token create --tokens FILE --name N --role admin|write|read
                    [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
                                         add an entry, print its token on the last line

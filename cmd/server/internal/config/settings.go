@@ -82,7 +82,7 @@ func settings(c *Config) []setting {
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
 		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
-	}, accessSettings(c), []setting{
+	}, accessSettings(c), clusterSettings(c), []setting{
 		{removed, "snapshot-url", "", nothing("backup-to and backup-every have replaced it"), ""},
 	})
 }

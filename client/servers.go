@@ -1,0 +1,138 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// servers are connections to the servers of a cluster, or to one server. A connection uses the
+// first of its addresses that answers. Connection n tries the addresses from n on. After a failure,
+// calls use the next connection.
+type servers struct {
+	conns   []*grpc.ClientConn
+	current atomic.Uint32
+}
+
+// Addresses completes the addresses between commas; see Address.
+func Addresses(address string) ([]string, error) {
+	scheme, _, ok := strings.Cut(address, "://")
+	if ok && !strings.Contains(scheme, ",") || !strings.Contains(address, ",") {
+		target, err := Address(address)
+		return []string{target}, err
+	}
+	var all []string
+	for one := range strings.SplitSeq(address, ",") {
+		target, err := Address(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := net.SplitHostPort(target); err != nil || strings.Contains(target, "/") {
+			return nil, fmt.Errorf("address %q: in a list, want HOST or HOST:PORT", one)
+		}
+		all = append(all, target)
+	}
+	return all, nil
+}
+
+// connect prepares the connections.
+func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
+	s := new(servers)
+	if len(addresses) == 1 {
+		conn, err := grpc.NewClient(addresses[0], options...)
+		s.conns = []*grpc.ClientConn{conn}
+		return s, err
+	}
+	for n := range addresses {
+		var list resolver.State
+		for _, a := range append(slices.Clone(addresses[n:]), addresses[:n]...) {
+			// The TLS certificate of each server is for its own address.
+			list.Addresses = append(list.Addresses, resolver.Address{Addr: a, ServerName: a})
+		}
+		found := manual.NewBuilderWithScheme("hindsight")
+		found.InitialState(list)
+		conn, err := grpc.NewClient("hindsight:///"+addresses[n], append(slices.Clip(options), grpc.WithResolvers(found))...)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.conns = append(s.conns, conn)
+	}
+	return s, nil
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (s *servers) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+	n := s.current.Load()
+	err := s.conns[n].Invoke(ctx, method, request, answer, options...)
+	s.judge(n, err)
+	return err
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	n := s.current.Load()
+	stream, err := s.conns[n].NewStream(ctx, d, method, options...)
+	if err != nil {
+		s.judge(n, err)
+		return nil, err
+	}
+	return judgedStream{stream, s, n}, nil
+}
+
+// judge makes further calls use the next connection if the server of connection n does not answer,
+// or cannot do a call now. Another server may.
+func (s *servers) judge(n uint32, err error) {
+	if len(s.conns) == 1 || err == nil || errors.Is(err, io.EOF) {
+		return
+	}
+	if e := FromError(err); e != nil && e.elsewhere() {
+		s.current.CompareAndSwap(n, (n+1)%uint32(len(s.conns)))
+	}
+}
+
+// elsewhere reports whether another server may answer.
+func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timedOut() }
+
+// ready reports whether a server has answered the current connection.
+func (s *servers) ready() bool {
+	return s.conns[s.current.Load()].GetState() == connectivity.Ready
+}
+
+func (s *servers) close() error {
+	var errs []error
+	for _, conn := range s.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// judgedStream is a stream whose end is judged.
+type judgedStream struct {
+	grpc.ClientStream
+	servers *servers
+	n       uint32
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s judgedStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	s.servers.judge(s.n, err)
+	if r, ok := m.(*hindsightv1.SessionResponse); ok && err == nil && r.GetError() != nil {
+		s.servers.judge(s.n, fromStatus(status.FromProto(r.GetError())))
+	}
+	return err
+}

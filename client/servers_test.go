@@ -1,0 +1,130 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"hindsight/client"
+)
+
+// listen answers a listener of a free port.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The first server that answers is used, and the next one after a failure.
+func TestServersOfACluster(t *testing.T) {
+	dead, a, b := listen(t), listen(t), listen(t)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first, second := &fake{}, &fake{}
+	stopFirst, stopSecond := first.start(a), second.start(b)
+	defer stopSecond()
+	list := strings.Join([]string{dead.Addr().String(), a.Addr().String(), " " + b.Addr().String()}, ",")
+	c, err := client.Dial(list, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond}), client.WithToken(client.TokenText("t")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // the test is over
+	if want := strings.ReplaceAll(list, " ", ""); c.Address() != want {
+		t.Errorf("address %q, want %q", c.Address(), want)
+	}
+	m := c.Model("m")
+	// No retry is needed to find a server.
+	if _, err := c.With(client.Retry{}).Model("m").Predict(t.Context(), client.Features(1)); err != nil || first.calls != 1 {
+		t.Fatalf("%v, %d calls", err, first.calls)
+	}
+	s := m.Session(t.Context(), 4)
+	if _, err := s.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stopFirst()
+	if _, err := s.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))).Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err != nil || second.calls != 2 {
+		t.Errorf("%v, %d calls", err, second.calls)
+	}
+}
+
+// A server that cannot do a call now is left for the next: one without an owner, and one that
+// does not answer.
+func TestServersThatFail(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
+	for name, fault := range map[string]func(int, bool) error{
+		"no owner": func(int, bool) error { return refuse(codes.Unavailable, "NOT_OWNER", after(time.Millisecond)) },
+		"silent":   func(int, bool) error { <-over; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := listen(t), listen(t)
+			first, second := &fake{fault: fault}, &fake{}
+			defer first.start(a)()
+			defer second.start(b)()
+			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(100*time.Millisecond),
+				client.WithRetry(client.Retry{Max: 1, Backoff: time.Millisecond}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close() //nolint:errcheck // the test is over
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			for n := range 3 {
+				if _, err := c.Model("m").Observe(ctx, client.ByInput(client.Features(1), client.Label(1))); err != nil {
+					t.Errorf("call %d: %v", n, err)
+				}
+			}
+			if second.calls != 3 {
+				t.Errorf("%d calls", second.calls)
+			}
+			s := c.Model("m").Session(ctx, 4)
+			if _, err := s.Observe(ctx, client.ByInput(client.Features(1), client.Label(1))).Wait(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestListsOfServers(t *testing.T) {
+	for list, want := range map[string]string{
+		"a,b:7":          "a:50051,b:7",
+		"::1,[::2]:7":    "[::1]:50051,[::2]:7",
+		"a,":             "",
+		"a,unix:/h.sock": "",
+		"a,http://b":     "",
+	} {
+		c, err := client.Dial(list)
+		if (err == nil) != (want != "") {
+			t.Errorf("%q: %v", list, err)
+		}
+		if err != nil {
+			continue
+		}
+		if c.Address() != want {
+			t.Errorf("%q: %q, want %q", list, c.Address(), want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := client.Dial("localhost,example.com", client.WithToken(client.TokenText("t"))); err == nil || !strings.Contains(err.Error(), "in plaintext") {
+		t.Errorf("a token to another machine: %v", err)
+	}
+}

@@ -1,0 +1,380 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
+)
+
+const (
+	// One try of a call. A server that finds no owner answers before.
+	demoTry = 2 * time.Second
+	// The killed server is started again so long after another one has acknowledged.
+	demoDown  = 2 * time.Second
+	demoStart = 20 * time.Second
+	demoStop  = 10 * time.Second
+	// How long the servers may take until they have learned the same.
+	demoAgree = 15 * time.Second
+	demoPoll  = 20 * time.Millisecond
+	demoChunk = 500
+)
+
+// clusterSummary is the answer of "demo --servers". Lost are acknowledged observations that are
+// not at their sequence in the end. Digests are those of the state of each server.
+type clusterSummary struct {
+	Acknowledged int      `json:"acknowledged"`
+	Lost         int      `json:"lost"`
+	LearnedTwice int      `json:"learned_twice"`
+	GapMS        int64    `json:"gap_ms"`
+	DigestsEqual bool     `json:"digests_equal"`
+	KilledAt     int      `json:"killed_at_round"`
+	Owner        string   `json:"owner"`
+	NextOwner    string   `json:"next_owner"`
+	Retries      int      `json:"retries"`
+	Digests      []string `json:"digests"`
+
+	skill, regret []float64
+}
+
+// demoServer is one server of the cluster. Its addresses stay when it is started again.
+type demoServer struct {
+	name, cluster string
+	args          []string
+	running       *child.Server // nil after it was killed
+	client        *client.Client
+}
+
+// demoCluster is the cluster, and what it has acknowledged.
+type demoCluster struct {
+	*clusterSummary
+	*demo
+
+	e       *env
+	servers []*demoServer
+	client  *client.Client // of whichever server answers
+	sent    []client.Observation
+	learned []uint64    // their sequences
+	killed  *demoServer // the owner, once it is killed
+	at      time.Time   // when it was killed
+	again   chan error  // how its second start went
+}
+
+// runCluster runs the demo of a cluster within its time limit.
+func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
+	whole, cancel := context.WithTimeout(ctx, demoWhole)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "hindsight-")
+	if err != nil {
+		return fmt.Errorf("directory of the servers: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c := &demoCluster{clusterSummary: &clusterSummary{}, demo: d, e: e}
+	defer func() { err = errors.Join(err, c.stop(context.WithoutCancel(ctx))) }()
+	if err := c.prepare(whole, dir); err != nil {
+		return err
+	}
+	e.Say("starting %d servers of %s", len(c.servers), d.server)
+	// The first ones wait for the others.
+	if err := c.each(func(s *demoServer) error { return c.launch(whole, s) }); err != nil {
+		return err
+	}
+	for _, s := range c.servers {
+		e.Say("the page of %s, which moves now: http://%s/", s.name, s.running.HTTP)
+	}
+	if err := c.whole(whole); err != nil {
+		return fmt.Errorf("wait for all servers to join: %w", err)
+	}
+	if err := c.stream(whole); err != nil {
+		return err
+	}
+	if err := c.account(whole); err != nil {
+		return err
+	}
+	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
+		err = errors.New("the cluster has not kept what it acknowledged")
+	}
+	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
+}
+
+// prepare chooses free addresses, all at once, so that no two are the same.
+func (c *demoCluster) prepare(ctx context.Context, dir string) error {
+	n := c.demo.servers
+	free := make([]string, 2*n)
+	for i := range free {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return fmt.Errorf("find free ports: %w", err)
+		}
+		defer l.Close() //nolint:errcheck // nothing was sent
+		free[i] = l.Addr().String()
+	}
+	members := strings.Join(free[n:], ",")
+	for i := range n {
+		one, err := dialChild(free[i], demoTry)
+		if err != nil {
+			return err
+		}
+		c.servers = append(c.servers, &demoServer{name: "server " + strconv.Itoa(i+1), client: one, cluster: free[n+i], args: []string{
+			"--grpc-address", free[i], "--http-address", "127.0.0.1:0", "--cluster-address", free[n+i], "--cluster-join", members,
+			"--data-dir", filepath.Join(dir, strconv.Itoa(i+1)), "--log-format", "json", "--log-level", "info",
+		}})
+	}
+	var err error
+	c.client, err = client.Dial(strings.Join(free[:n], ","), client.WithTimeout(demoTry), client.WithRetry(client.Retry{
+		Max: math.MaxInt, Backoff: demoPoll, MaxBackoff: demoTry, OnRetry: func(error, time.Duration) { c.Retries++ },
+	}))
+	return err
+}
+
+// each does something with all servers at the same time.
+func (c *demoCluster) each(do func(*demoServer) error) error {
+	failed := make([]error, len(c.servers))
+	var all sync.WaitGroup
+	for n, s := range c.servers {
+		all.Go(func() { failed[n] = do(s) })
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+func (c *demoCluster) launch(ctx context.Context, s *demoServer) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoStart)
+	defer cancel()
+	s.running, err = child.Start(ctx, c.server, s.args...)
+	return err
+}
+
+// stop ends what runs.
+func (c *demoCluster) stop(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoStop)
+	defer cancel()
+	if c.again != nil {
+		for range c.again { // An error was reported.
+		}
+	}
+	if c.client != nil {
+		err = c.client.Close()
+	}
+	return errors.Join(err, c.each(func(s *demoServer) error {
+		err := s.client.Close()
+		if s.running != nil {
+			err = errors.Join(err, s.running.Stop(ctx))
+		}
+		return err
+	}))
+}
+
+// paused waits. It returns false if ctx ends before.
+func paused(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// whole waits until all servers vote, so that the others elect an owner when one is gone.
+func (c *demoCluster) whole(ctx context.Context) error {
+	for voters := 0; voters < len(c.servers); {
+		r, err := c.client.Cluster().GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+		voters = 0
+		for _, m := range r.GetServers() {
+			if m.GetState() != hindsightv1.Server_STATE_JOINING {
+				voters++
+			}
+		}
+		if err != nil || voters < len(c.servers) && !paused(ctx, demoPoll) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// owner is the owner as the first server that answers knows it, nil if that is no running server.
+func (c *demoCluster) owner(ctx context.Context) *demoServer {
+	for _, s := range c.servers {
+		if s.running == nil {
+			continue
+		}
+		r, err := s.client.Cluster().GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+		if err != nil {
+			continue
+		}
+		for _, m := range r.GetServers() {
+			i := slices.IndexFunc(c.servers, func(s *demoServer) bool { return s.cluster == m.GetAddress() })
+			if m.GetServer() == r.GetOwner() && i >= 0 && c.servers[i].running != nil {
+				return c.servers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// stream takes the stream through the cluster, and kills the owner on the way.
+func (c *demoCluster) stream(ctx context.Context) error {
+	source, err := stream.New(stream.Drifting, c.rounds, demoDimension, c.seed)
+	if err != nil {
+		return err
+	}
+	if err := startModel(ctx, c.client, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
+		return err
+	}
+	begin := time.Now()
+	for t := 1; time.Since(begin) < c.limit; t++ {
+		round, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && c.killed == nil && time.Since(begin) > c.limit/3 {
+			err = c.kill(ctx)
+		}
+		if err == nil {
+			err = c.round(ctx, round)
+		}
+		if err != nil {
+			return fmt.Errorf("round %d: %w", t, err)
+		}
+		if !paused(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.rounds)))) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// kill kills the owner.
+func (c *demoCluster) kill(ctx context.Context) error {
+	for c.killed = c.owner(ctx); c.killed == nil; c.killed = c.owner(ctx) {
+		if !paused(ctx, demoPoll) {
+			return ctx.Err()
+		}
+	}
+	c.KilledAt, c.Owner, c.at = len(c.sent), c.killed.name, time.Now()
+	c.killed.running.Kill()
+	c.killed.running = nil
+	c.e.Say("round %d: %s, the owner, is killed with SIGKILL", c.KilledAt, c.Owner)
+	return nil
+}
+
+// round predicts and learns one round.
+func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
+	drawn, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	m, id, input := c.client.Model(demoModel), drawn.String(), client.Features(r.Features...)
+	predicted, err := m.Predict(ctx, input, client.PredictionID(id))
+	if err != nil {
+		return fmt.Errorf("predict: %w", err)
+	}
+	target := client.Labels(r.Labels([]float64{predicted.GetValue()})...)
+	// The input is sent if the killed owner took the prediction along.
+	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
+	skill := math.NaN()
+	if len(c.sent) > demoFew {
+		skill = known(outcome.RecentSkill) //nolint:protogetter // Absent is not 0.
+	}
+	c.skill = append(c.skill, skill)
+	c.regret = append(c.regret, known(outcome.Regret)) //nolint:protogetter // Absent is not 0.
+	if c.killed != nil && c.again == nil {
+		c.failedOver(ctx)
+	}
+	return nil
+}
+
+// failedOver follows the first acknowledgement after the kill. The killed server comes back.
+func (c *demoCluster) failedOver(ctx context.Context) {
+	c.GapMS, c.NextOwner = time.Since(c.at).Milliseconds(), "unknown"
+	if next := c.owner(ctx); next != nil {
+		c.NextOwner = next.name
+	}
+	c.e.Say("%d ms later %s has acknowledged an observation; %s starts again", c.GapMS, c.NextOwner, c.Owner)
+	c.again = make(chan error, 1)
+	go func() { // stop joins it.
+		defer close(c.again)
+		if paused(ctx, demoDown) {
+			c.again <- c.launch(ctx, c.killed)
+		}
+	}()
+}
+
+// account waits until all servers have learned the same, and asks for every observation again.
+func (c *demoCluster) account(ctx context.Context) error {
+	c.Acknowledged = len(c.sent)
+	if c.again == nil {
+		return errors.New("the stream has ended before the owner was killed")
+	}
+	if err := <-c.again; err != nil {
+		return fmt.Errorf("start %s again: %w", c.Owner, err)
+	}
+	observations := c.agree(ctx)
+	for from := 0; from < len(c.sent); from += demoChunk {
+		to := min(from+demoChunk, len(c.sent))
+		outcomes, err := c.client.Model(demoModel).ObserveBatch(ctx, c.sent[from:to])
+		if err != nil {
+			return fmt.Errorf("ask again: %w", err)
+		}
+		for n, o := range outcomes {
+			if !o.GetDuplicate() || o.GetSequence() != c.learned[from+n] {
+				c.Lost++
+			}
+		}
+	}
+	c.LearnedTwice = max(0, observations+c.Lost-len(c.sent))
+	return nil
+}
+
+// agree waits until the servers have the same state, and returns how many observations it has.
+func (c *demoCluster) agree(ctx context.Context) (observations int) {
+	ctx, cancel := context.WithTimeout(ctx, demoAgree)
+	defer cancel()
+	for again := true; again; again = !c.DigestsEqual && paused(ctx, demoPoll) {
+		c.Digests, c.DigestsEqual = nil, true
+		for _, s := range c.servers {
+			stats, err := s.client.Model(demoModel).Stats(ctx, nil)
+			c.Digests = append(c.Digests, stats.GetStateDigest())
+			observations = max(observations, int(stats.GetObservations()))
+			c.DigestsEqual = c.DigestsEqual && err == nil && c.Digests[0] == stats.GetStateDigest() && observations >= len(c.sent)
+		}
+	}
+	return observations
+}
+
+// write shows the account and the curves for people.
+func (c *demoCluster) write(w *command.Page, width int) {
+	w.Row("acknowledged", c.Acknowledged)
+	w.Row("lost", c.Lost)
+	w.Row("learned twice", c.LearnedTwice)
+	w.Row("owner killed", fmt.Sprintf("%s, after round %d", c.Owner, c.KilledAt))
+	w.Row("next owner", c.NextOwner)
+	w.Row("without an acknowledgement", fmt.Sprintf("%d ms", c.GapMS))
+	w.Row("calls sent again", c.Retries)
+	for n, digest := range c.Digests {
+		w.Row("state of "+c.servers[n].name, digest)
+	}
+	w.Row("states are equal", c.DigestsEqual)
+	curve(w, c.skill, width, "served skill over the last 1000 rounds; ▲ the owner is killed", c.KilledAt)
+	curve(w, c.regret, width, "prequential regret; ▲ the owner is killed", c.KilledAt)
+}

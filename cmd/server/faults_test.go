@@ -1,0 +1,326 @@
+package main_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+var tortureLogs = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
+
+// fault is inflicted on a fleet under load, and repaired before it returns.
+type fault struct {
+	name string
+	do   func(f *fleet)
+	// gap: without the owner nothing is acknowledged until there is another one.
+	gap bool
+}
+
+// faults are all that a cluster must survive.
+func faults() []fault {
+	return []fault{
+		{"kill the owner", func(f *fleet) { f.killed(f.owner()) }, true},
+		{"kill a replica", func(f *fleet) { f.killed(f.other(f.owner())) }, false},
+		{"kill two", func(f *fleet) { f.killed(f.sample(2)...) }, false},
+		{"kill all", func(f *fleet) { f.killed(f.running()...) }, false},
+		{"stop the owner", func(f *fleet) { f.stopped(f.owner()) }, true},
+		{"stop a replica", func(f *fleet) { f.stopped(f.other(f.owner())) }, false},
+		{"cut off the owner", func(f *fleet) { f.cut(f.owner(), true, true) }, true},
+		{"cut off a replica", func(f *fleet) { f.cut(f.other(f.owner()), true, true) }, false},
+		{"cut what the owner says", func(f *fleet) { f.cut(f.owner(), true, false) }, true},
+		{"cut what the owner hears", func(f *fleet) { f.cut(f.owner(), false, true) }, true},
+		{"cut what a replica says", func(f *fleet) { f.cut(f.other(f.owner()), true, false) }, false},
+		{"cut one pair", (*fleet).cutPair, false},
+		{"slow by 200 ms", (*fleet).slow, false},
+		{"flapping", (*fleet).flapping, false},
+		{"cut answers to clients", (*fleet).silent, false},
+		{"the owner's disk is full", func(f *fleet) { f.full(f.owner()) }, true},
+		{"a replica's disk is full", func(f *fleet) { f.full(f.other(f.owner())) }, false},
+		{"empty the owner's disk", func(f *fleet) { f.emptied(f.owner()) }, true},
+		{"empty a replica's disk", func(f *fleet) { f.emptied(f.other(f.owner())) }, false},
+		{"join and leave", (*fleet).joining, false},
+		{"replace a server", (*fleet).replaced, false},
+		{"move the owner", (*fleet).moved, true},
+		{"restart the owner", func(f *fleet) { f.restarted(f.owner()) }, true},
+		{"restart a replica", func(f *fleet) { f.restarted(f.other(f.owner())) }, false},
+		{"restart all", func(f *fleet) {
+			for _, m := range f.running() {
+				f.restarted(m)
+				f.settle()
+			}
+		}, false},
+	}
+}
+
+// inflict makes a fault, waits until the cluster is whole, and lets it work for a moment.
+func (f *fleet) inflict(x fault) {
+	f.t.Helper()
+	f.counts[x.name]++
+	if x.gap {
+		f.owner() // Then it is known at once.
+		f.faults[x.name] = append(f.faults[x.name], f.since())
+	}
+	x.do(f)
+	f.net.heal()
+	f.settle()
+	f.pause(200, 800)
+	if f.t.Failed() {
+		f.t.Fatalf("seed %d: after %q", f.seed, x.name)
+	}
+}
+
+// pause waits for a time between two numbers of milliseconds.
+func (f *fleet) pause(from, to int) {
+	<-time.After(time.Duration(from+f.rng.IntN(to-from)) * time.Millisecond)
+}
+
+// sample are so many running members.
+func (f *fleet) sample(n int) []*member {
+	all := f.running()
+	f.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:n]
+}
+
+// killed kills members at once, and starts them again after up to two seconds.
+func (f *fleet) killed(members ...*member) {
+	for _, m := range members {
+		m.process.kill(f.t)
+	}
+	f.pause(1, 2000)
+	f.start(members...)
+}
+
+func (f *fleet) signal(m *member, s syscall.Signal) {
+	f.t.Helper()
+	if err := m.process.command.Process.Signal(s); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// stopped holds a process for some seconds.
+func (f *fleet) stopped(m *member) {
+	f.signal(m, syscall.SIGSTOP)
+	longest := 30_000
+	if testing.Short() || f.brief {
+		longest = 6000
+	}
+	f.pause(5000, longest)
+	f.signal(m, syscall.SIGCONT)
+}
+
+// gatesOf chooses the gates from and to a member among the servers.
+func gatesOf(m *member, says, hears bool) func(from, to int) bool {
+	return func(from, to int) bool {
+		return from != clientsEnd && to != clientsEnd && (says && from == m.number || hears && to == m.number)
+	}
+}
+
+func shut(g *gate) { g.set(true, 0) }
+
+// cut cuts a member off from the other servers for some seconds.
+func (f *fleet) cut(m *member, says, hears bool) {
+	f.net.all(gatesOf(m, says, hears), shut)
+	f.pause(2000, 7000)
+}
+
+// cutPair cuts two members off from each other. A third one sees both.
+func (f *fleet) cutPair() {
+	pair := f.sample(2)
+	f.net.all(func(from, to int) bool {
+		return from == pair[0].number && to == pair[1].number || from == pair[1].number && to == pair[0].number
+	}, shut)
+	f.pause(2000, 7000)
+}
+
+func (f *fleet) slow() {
+	f.net.all(gatesOf(f.sample(1)[0], true, true), func(g *gate) { g.set(false, 200*time.Millisecond) })
+	f.pause(2000, 6000)
+}
+
+func (f *fleet) flapping() {
+	m := f.sample(1)[0]
+	for range 6 {
+		f.net.all(gatesOf(m, true, true), shut)
+		f.pause(50, 900)
+		f.net.heal()
+		f.pause(50, 600)
+	}
+}
+
+// silent lets a server hear clients and holds its answers until they have given up.
+func (f *fleet) silent() {
+	m := f.sample(1)[0]
+	f.net.all(func(from, to int) bool { return from == m.number && to == clientsEnd }, shut)
+	f.pause(1000, 4000)
+}
+
+// full makes every write of a process to a file fail, as on a full disk, and starts it again with
+// room. It may have ended by itself.
+func (f *fleet) full(m *member) {
+	if err := limitFiles(m.process.command.Process.Pid); err != nil {
+		f.t.Fatal(err)
+	}
+	f.pause(1500, 4000)
+	f.killed(m)
+}
+
+// emptied kills a member and starts it with an empty directory.
+func (f *fleet) emptied(m *member) {
+	m.process.kill(f.t)
+	if err := os.RemoveAll(m.dir); err != nil {
+		f.t.Fatal(err)
+	}
+	f.pause(1, 1000)
+	f.start(m)
+}
+
+// ask makes a call of ClusterService at a member until it succeeds.
+func (f *fleet) ask(what string, m *member, call func(context.Context, hindsightv1.ClusterServiceClient) error) {
+	f.t.Helper()
+	var last error
+	eventually(f.t, what, func() bool {
+		ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+		defer cancel()
+		if last = call(ctx, hindsightv1.NewClusterServiceClient(m.process.connection)); last != nil {
+			f.t.Logf("%s: %v", what, last)
+		}
+		return last == nil
+	})
+}
+
+// leave removes a member from the cluster, which the owner must not be, and its directory.
+func (f *fleet) leave(m *member) {
+	if f.owner() == m {
+		f.moved()
+		f.settle()
+	}
+	f.ask("remove a server", f.other(m), func(ctx context.Context, c hindsightv1.ClusterServiceClient) error {
+		_, err := c.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: m.cluster})
+		return err
+	})
+	m.process.kill(f.t)
+	if err := os.RemoveAll(m.dir); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// joining lets the spare server join, work and leave.
+func (f *fleet) joining() {
+	f.start(f.spare)
+	f.settle()
+	f.pause(100, 1000)
+	f.leave(f.spare)
+	f.settle()
+}
+
+// replaced removes a member and lets it join again with an empty directory.
+func (f *fleet) replaced() {
+	m := f.sample(1)[0]
+	f.leave(m)
+	f.settle()
+	f.start(m)
+}
+
+// moved makes another member the owner.
+func (f *fleet) moved() {
+	owner := f.owner()
+	to := f.other(owner)
+	f.ask("move the owner", f.sample(1)[0], func(ctx context.Context, c hindsightv1.ClusterServiceClient) error {
+		_, err := c.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Server: to.cluster})
+		return err
+	})
+}
+
+// restarted ends a member as an operator would, and starts it again.
+func (f *fleet) restarted(m *member) {
+	f.terminate(m)
+	f.start(m)
+}
+
+// terminate ends a member as an operator would. One that has not ended in time says where it is.
+func (f *fleet) terminate(m *member) {
+	f.t.Helper()
+	p := m.process
+	f.signal(m, syscall.SIGTERM)
+	late := time.AfterFunc(20*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
+	err := p.await(f.t)
+	late.Stop()
+	if err != nil {
+		f.t.Errorf("server %d, SIGTERM: %v", m.number, shortened(err.Error()))
+	}
+}
+
+// shortened is the end of a long text. -torture-logs keeps all of it.
+func shortened(text string) string {
+	const most = 3000
+	if *tortureLogs != "" {
+		name := filepath.Join(*tortureLogs, fmt.Sprint(time.Now().UnixNano(), ".log"))
+		if os.WriteFile(name, []byte(text), 0o600) == nil {
+			return "see " + name
+		}
+	}
+	return text[max(0, len(text)-most):]
+}
+
+// Clients observe and read at three servers while the owner is killed, stopped, cut off and moved,
+// and all are killed. Nothing acknowledged is lost, nothing is learned twice, all replicas are
+// those of a serial replay, and what clients saw is linearizable. Make torture SERVERS=3 inflicts
+// every fault for as long as it is told.
+func TestCluster(t *testing.T) {
+	endToEnd(t)
+	seed := uint64(time.Now().UnixNano())
+	f := newFleet(t, seed, 3)
+	f.brief = true
+	f.load(*tortureClients)
+	short := []string{"kill the owner", "cut off the owner", "kill all", "stop the owner", "move the owner"}
+	for _, x := range faults() {
+		if slices.Contains(short, x.name) {
+			f.inflict(x)
+		}
+	}
+	f.report(f.finish())
+}
+
+// TestTortureCluster runs clusters of a minute and more, each with other faults and flags, for the
+// time of -torture. A seed makes the same faults again.
+func TestTortureCluster(t *testing.T) {
+	if *tortureServers < 3 {
+		t.Skip("make torture SERVERS=3 runs it")
+	}
+	const length = time.Minute
+	end := time.Now().Add(*tortureFor)
+	all := map[string]int{}
+	var lost, twice, acknowledged int
+	for round := uint64(0); time.Now().Before(end); round++ {
+		seed := *tortureSeed + round
+		var flags []string
+		if round%2 == 1 { // Snapshots all the time, and logs that are cut behind them.
+			flags = []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
+		}
+		f := newFleet(t, seed, *tortureServers, flags...)
+		f.load(*tortureClients)
+		stop := time.Now().Add(min(length, time.Until(end)))
+		for time.Now().Before(stop) {
+			known := faults()
+			f.inflict(known[f.rng.IntN(len(known))])
+		}
+		found := f.finish()
+		f.report(found)
+		for name, n := range f.counts {
+			all[name] += n
+		}
+		acknowledged, lost, twice = acknowledged+found.acknowledged, lost+len(found.lost), twice+len(found.twice)
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d acknowledged, %d lost, %d learned twice; faults: %v", acknowledged, lost, twice, all)
+}

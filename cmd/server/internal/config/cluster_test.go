@@ -1,0 +1,41 @@
+package config_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/server/internal/config"
+)
+
+func TestClusterSettings(t *testing.T) {
+	c := load(t, []string{
+		"--cluster-address=a:7946", "--cluster-join=a:7946,b:7946,[::1]:7946", "--cluster-cert=c.pem", "--cluster-key=k.pem", "--cluster-ca=ca.pem",
+	}, environment{})
+	if c.ClusterAddress != "a:7946" || !slices.Equal(c.Peers(), []string{"a:7946", "b:7946", "[::1]:7946"}) ||
+		c.ClusterCert != "c.pem" || c.ClusterKey != "k.pem" || c.ClusterCA != "ca.pem" {
+		t.Errorf("%+v", c)
+	}
+	if c := load(t, nil, environment{"HINDSIGHT_CLUSTER_ADDRESS": "a:7946"}); c.ClusterAddress != "a:7946" || c.Peers() != nil {
+		t.Errorf("%+v", c)
+	}
+	for args, want := range map[string]string{
+		"--cluster-address=:7946":                                "cluster-address",
+		"--cluster-address=a":                                    "cluster-address",
+		"--cluster-address=a:0":                                  "cluster-address",
+		"--cluster-address=0.0.0.0:7946":                         "cluster-address",
+		"--cluster-join=a:7946":                                  "cluster-address",
+		"--cluster-address=a:1 --cluster-join=a:1,":              "cluster-join",
+		"--cluster-address=a:1 --cluster-join=b":                 "cluster-join",
+		"--cluster-address=a:1 --cluster-cert=c":                 "cluster-key",
+		"--cluster-address=a:1 --cluster-ca=c":                   "cluster-cert",
+		"--cluster-address=a:1 --cluster-cert=c --cluster-key=k": "cluster-ca",
+		"--cluster-ca=c":                                         "cluster-address",
+		"--cluster-address=a:1 --durability=async":               "durability",
+	} {
+		_, err := config.Load(strings.Fields(args), environment{}.lookup)
+		if err == nil || !strings.HasPrefix(err.Error(), want+" ") {
+			t.Errorf("%s: %v, want an error of %s", args, err, want)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package main_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/internal/authority"
+)
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// seat is a place in a cluster: a directory and an address.
+type seat struct {
+	dir   string
+	flags []string
+	*process
+}
+
+func (s *seat) launch(t *testing.T) {
+	t.Helper()
+	s.process = launch(t, s.dir, s.flags...)
+}
+
+// cluster is the cluster as the server knows it.
+func (s *seat) cluster(t *testing.T) *hindsightv1.GetClusterResponse {
+	t.Helper()
+	r, err := hindsightv1.NewClusterServiceClient(s.connection).GetCluster(t.Context(), &hindsightv1.GetClusterRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ready is the answer of /readyz.
+func (s *seat) ready(t *testing.T) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http+"/readyz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close() //nolint:errcheck // It was only read.
+	return a.StatusCode
+}
+
+// seats found a cluster of three servers with TLS among them. The first one owns the models.
+func seats(t *testing.T) []*seat {
+	t.Helper()
+	ca, files := authority.New(t, "cluster"), t.TempDir()
+	root := authority.Write(t, files, "ca.pem", ca.PEM)
+	certificate, key := ca.Files(t, files, "server", authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1"}, Member: true})
+	var addresses []string
+	for range 3 {
+		addresses = append(addresses, freeAddress(t))
+	}
+	var all []*seat
+	for n, address := range addresses {
+		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), flags: []string{
+			"--cluster-address", address, "--cluster-join", strings.Join(addresses, ","),
+			"--cluster-cert", certificate, "--cluster-key", key, "--cluster-ca", root,
+		}})
+	}
+	for _, s := range all {
+		s.launch(t)
+	}
+	for _, s := range all {
+		s.logged(t, "the owner of the models", 1)
+	}
+	return all
+}
+
+// Three servers are one service: each answers every call, they go on without one of them, and one of them goes on
+// alone after the others are lost for good.
+func TestThreeServersAreOneService(t *testing.T) {
+	all := seats(t)
+	all[2].create(t)
+	n := 0
+	for _, s := range all {
+		n = s.learn(t, n, n+30)
+	}
+	owner := ""
+	for k, s := range all {
+		r, err := s.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
+			Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: uint64(n),
+		})
+		if err != nil || r.GetPrediction().GetStateSequence() != uint64(n) {
+			t.Errorf("server %d: %v, %v", k, r, err)
+		}
+		if c := s.cluster(t); len(c.GetServers()) == 0 || c.GetOwner() == "" {
+			t.Errorf("server %d: %v", k, c)
+		} else {
+			owner = c.GetOwner()
+		}
+		if got := s.ready(t); got != http.StatusOK {
+			t.Errorf("server %d: /readyz is %d", k, got)
+		}
+	}
+	// JSON goes the same way.
+	answer, err := http.Post(all[1].http+"/v1/models/m:observe", "application/json", strings.NewReader(`{"features":[1,2],"label":3,"observationId":"json"}`)) //nolint:noctx // The server answers.
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(answer.Body); err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("observe in JSON: %d %s, %v", answer.StatusCode, body, err)
+	}
+	n++
+	// The owner hands ownership on before it ends.
+	var first *seat
+	var left []*seat
+	for _, s := range all {
+		if s.cluster(t).GetServer() == owner {
+			first = s
+		} else {
+			left = append(left, s)
+		}
+	}
+	first.terminate(t)
+	n = left[0].learn(t, n, n+30)
+	n = left[1].learn(t, n, n+30)
+	if c := left[1].cluster(t); c.GetOwner() == c.GetServer() {
+		left[0], left[1] = left[1], left[0]
+	}
+	// The owner dies, and the other one has all that it has acknowledged.
+	want := left[0].stats(t).GetStateDigest()
+	if _, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
+		Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: uint64(n),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// A server alone has no majority: it answers predictions, and refuses the rest.
+	left[0].kill(t)
+	observe := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := left[1].predictor.Observe(ctx, observation(n))
+		return err
+	}
+	err = observe()
+	if client.FromError(err).Is(client.ErrOutcomeUnknown) { // It was on its way to the killed owner.
+		err = observe()
+	}
+	if !client.FromError(err).Is(client.ErrNotOwner) {
+		t.Errorf("observe without a majority: %v", err)
+	}
+	if r, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
+		t.Errorf("predict without a majority: %v, %v", r, err)
+	}
+	left[1].kill(t)
+	// It becomes the only server if an operator says so.
+	for _, yes := range []bool{false, true} {
+		arguments := []string{"cluster", "recover", "--data-dir", left[1].dir}
+		if yes {
+			arguments = append(arguments, "--yes")
+		}
+		out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput()
+		if (err == nil) != yes || strings.Count(string(out), "without ") < 2 || strings.Contains(string(out), "Done") != yes {
+			t.Errorf("recover, yes %t: %v\n%s", yes, err, out)
+		}
+	}
+	left[1].launch(t)
+	left[1].logged(t, "the owner of the models", 1)
+	if got := left[1].stats(t).GetStateDigest(); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
+	}
+	left[1].learn(t, n, n+30)
+	left[1].terminate(t)
+}

@@ -1,0 +1,77 @@
+package main_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/store"
+)
+
+// readLogs reads the logs of all models of a directory that no server has open. Where a log was
+// cut behind a snapshot, the remembered ids say what was there.
+func readLogs(t *testing.T, dir string) map[string][]placed {
+	t.Helper()
+	disk, pending, err := store.Inspect(dir, store.Options{})
+	if err != nil || pending != nil {
+		t.Fatalf("%s: %v, %v", dir, err, pending)
+	}
+	logs := map[string][]placed{}
+	err = disk.Models(t.Context(), func(e storage.Entry) error {
+		log, err := readLog(t, e)
+		logs[e.Name] = log
+		return err
+	})
+	if err := errors.Join(err, disk.Close()); err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	return logs
+}
+
+func readLog(t *testing.T, e storage.Entry) (log []placed, err error) {
+	t.Helper()
+	from, _, err := recovery.DecodeEntry(e, catalog.New)
+	if err != nil {
+		return nil, err
+	}
+	first, err := e.Model.First()
+	if err != nil || first == 0 {
+		return nil, err
+	}
+	inLog := map[string]uint64{}
+	err = e.Model.Replay(t.Context(), first-1, func(logged storage.Record) error {
+		r, err := record.Decode(logged.Data)
+		if err != nil {
+			return err
+		}
+		if logged.Last-logged.First+1 != uint64(len(r.Observations)) {
+			return fmt.Errorf("%d observations in the record from %d to %d", len(r.Observations), logged.First, logged.Last)
+		}
+		for n, o := range r.Observations {
+			log = append(log, placed{logged.First + uint64(n), o.ID})
+			inLog[o.ID] = logged.First + uint64(n)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = e.Model.EachID(t.Context(), func(id storage.ID) error {
+		seen, err := record.DecodeSeen(id.Value, max(1, from.Spec.Outputs))
+		at := seen.Answer.Sequence
+		if at < first {
+			log = append(log, placed{at, id.ID})
+		} else if err == nil && inLog[id.ID] != at {
+			err = fmt.Errorf("the id %s is remembered at %d, and in the log at %d", id.ID, at, inLog[id.ID])
+		}
+		return err
+	})
+	slices.SortStableFunc(log, func(a, b placed) int { return cmp.Compare(a.sequence, b.sequence) })
+	return log, err
+}

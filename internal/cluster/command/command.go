@@ -1,0 +1,179 @@
+// Package command encodes the entries of a replicated log. An entry holds commands. A command is a call that
+// changes a storage.Store. The page docs/format/commands.md lists the bytes.
+package command
+
+import (
+	"encoding/binary"
+	"time"
+
+	"hindsight/internal/engine/storage"
+)
+
+// Version is the newest version of an entry that this program applies, and the version that it writes.
+const Version = 1
+
+// Kind says which call a command is.
+type Kind byte
+
+// The kinds. Their numbers are part of the format.
+const (
+	Create Kind = iota + 1
+	Import
+	SetValue
+	Delete
+	PutAlias
+	RemoveAlias
+	Append
+	Rewind
+	PutIDs
+	PutWaiting
+	RemoveWaiting
+	Digest
+)
+
+// Header begins an entry.
+type Header struct {
+	// Group is the number of the group of models whose log has the entry.
+	Group uint64
+	// Proposer identifies the process that proposed the entry, Serial the entry among those of the process.
+	Proposer [16]byte
+	Serial   uint64
+}
+
+// headerBytes is the longest header.
+const headerBytes = 1 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
+
+// NewEntry returns an entry without commands and with room for so many bytes of them. Encoded commands follow the
+// header as they are.
+func NewEntry(h Header, room int) []byte {
+	dst := append(make([]byte, 0, headerBytes+room), Version)
+	dst = binary.AppendUvarint(dst, h.Group)
+	dst = append(dst, h.Proposer[:]...)
+	return binary.AppendUvarint(dst, h.Serial)
+}
+
+// Command is one call. Which fields a kind has, docs/format/commands.md says.
+type Command struct {
+	Kind Kind
+	// Model is the number of the model, 0 for a call of the store.
+	Model uint64
+	// Name is that of a new model or of an alias.
+	Name string
+	// Value of a Rewind is nil if the value of the model stays.
+	Value []byte
+	Also  []storage.Alias
+	// Sequence is that of an Import, a Rewind or a Digest.
+	Sequence uint64
+	Snapshot []byte
+	// Record is that of an Append. Last is the record that a Rewind ends the log with, or nil.
+	Record storage.Record
+	Last   *storage.Record
+	// Forget is true for a Rewind that forgets the ids after Sequence.
+	Forget  bool
+	IDs     []storage.ID
+	Waiting []storage.Prediction
+	// Removed are the ids of a RemoveWaiting.
+	Removed []string
+	Digest  string
+}
+
+// Flags of a Rewind.
+const (
+	rewindLast = 1 << iota
+	rewindForget
+	rewindValue
+)
+
+// Append appends the bytes of the command to dst.
+func (c *Command) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, byte(c.Kind)), c.Model)
+	length := len(dst)
+	dst = c.appendBody(append(dst, 0, 0, 0, 0))
+	binary.LittleEndian.PutUint32(dst[length:], uint32(len(dst)-length-4))
+	return dst
+}
+
+func (c *Command) appendBody(dst []byte) []byte {
+	switch c.Kind {
+	case Create, PutAlias:
+		dst = appendBytes(appendBytes(dst, c.Name), c.Value)
+	case Import:
+		dst = appendBytes(appendBytes(dst, c.Name), c.Value)
+		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Snapshot)
+		dst = appendWaiting(appendIDs(dst, c.IDs), c.Waiting)
+	case SetValue:
+		dst = binary.AppendUvarint(appendBytes(dst, c.Value), uint64(len(c.Also)))
+		for _, a := range c.Also {
+			dst = appendBytes(appendBytes(dst, a.Name), a.Value)
+		}
+	case RemoveAlias:
+		dst = appendBytes(dst, c.Name)
+	case Append:
+		dst = appendIDs(appendRecord(dst, c.Record), c.IDs)
+	case Rewind:
+		dst = c.appendRewind(dst)
+	case PutIDs:
+		dst = appendIDs(dst, c.IDs)
+	case PutWaiting:
+		dst = appendWaiting(dst, c.Waiting)
+	case RemoveWaiting:
+		dst = binary.AppendUvarint(dst, uint64(len(c.Removed)))
+		for _, id := range c.Removed {
+			dst = appendBytes(dst, id)
+		}
+	case Digest:
+		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Digest)
+	case Delete:
+	}
+	return dst
+}
+
+func (c *Command) appendRewind(dst []byte) []byte {
+	flags := byte(0)
+	if c.Last != nil {
+		flags |= rewindLast
+	}
+	if c.Forget {
+		flags |= rewindForget
+	}
+	if c.Value != nil {
+		flags |= rewindValue
+	}
+	dst = binary.AppendUvarint(append(dst, flags), c.Sequence)
+	if c.Last != nil {
+		dst = appendRecord(dst, *c.Last)
+	}
+	if c.Value != nil {
+		dst = appendBytes(dst, c.Value)
+	}
+	return dst
+}
+
+func appendBytes[T string | []byte](dst []byte, b T) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func appendRecord(dst []byte, r storage.Record) []byte {
+	return appendBytes(binary.AppendUvarint(binary.AppendUvarint(dst, r.First), r.Last), r.Data)
+}
+
+// appendTime keeps every time that a time.Time may have; nanoseconds since 1970 would not.
+func appendTime(dst []byte, t time.Time) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(dst, t.Unix()), uint64(t.Nanosecond()))
+}
+
+func appendIDs(dst []byte, ids []storage.ID) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ids)))
+	for n := range ids {
+		dst = appendBytes(appendTime(appendBytes(dst, ids[n].ID), ids[n].At), ids[n].Value)
+	}
+	return dst
+}
+
+func appendWaiting(dst []byte, rows []storage.Prediction) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(rows)))
+	for n := range rows {
+		dst = appendBytes(appendTime(appendBytes(dst, rows[n].ID), rows[n].Expiry), rows[n].Value)
+	}
+	return dst
+}

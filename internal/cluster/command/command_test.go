@@ -1,0 +1,223 @@
+package command_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/engine/storage"
+)
+
+// all has a command of each kind, and of each form of it.
+func all() []command.Command {
+	at := time.Unix(1_767_323_045, 6_007)
+	ids := []storage.ID{{ID: "a", At: at, Value: []byte("value of a")}, {ID: "", At: time.Time{}.Local(), Value: []byte{}}}
+	waiting := []storage.Prediction{{ID: "p", Value: []byte("value of p"), Expiry: at}, {ID: "q", Value: []byte{}, Expiry: time.Unix(-1, 999_999_999)}}
+	record := storage.Record{First: 3, Last: math.MaxUint64, Data: []byte("data")}
+	return []command.Command{
+		{Kind: command.Create, Name: "m", Value: []byte("value")},
+		{Kind: command.Import, Name: "m", Value: []byte("value"), Sequence: 300, Snapshot: []byte("state"), IDs: ids, Waiting: waiting},
+		{Kind: command.SetValue, Model: 1, Value: []byte{}, Also: []storage.Alias{{Name: "x", Value: []byte("to m")}, {Name: "y", Value: []byte{}}}},
+		{Kind: command.SetValue, Model: 1 << 40, Value: []byte("value")},
+		{Kind: command.Delete, Model: 2},
+		{Kind: command.PutAlias, Name: "x", Value: []byte("to m")},
+		{Kind: command.RemoveAlias, Name: "x"},
+		{Kind: command.Append, Model: 3, Record: record, IDs: ids},
+		{Kind: command.Append, Model: 3, Record: storage.Record{Data: []byte{}}},
+		{Kind: command.Rewind, Model: 4, Sequence: 5},
+		{Kind: command.Rewind, Model: 4, Sequence: 5, Forget: true, Value: []byte{}},
+		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Value: []byte("value")},
+		{Kind: command.PutIDs, Model: 5, IDs: ids},
+		{Kind: command.PutWaiting, Model: 6, Waiting: waiting},
+		{Kind: command.RemoveWaiting, Model: 6, Removed: []string{"p", ""}},
+		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
+	}
+}
+
+func header() command.Header {
+	return command.Header{Group: 300, Proposer: [16]byte{0: 1, 15: 16}, Serial: 1 << 50}
+}
+
+func encode(h command.Header, commands []command.Command) []byte {
+	data := command.NewEntry(h, 0)
+	for n := range commands {
+		data = commands[n].Append(data)
+	}
+	return data
+}
+
+func decode(data []byte) (h command.Header, out []command.Command, err error) {
+	e, err := command.Decode(data)
+	if err != nil {
+		return h, nil, err
+	}
+	for {
+		raw, ok, err := e.Next()
+		if !ok {
+			return e.Header, out, err
+		}
+		var c command.Command
+		if err := c.Decode(raw); err != nil {
+			return e.Header, out, err
+		}
+		out = append(out, c)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	want := all()
+	h, got, err := decode(encode(header(), want))
+	if err != nil || h != header() {
+		t.Fatalf("header %+v, %v", h, err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d commands, want %d", len(got), len(want))
+	}
+	for n := range want {
+		if !reflect.DeepEqual(got[n], want[n]) {
+			t.Errorf("%+v\nwant %+v", got[n], want[n])
+		}
+	}
+	_, none, err := decode(encode(command.Header{}, nil))
+	if err != nil || len(none) > 0 {
+		t.Errorf("an entry without commands has %d, %v", len(none), err)
+	}
+}
+
+// A command that is decoded again keeps nothing of the one before.
+func TestDecodeAgain(t *testing.T) {
+	commands := all()
+	e, err := command.Decode(encode(header(), append(commands, commands...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c command.Command
+	for n := 0; ; n++ {
+		raw, ok, err := e.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			return
+		}
+		if err := c.Decode(raw); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", commands[n%len(commands)]); c.Last == nil && got != want {
+			t.Errorf("command %d is %s\nwant %s", n, got, want)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+const golden = "testdata/version1.hex"
+
+// The bytes of version 1 stay: the logs of other servers have them.
+func TestGolden(t *testing.T) {
+	var lines []string
+	for _, c := range all() {
+		lines = append(lines, hex.EncodeToString(encode(header(), []command.Command{c})))
+	}
+	got := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the bytes are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// No cut and no flipped bit makes a decoder fail otherwise than with an error.
+func TestDamage(t *testing.T) {
+	data := encode(header(), all())
+	for n := range data {
+		if _, got, err := decode(data[:n]); err != nil && !errors.Is(err, command.ErrMalformed) || err == nil && len(got) == len(all()) {
+			t.Errorf("cut at %d: %v", n, err)
+		}
+		for bit := range 8 {
+			bad := bytes.Clone(data)
+			bad[n] ^= 1 << bit
+			if _, _, err := decode(bad); err != nil && !errors.Is(err, command.ErrMalformed) && !errors.Is(err, command.ErrNewer) {
+				t.Errorf("bit %d of byte %d: %v", bit, n, err)
+			}
+		}
+	}
+	for want, data := range map[error][]byte{
+		command.ErrMalformed: {0},
+		command.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
+	} {
+		if _, _, err := decode(data); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	data[0]++
+	if _, _, err := decode(data); !errors.Is(err, command.ErrNewer) {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// What can be decoded means the same once it is encoded again.
+func FuzzDecode(f *testing.F) {
+	f.Add(encode(header(), all()))
+	for _, c := range all() {
+		f.Add(encode(command.Header{}, []command.Command{c}))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, commands, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, got, err := decode(encode(h, commands))
+		if err != nil || again != h || !reflect.DeepEqual(got, commands) {
+			t.Errorf("%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	c := all()[7]
+	c.Record.Data = make([]byte, 188)
+	c.IDs[0].Value = make([]byte, 80)
+	b.ReportAllocs()
+	var data []byte
+	for b.Loop() {
+		data = c.Append(data[:0])
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	c := all()[7]
+	c.Record.Data = make([]byte, 188)
+	c.IDs[0].Value = make([]byte, 80)
+	data := encode(header(), []command.Command{c})
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := command.Decode(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		raw, _, err := e.Next()
+		if err == nil {
+			err = c.Decode(raw)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package command
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"hindsight/internal/engine/storage"
+)
+
+// Sentinels of decoding.
+var (
+	// ErrNewer: a newer program wrote the entry. This one must not apply it, nor what follows.
+	ErrNewer = errors.New("command: the entry is of a newer version")
+	// ErrMalformed: the bytes are no entry.
+	ErrMalformed = errors.New("command: the entry is malformed")
+)
+
+// Entry is an entry that is being read.
+type Entry struct {
+	Header
+	rest reader
+}
+
+// Raw is a command whose body is not decoded.
+type Raw struct {
+	Kind  Kind
+	Model uint64
+	Body  []byte
+}
+
+// Decode reads the header of an entry. The entry aliases data.
+func Decode(data []byte) (*Entry, error) {
+	r := reader{data: data}
+	if version := r.octet(); r.err == nil && version != Version {
+		if version == 0 {
+			return nil, fmt.Errorf("%w: version 0", ErrMalformed)
+		}
+		return nil, fmt.Errorf("%w: version %d, this program applies %d", ErrNewer, version, Version)
+	}
+	e := &Entry{}
+	e.Group = r.uvarint()
+	copy(e.Proposer[:], r.take(uint64(len(e.Proposer))))
+	e.Serial = r.uvarint()
+	e.rest = r
+	return e, r.err
+}
+
+// Next returns the next command, ok false behind the last one.
+func (e *Entry) Next() (c Raw, ok bool, err error) {
+	r := &e.rest
+	if len(r.data) == 0 || r.err != nil {
+		return Raw{}, false, r.err
+	}
+	c.Kind, c.Model = Kind(r.octet()), r.uvarint()
+	if length := r.take(4); r.err == nil {
+		c.Body = r.take(uint64(binary.LittleEndian.Uint32(length)))
+	}
+	return c, r.err == nil, r.err
+}
+
+// Decode replaces the command by the decoded one. It reuses the memory of the lists. Bytes alias those of the entry;
+// no slice is nil unless its field is absent.
+func (c *Command) Decode(raw Raw) error {
+	*c = Command{
+		Kind: raw.Kind, Model: raw.Model,
+		Also: c.Also[:0], IDs: c.IDs[:0], Waiting: c.Waiting[:0], Removed: c.Removed[:0],
+	}
+	r := &reader{data: raw.Body}
+	switch raw.Kind {
+	case Create, PutAlias:
+		c.Name, c.Value = r.text(), r.bytes()
+	case Import:
+		c.Name, c.Value = r.text(), r.bytes()
+		c.Sequence, c.Snapshot = r.uvarint(), r.bytes()
+		c.IDs, c.Waiting = r.ids(c.IDs), r.waiting(c.Waiting)
+	case SetValue:
+		c.Value = r.bytes()
+		for range r.count(2) {
+			c.Also = append(c.Also, storage.Alias{Name: r.text(), Value: r.bytes()})
+		}
+	case RemoveAlias:
+		c.Name = r.text()
+	case Append:
+		c.Record, c.IDs = r.record(), r.ids(c.IDs)
+	case Rewind:
+		c.decodeRewind(r)
+	case PutIDs:
+		c.IDs = r.ids(c.IDs)
+	case PutWaiting:
+		c.Waiting = r.waiting(c.Waiting)
+	case RemoveWaiting:
+		for range r.count(1) {
+			c.Removed = append(c.Removed, r.text())
+		}
+	case Digest:
+		c.Sequence, c.Digest = r.uvarint(), r.text()
+	case Delete:
+	default:
+		return fmt.Errorf("%w: a command of kind %d", ErrNewer, raw.Kind)
+	}
+	if r.err == nil && len(r.data) > 0 {
+		r.refuse("bytes behind a command")
+	}
+	return r.err
+}
+
+func (c *Command) decodeRewind(r *reader) {
+	flags := r.octet()
+	if flags&^(rewindLast|rewindForget|rewindValue) != 0 {
+		r.refuse("flags of a rewind")
+		return
+	}
+	c.Sequence, c.Forget = r.uvarint(), flags&rewindForget != 0
+	if flags&rewindLast != 0 {
+		last := r.record()
+		c.Last = &last
+	}
+	if flags&rewindValue != 0 {
+		c.Value = r.bytes()
+	}
+}
+
+// reader reads bytes. After the first error it reads zeros.
+type reader struct {
+	data []byte
+	err  error
+}
+
+func (r *reader) refuse(what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: %s", ErrMalformed, what)
+	}
+	r.data = nil
+}
+
+func (r *reader) take(n uint64) []byte {
+	if n > uint64(len(r.data)) {
+		r.refuse("it is cut short")
+		return nil
+	}
+	out := r.data[:n:n]
+	r.data = r.data[n:]
+	return out
+}
+
+func (r *reader) octet() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.data)
+	if n <= 0 {
+		r.refuse("a number")
+		return 0
+	}
+	r.data = r.data[n:]
+	return v
+}
+
+func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
+
+func (r *reader) text() string { return string(r.bytes()) }
+
+// count reads the count of items of at least size bytes each, so that a wrong count reserves no memory.
+func (r *reader) count(size int) uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.data)/size) {
+		r.refuse("more items than bytes")
+		return 0
+	}
+	return n
+}
+
+func (r *reader) time() time.Time {
+	seconds, n := binary.Varint(r.data)
+	if n <= 0 {
+		r.refuse("a time")
+		return time.Time{}
+	}
+	r.data = r.data[n:]
+	nanoseconds := r.uvarint()
+	if nanoseconds >= uint64(time.Second) {
+		r.refuse("a time")
+		return time.Time{}
+	}
+	return time.Unix(seconds, int64(nanoseconds))
+}
+
+func (r *reader) record() storage.Record {
+	return storage.Record{First: r.uvarint(), Last: r.uvarint(), Data: r.bytes()}
+}
+
+// rowBytes is the shortest row: two lengths and two parts of a time.
+const rowBytes = 4
+
+func (r *reader) ids(to []storage.ID) []storage.ID {
+	for range r.count(rowBytes) {
+		to = append(to, storage.ID{ID: r.text(), At: r.time(), Value: r.bytes()})
+	}
+	return to
+}
+
+func (r *reader) waiting(to []storage.Prediction) []storage.Prediction {
+	for range r.count(rowBytes) {
+		to = append(to, storage.Prediction{ID: r.text(), Expiry: r.time(), Value: r.bytes()})
+	}
+	return to
+}

@@ -1,0 +1,373 @@
+// Package consensus keeps a log of entries that is the same on all servers of a cluster, with Raft. The
+// leader of the Raft group owns the log: only the owner proposes entries, and every server applies them in
+// order. The package knows nothing of what is in an entry.
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/storage"
+)
+
+// Sentinels.
+var (
+	// ErrNotKnown: the entry may be in the log, now or later.
+	ErrNotKnown = errors.New("cluster: it is not known whether the entry is in the log")
+	// ErrRemoved: the cluster has removed this server.
+	ErrRemoved = errors.New("cluster: this server was removed from the cluster: empty its data directory to let it join again")
+	// ErrStalled: the owner's disk does not answer.
+	ErrStalled = errors.New("cluster: a proposal waits, the other servers answer, and nothing was committed: the disk does not answer")
+	// ErrClosed: the log is closed.
+	ErrClosed = errors.New("cluster: the log is closed")
+)
+
+const (
+	electionTimeout = 500 * time.Millisecond
+	leaseTimeout    = 250 * time.Millisecond
+	commitTimeout   = 10 * time.Millisecond
+	// A request to another server has at most maxAppend entries.
+	rpcTimeout = 5 * time.Second
+	maxAppend  = 32
+	poolSize   = 3
+	// Raft takes a proposal within enqueueTimeout, or refuses it.
+	enqueueTimeout = 2 * time.Second
+	// A proposal may wait for stallTimeout while nothing is committed.
+	stallTimeout  = 5 * time.Second
+	watchInterval = 500 * time.Millisecond
+	// Close waits for proposals for proposalTimeout, and then for raft for shutdownTimeout.
+	proposalTimeout  = 2 * time.Second
+	shutdownTimeout  = 10 * time.Second
+	transferAttempts = 3
+	// An earlier transfer ends within transferTimeout, the time of its requests.
+	transferTimeout = 3 * rpcTimeout
+	settleInterval  = 50 * time.Millisecond
+)
+
+// Member is a server of the cluster.
+type Member struct {
+	ID, Address string
+	// Voter: the server counts for majorities.
+	Voter bool
+}
+
+// Marks say when a log is cut. A zero field is the default.
+type Marks struct {
+	// Threshold is the number of entries between two marks, Trailing the number of entries that
+	// the log keeps before a mark, and Interval the least time between two marks.
+	Threshold, Trailing uint64
+	Interval            time.Duration
+}
+
+// Options of a log.
+type Options struct {
+	Self    Member
+	Storage Storage
+	Stream  *Stream
+	// Apply applies an entry to the state of this server. An entry that the state has is skipped.
+	// An error ends the log: no later entry is applied.
+	Apply func(index uint64, entry []byte) error
+	// Sync makes the state durable.
+	Sync func(context.Context) error
+	// Has reports whether the state has an entry, and all entries before it.
+	Has func(index uint64) bool
+	// Behind reports that the owner's log no longer has what follows the state. The state has to be
+	// replaced by one that has the entry of the index. Behind must not wait.
+	Behind func(index uint64)
+	Marks  Marks
+	Now    func() time.Time
+	Logger *zap.Logger
+}
+
+// Log is the log of one Raft group. Its methods may be called concurrently.
+type Log struct {
+	o         Options
+	log       *zap.Logger
+	raft      *raft.Raft
+	layer     *layer
+	transport *transport
+	machine   *machine
+	tracked   *trackedStorage
+	freshness *freshness
+	gate      *gate
+	// ownedTerm is the term in which this server has applied all entries before its own.
+	ownedTerm  atomic.Uint64
+	elections  atomic.Uint64
+	failed     chan error
+	turn       broadcast
+	stop       chan struct{}
+	background sync.WaitGroup
+	closeOnce  sync.Once
+	closed     error
+}
+
+// Exists reports whether the server of a storage is a member of a cluster.
+func Exists(s Storage) (bool, error) {
+	m, err := openMarks(s)
+	if err != nil {
+		return false, err
+	}
+	exists, err := raft.HasExistingState(s, s, m)
+	if err != nil {
+		return false, fmt.Errorf("cluster: %w", err)
+	}
+	return exists, nil
+}
+
+// Found begins a log whose only member is a server. The log begins after an index: the state of the founder
+// is what the entries up to the index stand for, so that every other member begins with a checkpoint of it.
+func Found(s Storage, self Member, after uint64) error {
+	m, err := openMarks(s)
+	if err != nil {
+		return err
+	}
+	c := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Address)}}}
+	index := after + 1
+	return m.put(newMark(index, 1, c, index, index))
+}
+
+// Open continues the log of a storage. A server without a log waits until a member adds it.
+func Open(o Options) (*Log, error) {
+	marks, err := openMarks(o.Storage)
+	if err != nil {
+		return nil, err
+	}
+	logger := newLogger(o.Logger)
+	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
+	if l.tracked, err = track(o.Storage, l.fail); err != nil {
+		return nil, err
+	}
+	l.turn.next = make(chan struct{})
+	l.machine = &machine{o: o, marks: marks, report: l.fail}
+	l.machine.applied.Store(marks.state())
+	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
+	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
+		l.freshness.heard(o.Now(), term, commit)
+	})
+	if err := l.begin(logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())
+	}
+	l.tracked.opened.Store(true)
+	l.background.Go(l.elect)
+	l.background.Go(l.watch)
+	l.background.Go(l.trim)
+	return l, nil
+}
+
+// begin starts raft, which panics over a log that it cannot read.
+func (l *Log) begin(logger hclog.Logger) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("raft: %v", p)
+		}
+	}()
+	l.raft, err = raft.NewRaft(l.config(logger), l.machine, l.tracked, l.tracked, l.machine.marks, l.transport)
+	return err
+}
+
+// fail reports the first failure of the log.
+func (l *Log) fail(err error) {
+	select {
+	case l.failed <- err:
+	default:
+	}
+}
+
+// Failed has the error after which the process must open the log again. It has at most one.
+func (l *Log) Failed() <-chan error { return l.failed }
+
+// Propose appends an entry. Nil: the entry is committed, and applied here. The error storage.ErrNotOwner: the
+// entry is in no log, and never will be. Any other error: the entry may be in the log. If this server owns the
+// log after that, the entry is applied here by then, or never will be.
+func (l *Log) Propose(ctx context.Context, entry []byte) error {
+	if err := l.gate.enter(ctx); err != nil {
+		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
+	}
+	f := l.raft.Apply(entry, enqueueTimeout)
+	err := l.await(ctx, l.gate.leave, f)
+	switch {
+	case err == nil:
+		if failed, ok := f.Response().(error); ok {
+			return fmt.Errorf("%w: %w", ErrNotKnown, failed)
+		}
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNotKnown, err)
+}
+
+// await waits for an answer of raft. Afterwards it calls done, whether or not the caller has gone.
+func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
+	answer := make(chan error, 1)
+	go func() { // The gate joins it.
+		answer <- f.Error()
+		done()
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.stop:
+		return ErrClosed
+	}
+}
+
+// change awaits a change of the members.
+func (l *Log) change(ctx context.Context, f raft.Future) error {
+	l.gate.count()
+	err := l.await(ctx, l.gate.leave, f)
+	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+// Add makes a server a member, or gives a member a new address. Only the owner adds.
+func (l *Log) Add(ctx context.Context, m Member) error {
+	id, address := raft.ServerID(m.ID), raft.ServerAddress(m.Address)
+	if m.Voter {
+		return l.change(ctx, l.raft.AddVoter(id, address, 0, enqueueTimeout))
+	}
+	return l.change(ctx, l.raft.AddNonvoter(id, address, 0, enqueueTimeout))
+}
+
+// Remove removes a member. Only the owner removes.
+func (l *Log) Remove(ctx context.Context, id string) error {
+	return l.change(ctx, l.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout))
+}
+
+// Barrier returns after everything that was proposed before is applied here. Only the owner has one.
+func (l *Log) Barrier(ctx context.Context) error {
+	return l.change(ctx, l.raft.Barrier(enqueueTimeout))
+}
+
+// Move hands ownership to a voter. New proposals wait meanwhile, and those that wait for a majority end first.
+func (l *Log) Move(ctx context.Context, to Member) error {
+	reopen, err := l.gate.shut(ctx)
+	if err != nil {
+		return fmt.Errorf("cluster: hand ownership on: %w", err)
+	}
+	defer reopen()
+	if !l.Owns() {
+		return storage.ErrNotOwner
+	}
+	for range transferAttempts {
+		err = l.await(ctx, func() {}, l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)))
+		if err == nil || context.Cause(ctx) != nil || !l.Owns() {
+			break
+		}
+	}
+	if err != nil && l.Owns() {
+		return fmt.Errorf("cluster: hand ownership on: %w", err)
+	}
+	return nil
+}
+
+// Owns reports whether this server owns the log: it leads, and has applied all entries of earlier owners.
+func (l *Log) Owns() bool {
+	return l.raft.State() == raft.Leader && l.ownedTerm.Load() == l.raft.CurrentTerm() && l.machine.failed.Load() == nil
+}
+
+// Owner returns the owner that this server knows.
+func (l *Log) Owner() (Member, bool) {
+	address, id := l.raft.LeaderWithID()
+	if id == "" || (string(id) == l.o.Self.ID && !l.Owns()) {
+		return Member{}, false
+	}
+	return Member{ID: string(id), Address: string(address), Voter: true}, true
+}
+
+// Turned returns a channel that closes when this server learns of another owner, or of none.
+func (l *Log) Turned() <-chan struct{} { return l.turn.wait() }
+
+// Members returns the members that this server knows.
+func (l *Log) Members() []Member { return membersOf(l.raft.GetConfiguration().Configuration()) }
+
+func membersOf(c raft.Configuration) []Member {
+	var out []Member
+	for _, s := range c.Servers {
+		out = append(out, Member{string(s.ID), string(s.Address), s.Suffrage == raft.Voter})
+	}
+	return out
+}
+
+// Unheard is the age of a state that no owner has confirmed since the log was opened.
+const Unheard = time.Duration(math.MaxInt64)
+
+// Age returns how old the state of this server is at most: all that was committed so long ago is in it.
+func (l *Log) Age() time.Duration {
+	now := l.o.Now()
+	if l.Owns() {
+		l.freshness.confirm(now)
+		return 0
+	}
+	return l.freshness.age(now)
+}
+
+// Status is what a server knows of the log.
+//
+//	Applied <= Committed <= Last, on one server
+type Status struct {
+	Term, Last, Committed, Applied uint64
+	// Elections counts how often this server became the owner.
+	Elections uint64
+	// Waiting counts the proposals without an answer.
+	Waiting int
+}
+
+// Status returns the state of the log on this server.
+func (l *Log) Status() Status {
+	return Status{
+		Term: l.raft.CurrentTerm(), Last: l.raft.LastIndex(), Committed: l.raft.CommitIndex(), Applied: l.machine.applied.Load(),
+		Elections: l.elections.Load(), Waiting: l.gate.waiting(),
+	}
+}
+
+// Applied returns the index of the last entry that this server has applied.
+func (l *Log) Applied() uint64 { return l.machine.applied.Load() }
+
+// Mark makes the state durable, and cuts the log. The log does so itself, by Marks.
+func (l *Log) Mark() error {
+	if err := l.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return fmt.Errorf("cluster: make a mark: %w", err)
+	}
+	return nil
+}
+
+// Close ends the log. Proposals that wait get at most proposalTimeout. If the disk does not answer, raft does not
+// end, and Close fails with ErrStalled after shutdownTimeout: then the storage must stay open. A second Close does nothing.
+func (l *Log) Close() error {
+	l.closeOnce.Do(func() {
+		l.gate.end(proposalTimeout)
+		close(l.stop)
+		l.layer.abort()
+		ended := make(chan error, 1)
+		go func() { ended <- l.raft.Shutdown().Error() }()
+		timer := time.NewTimer(shutdownTimeout)
+		defer timer.Stop()
+		select {
+		case l.closed = <-ended:
+		case <-timer.C:
+			l.closed = ErrStalled
+		}
+		if l.closed != nil {
+			l.closed = fmt.Errorf("cluster: close the log: %w", l.closed)
+		}
+		l.background.Wait()
+	})
+	return l.closed
+}

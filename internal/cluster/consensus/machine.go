@@ -1,0 +1,118 @@
+package consensus
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// errBehind: the owner's log begins after the state of this server.
+var errBehind = errors.New("cluster: the state ends before the mark; a checkpoint of the owner has to replace it")
+
+// machine applies entries to the state of this server. Raft calls it from one goroutine.
+//
+//	state <= applied <= committed
+type machine struct {
+	o     Options
+	marks *marks
+	// applied is the index of the last entry that was applied, entries without commands included
+	// if the library tells of them.
+	applied atomic.Uint64
+	// member: a committed configuration had this server. Only the goroutine of raft uses it.
+	member bool
+	// failed is sticky: after an entry that was not applied, no later entry may be.
+	failed atomic.Pointer[error]
+	// report receives failed once.
+	report func(error)
+}
+
+func (m *machine) fail(err error) error {
+	if m.failed.CompareAndSwap(nil, &err) {
+		m.report(err)
+	}
+	return *m.failed.Load()
+}
+
+// Apply implements raft.FSM.
+func (m *machine) Apply(l *raft.Log) any {
+	if err := m.failed.Load(); err != nil {
+		return *err
+	}
+	if err := m.o.Apply(l.Index, l.Data); err != nil {
+		return m.fail(fmt.Errorf("cluster: apply entry %d: %w", l.Index, err))
+	}
+	m.applied.Store(l.Index)
+	return nil
+}
+
+// StoreConfiguration implements raft.ConfigurationStore.
+func (m *machine) StoreConfiguration(index uint64, c raft.Configuration) {
+	if m.failed.Load() != nil {
+		return
+	}
+	m.applied.Store(index)
+	has := false
+	for _, s := range c.Servers {
+		has = has || string(s.ID) == m.o.Self.ID
+	}
+	if m.member && !has {
+		_ = m.fail(ErrRemoved) // It reports the error.
+	}
+	m.member = has
+}
+
+// Snapshot implements raft.FSM.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	if err := m.failed.Load(); err != nil {
+		return nil, *err
+	}
+	return snapshot{m.applied.Load(), m.o.Sync}, nil
+}
+
+// Restore implements raft.FSM. The mark is of another server. The state of this server either has what
+// the mark stands for, or is replaced by a checkpoint before the process uses the log again.
+func (m *machine) Restore(r io.ReadCloser) error {
+	content, err := io.ReadAll(r)
+	if err != nil || len(content) != contentBytes {
+		return fmt.Errorf("cluster: read a mark of %d bytes: %w", len(content), err)
+	}
+	index := binary.BigEndian.Uint64(content)
+	if !m.o.Has(index) {
+		m.o.Behind(index)
+		return errBehind
+	}
+	if err := m.marks.accept(); err != nil {
+		return m.fail(err)
+	}
+	m.applied.Store(max(index, m.applied.Load()))
+	return nil
+}
+
+// snapshot is a mark that is being made.
+type snapshot struct {
+	index uint64
+	sync  func(context.Context) error
+}
+
+// Persist implements raft.FSMSnapshot. Entries up to the mark leave the log, so the state must be durable
+// first.
+func (s snapshot) Persist(to raft.SnapshotSink) error {
+	if err := s.sync(context.Background()); err != nil {
+		return fmt.Errorf("cluster: sync before a mark: %w", err)
+	}
+	if own, ok := to.(*sink); ok {
+		own.own = true
+	}
+	if _, err := to.Write(binary.BigEndian.AppendUint64(nil, s.index)); err != nil {
+		return err
+	}
+	return to.Close()
+}
+
+// Release implements raft.FSMSnapshot.
+func (snapshot) Release() {}

@@ -1,0 +1,155 @@
+package consensus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/zap"
+)
+
+// notFound is the error by which a StableStore of the library says that it has no such key.
+const notFound = "not found"
+
+// Storage keeps the log, and a few values beside it. What it has stored is durable.
+type Storage interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// trackedStorage knows which entry of the log is the last command, and how much the log has grown. An entry is a
+// command here if the library gives it to the machine.
+type trackedStorage struct {
+	Storage
+	// report receives failures of the disk once the log is open.
+	report         func(error)
+	opened         atomic.Bool
+	last           atomic.Uint64
+	bytes, entries atomic.Uint64
+}
+
+func track(s Storage, report func(error)) (*trackedStorage, error) {
+	t := &trackedStorage{Storage: s, report: report}
+	end, err := s.LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return t, t.find(end)
+}
+
+func isCommand(l *raft.Log) bool { return l.Type == raft.LogCommand || l.Type == raft.LogConfiguration }
+
+// find looks for the last command up to an index, from behind.
+func (t *trackedStorage) find(index uint64) error {
+	t.last.Store(0)
+	for ; index > 0; index-- {
+		var l raft.Log
+		switch err := t.GetLog(index, &l); {
+		case errors.Is(err, raft.ErrLogNotFound):
+			return nil // Before the entry is the mark.
+		case err != nil:
+			return fmt.Errorf("cluster: %w", err)
+		case isCommand(&l):
+			t.last.Store(index)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (t *trackedStorage) lastCommand() uint64 { return t.last.Load() }
+
+// SetUint64 implements raft.StableStore. Where the library stores its term, it panics if that fails. So a failure ends
+// the goroutine of the library here, once it is reported: this server neither votes nor answers any more.
+func (t *trackedStorage) SetUint64(key []byte, value uint64) error {
+	err := t.Storage.SetUint64(key, value)
+	if err != nil && t.opened.Load() {
+		t.report(fmt.Errorf("cluster: %w", err))
+		runtime.Goexit()
+	}
+	return err
+}
+
+// StoreLog implements raft.LogStore.
+func (t *trackedStorage) StoreLog(l *raft.Log) error { return t.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore.
+func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
+	if err := t.Storage.StoreLogs(logs); err != nil {
+		return err
+	}
+	for _, l := range logs {
+		t.bytes.Add(uint64(len(l.Data)))
+		t.entries.Add(1)
+		if isCommand(l) {
+			t.last.Store(l.Index)
+		}
+	}
+	return nil
+}
+
+// DeleteRange implements raft.LogStore.
+func (t *trackedStorage) DeleteRange(first, last uint64) error {
+	if err := t.Storage.DeleteRange(first, last); err != nil {
+		return err
+	}
+	if c := t.last.Load(); first <= c && c <= last {
+		return t.find(first - 1)
+	}
+	return nil
+}
+
+// trim makes a mark whenever the log has grown by keepBytes, and lets the log keep about keepBytes before it. Without
+// trim the library counts entries alone, and an entry may be large.
+func (l *Log) trim() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ticker.C:
+		}
+		bytes, entries := l.tracked.bytes.Load(), l.tracked.entries.Load()
+		if bytes < keepBytes {
+			continue
+		}
+		l.tracked.bytes.Add(-bytes)
+		l.tracked.entries.Add(-entries)
+		c := l.raft.ReloadableConfig()
+		c.TrailingLogs = min(keepBytes/(bytes/entries), cmp.Or(l.o.Marks.Trailing, keepEntries))
+		if err := errors.Join(l.raft.ReloadConfig(c), l.Mark()); err != nil {
+			l.log.Warn("the log is not cut", zap.Error(err))
+		}
+	}
+}
+
+func (l *Log) config(logger hclog.Logger) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(l.o.Self.ID)
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	c.CommitTimeout = commitTimeout
+	c.MaxAppendEntries = maxAppend
+	c.BatchApplyCh = true
+	c.ShutdownOnRemove = false
+	c.NoSnapshotRestoreOnStart = true
+	c.NoLegacyTelemetry = true
+	c.Logger = logger
+	c.TrailingLogs = cmp.Or(l.o.Marks.Trailing, keepEntries)
+	c.SnapshotThreshold = cmp.Or(l.o.Marks.Threshold, markEntries)
+	c.SnapshotInterval = cmp.Or(l.o.Marks.Interval, markInterval)
+	return c
+}
+
+const (
+	markEntries  = 8192
+	markInterval = 30 * time.Second
+	// The log keeps keepEntries before a mark, or keepBytes if that is less.
+	keepEntries = 10240
+	keepBytes   = 64 << 20
+)

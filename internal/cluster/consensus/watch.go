@@ -1,0 +1,102 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"go.uber.org/zap"
+)
+
+// elect follows the elections.
+func (l *Log) elect() {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case leads := <-l.raft.LeaderCh():
+			l.turn.wake()
+			if leads {
+				l.settle()
+			}
+		}
+	}
+}
+
+// watch wakes who waits for an owner, and looks whether the owner's disk answers.
+func (l *Log) watch() {
+	seen := make(chan raft.Observation, 1)
+	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	l.raft.RegisterObserver(observer)
+	defer l.raft.DeregisterObserver(observer)
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var s stall
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-seen:
+			l.turn.wake()
+		case <-ticker.C:
+			if l.Owns() {
+				l.freshness.confirm(l.o.Now())
+			}
+			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader && l.gate.waiting() > 0, l.raft.CommitIndex()) {
+				l.fail(fmt.Errorf("%w for %v", ErrStalled, stallTimeout))
+			}
+		}
+	}
+}
+
+// settle makes a leader the owner, once it has applied the entries of the owners before.
+func (l *Log) settle() {
+	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
+	for {
+		err := l.Barrier(context.Background())
+		if err == nil {
+			break
+		}
+		// If a transfer of an earlier term met a server that did not answer, the library may refuse proposals for good.
+		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
+		if transferring && l.o.Now().After(deadline) {
+			l.fail(fmt.Errorf("cluster: this server leads and cannot own the models: %w", err))
+		}
+		if !transferring || l.o.Now().After(deadline) {
+			l.log.Info("no owner: leadership ended at once", zap.Uint64("term", term), zap.Error(err))
+			return
+		}
+		select {
+		case <-time.After(settleInterval):
+		case <-l.stop:
+			return
+		}
+	}
+	l.ownedTerm.Store(term)
+	if !l.Owns() {
+		return
+	}
+	l.elections.Add(1)
+	l.log.Info("this server owns the models", zap.Uint64("term", term))
+	l.turn.wake()
+}
+
+// stall notices that a proposal waits and nothing is committed. A leader that does not hear a majority
+// steps down long before.
+type stall struct {
+	since  time.Time
+	commit uint64
+}
+
+func (s *stall) stalled(now time.Time, waits bool, commit uint64) bool {
+	if !waits || commit != s.commit || s.since.IsZero() {
+		s.since, s.commit = now, commit
+		return false
+	}
+	return now.Sub(s.since) >= stallTimeout
+}

@@ -1,0 +1,29 @@
+package cluster
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"hindsight/internal/cluster/consensus"
+)
+
+// Turned returns a channel that closes when this server learns of another owner, or of none.
+func (n *Node) Turned() <-chan struct{} {
+	_, _, turned := n.look()
+	return turned
+}
+
+// ConnTo returns a connection to a member for calls that this server forwards, by its id or its address. It is nil
+// for this server.
+func (n *Node) ConnTo(which string) (grpc.ClientConnInterface, error) {
+	l := n.consensus.Load()
+	if l == nil {
+		return nil, fmt.Errorf("%w: %s", ErrNoMember, which)
+	}
+	m, err := find(l, which)
+	if err != nil || m.ID == n.self.ID {
+		return nil, err
+	}
+	return n.peers.conn(consensus.Forwarded, m.Address)
+}

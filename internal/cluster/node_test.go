@@ -1,0 +1,641 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"hindsight/internal/cluster"
+	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+func TestMain(m *testing.M) {
+	// The library leaves these two when a transfer meets a server that does not answer.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
+		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
+}
+
+const patience = 40 * time.Second
+
+// server is a server of a test's cluster. While it runs, it opens its node again when that asks for it.
+type server struct {
+	dir, address string
+	join         []string
+	marks        consensus.Marks
+	tls          *tls.Config
+	// fs is the operating system's if it is nil.
+	fs    vfs.FS
+	front *front
+
+	ended sync.WaitGroup
+	// swapping is held while the node is opened again. Who reads the local store holds it shared.
+	swapping sync.RWMutex
+	mu       struct {
+		sync.Mutex
+		node     *cluster.Node
+		stop     chan struct{}
+		restarts int
+		err      error
+		changes  []storage.Change
+	}
+}
+
+// newServers returns servers that name each other, none running.
+func newServers(t *testing.T, n int) []*server {
+	t.Helper()
+	var out []*server
+	var all []string
+	for range n {
+		f := newFront(t)
+		s := &server{dir: t.TempDir(), address: f.Addr().String(), front: f}
+		out, all = append(out, s), append(all, s.address)
+	}
+	for _, s := range out {
+		s.join = all
+		t.Cleanup(func() { s.close(t) })
+	}
+	slices.SortFunc(out, func(a, b *server) int { return compare(a.address, b.address) })
+	return out
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// front keeps the port of a server while the server is closed, so that nobody else gets the port. It then refuses
+// connections.
+type front struct {
+	net.Listener
+	running sync.WaitGroup
+	current atomic.Pointer[half]
+}
+
+func newFront(t *testing.T) *front {
+	t.Helper()
+	f := &front{Listener: listen(t)}
+	f.running.Go(func() {
+		for {
+			conn, err := f.Accept()
+			if err != nil {
+				return
+			}
+			h := f.current.Load()
+			if h == nil {
+				_ = conn.Close()
+				continue
+			}
+			select {
+			case h.conns <- conn:
+			case <-h.closed:
+				_ = conn.Close()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		f.running.Wait()
+	})
+	return f
+}
+
+// open returns the listener of a node.
+func (f *front) open() net.Listener {
+	h := &half{front: f, conns: make(chan net.Conn), closed: make(chan struct{})}
+	f.current.Store(h)
+	return h
+}
+
+// half is a front as a node sees it, from its opening to its end.
+type half struct {
+	front  *front
+	once   sync.Once
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (h *half) Accept() (net.Conn, error) {
+	select {
+	case conn := <-h.conns:
+		return conn, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (h *half) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	h.front.current.CompareAndSwap(h, nil)
+	return nil
+}
+
+func (h *half) Addr() net.Addr { return h.front.Addr() }
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (s *server) options(t *testing.T) cluster.Options {
+	t.Helper()
+	return cluster.Options{
+		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: s.front.open(), Join: s.join, TLS: s.tls, Version: "test",
+		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
+		Marks:  s.marks, Now: time.Now, Logger: zap.NewNop(),
+	}
+}
+
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.open(t)
+	stop := make(chan struct{})
+	s.mu.Lock()
+	s.mu.stop = stop
+	s.mu.Unlock()
+	s.ended.Go(func() {
+		for {
+			node := s.node()
+			select {
+			case <-stop:
+				return
+			case err := <-node.Failed():
+				s.mu.Lock()
+				s.mu.err = err
+				s.mu.Unlock()
+				return
+			case <-node.Restart():
+				s.swapping.Lock()
+				s.report(t, node.Close())
+				s.open(t)
+				s.mu.Lock()
+				s.mu.restarts++
+				s.mu.Unlock()
+				s.swapping.Unlock()
+			}
+		}
+	})
+}
+
+func (s *server) open(t *testing.T) {
+	t.Helper()
+	node, err := cluster.Open(context.Background(), s.options(t))
+	if err != nil {
+		s.report(t, err)
+		return
+	}
+	node.Serve(func(c storage.Change) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.changes = append(s.mu.changes, c)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.node = node
+}
+
+// report fails the test, unless the power of the server was cut.
+func (s *server) report(t *testing.T, err error) {
+	t.Helper()
+	if p, ok := s.fs.(*power); err != nil && (!ok || !p.off.Load()) {
+		t.Error(err)
+	}
+}
+
+func (s *server) node() *cluster.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.node
+}
+
+func (s *server) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err
+}
+
+func (s *server) restarts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.restarts
+}
+
+func (s *server) close(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	node, stop := s.mu.node, s.mu.stop
+	s.mu.node, s.mu.stop, s.mu.err = nil, nil, nil
+	s.mu.Unlock()
+	if node == nil {
+		return
+	}
+	close(stop)
+	s.ended.Wait()
+	if err := node.Close(); err != nil {
+		if errors.Is(err, consensus.ErrStalled) {
+			stacks := make([]byte, 1<<20)
+			t.Logf("%s", stacks[:runtime.Stack(stacks, true)])
+		}
+		t.Error(err)
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func owner(t *testing.T, servers ...*server) *server {
+	t.Helper()
+	var out *server
+	eventually(t, "an owner", func() bool {
+		for _, s := range servers {
+			if s.node().Owns() {
+				out = s
+			}
+		}
+		return out != nil
+	})
+	return out
+}
+
+// voters waits until every server knows so many voters.
+func voters(t *testing.T, n int, servers ...*server) {
+	t.Helper()
+	for _, s := range servers {
+		eventually(t, fmt.Sprintf("%d voters at %s", n, s.address), func() bool {
+			if err := s.failure(); err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for _, m := range s.node().Status().Members {
+				if m.Voter {
+					count++
+				}
+			}
+			return count == n
+		})
+	}
+}
+
+// learn makes a model have so many records, through whatever server owns the store.
+func learn(t *testing.T, name string, records int, servers ...*server) {
+	t.Helper()
+	eventually(t, "the owner learns", func() bool {
+		m, last, err := findOrCreate(t.Context(), owner(t, servers...).node().Store(), name)
+		for at := last + 1; err == nil && at <= uint64(records); at++ {
+			err = m.Append(t.Context(), storage.Commit{Record: storage.Record{First: at, Last: at, Data: fmt.Append(nil, at)}})
+		}
+		return err == nil // Else the ownership has moved, as it may on a busy machine.
+	})
+}
+
+func findOrCreate(ctx context.Context, s storage.Store, name string) (m storage.Model, last uint64, err error) {
+	err = s.Models(ctx, func(e storage.Entry) error {
+		if e.Name == name {
+			m = e.Model
+		}
+		return e.Err
+	})
+	if err == nil && m == nil {
+		m, err = s.Create(ctx, name, []byte("value of "+name))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	last, err = m.Last()
+	return m, last, err
+}
+
+// contents is what a server's own store has.
+func contents(t *testing.T, s *server) map[string]uint64 {
+	t.Helper()
+	s.swapping.RLock()
+	defer s.swapping.RUnlock()
+	out := map[string]uint64{}
+	err := s.node().Local().Models(t.Context(), func(e storage.Entry) error {
+		if e.Err != nil {
+			return e.Err
+		}
+		last, err := e.Model.Last()
+		out[e.Name] = last
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func haveAll(t *testing.T, want map[string]uint64, servers ...*server) {
+	t.Helper()
+	for _, s := range servers {
+		eventually(t, fmt.Sprintf("%v at %s", want, s.address), func() bool {
+			got := contents(t, s)
+			if len(got) != len(want) {
+				return false
+			}
+			for name, last := range want {
+				if n, ok := got[name]; !ok || n != last {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+func startAll(t *testing.T, n int) []*server {
+	t.Helper()
+	servers := newServers(t, n)
+	for _, s := range servers {
+		s.start(t)
+	}
+	voters(t, n, servers...)
+	return servers
+}
+
+func TestThreeEmptyServersFoundACluster(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	// The first by address founds, and the others begin with its store.
+	for k, s := range servers {
+		if n := s.restarts(); n != min(k, 1) {
+			t.Errorf("%s got %d checkpoints", s.address, n)
+		}
+	}
+	learn(t, "m", 3, servers...)
+	haveAll(t, map[string]uint64{"m": 3}, servers...)
+	for _, s := range servers {
+		eventually(t, "a fresh state", func() bool { return s.node().Age() < time.Second })
+		if o, ok := s.node().Owner(); !ok || o.Address != first.address {
+			t.Errorf("%s knows the owner %+v", s.address, o)
+		}
+		if s != first {
+			if _, err := s.node().Store().Create(t.Context(), "n", nil); !errors.Is(err, storage.ErrNotOwner) {
+				t.Errorf("a replica created a model: %v", err)
+			}
+		}
+	}
+	for _, m := range servers[1].node().Members(t.Context()) {
+		if m.Err != nil || m.Owner != (m.Address == first.address) || !m.Voter || m.Version != "test" || m.Age > time.Second {
+			t.Errorf("a member says %+v", m)
+		}
+	}
+
+	// The owner is gone, and comes back.
+	first.close(t)
+	learn(t, "n", 1, servers[1:]...)
+	first.start(t)
+	haveAll(t, map[string]uint64{"m": 3, "n": 1}, servers...)
+}
+
+func TestAServerWithModelsFounds(t *testing.T) {
+	servers := newServers(t, 3)
+	with := servers[2]
+	alone, err := store.Open(with.dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := alone.Create(t.Context(), "old", []byte("value"))
+	if err == nil {
+		err = m.Append(t.Context(), storage.Commit{Record: storage.Record{First: 1, Last: 1}})
+	}
+	if err := errors.Join(err, alone.Close()); err != nil {
+		t.Fatal(err)
+	}
+	servers[0].start(t)
+	servers[1].start(t)
+	with.start(t)
+	voters(t, 3, servers...)
+	haveAll(t, map[string]uint64{"old": 1}, servers...)
+	for _, s := range servers[:2] {
+		if n := s.restarts(); n != 1 {
+			t.Errorf("%s got %d checkpoints, want 1", s.address, n)
+		}
+	}
+	learn(t, "new", 2, servers...)
+	haveAll(t, map[string]uint64{"old": 1, "new": 2}, servers...)
+}
+
+func TestFoundingWaitsForEveryServer(t *testing.T) {
+	servers := newServers(t, 3)
+	servers[0].start(t)
+	servers[1].start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if _, err := servers[0].node().Conn(ctx); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a connection to an owner: %v", err)
+	}
+	if n := len(servers[0].node().Status().Members) + len(servers[1].node().Status().Members); n != 0 {
+		t.Errorf("two of three servers have %d members", n)
+	}
+	servers[2].start(t)
+	voters(t, 3, servers...)
+}
+
+func TestTwoServersWithModelsRefuse(t *testing.T) {
+	servers := newServers(t, 2)
+	for _, s := range servers {
+		alone, err := store.Open(s.dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = alone.Create(t.Context(), "m", nil)
+		if err := errors.Join(err, alone.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range servers {
+		s.start(t)
+	}
+	eventually(t, "a refusal", func() bool {
+		return slices.ContainsFunc(servers, func(s *server) bool { return errors.Is(s.failure(), cluster.ErrFounders) })
+	})
+	for _, s := range servers {
+		if len(s.node().Status().Members) != 0 {
+			t.Errorf("%s is a member", s.address)
+		}
+	}
+}
+
+func TestAnEmptiedDiskIsANewMember(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	learn(t, "m", 5, servers...)
+	haveAll(t, map[string]uint64{"m": 5}, servers...)
+	lost := servers[1]
+	if lost == first {
+		lost = servers[2]
+	}
+	id, before := lost.node().Self().ID, lost.restarts()
+	lost.close(t)
+	lost.dir = t.TempDir()
+	lost.start(t)
+	eventually(t, "the new member", func() bool {
+		members := first.node().Status().Members
+		return len(members) == 3 && !slices.ContainsFunc(members, func(m cluster.Member) bool { return m.ID == id || !m.Voter })
+	})
+	haveAll(t, map[string]uint64{"m": 5}, lost)
+	if n := lost.restarts() - before; n != 1 {
+		t.Errorf("%d checkpoints, want 1", n)
+	}
+}
+
+func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
+	servers := newServers(t, 3)
+	for _, s := range servers {
+		s.marks = consensus.Marks{Threshold: 10, Trailing: 5, Interval: 50 * time.Millisecond}
+		s.start(t)
+	}
+	voters(t, 3, servers...)
+	first := owner(t, servers...)
+	learn(t, "a", 2, servers...)
+	late := servers[2]
+	if late == first {
+		late = servers[1]
+	}
+	haveAll(t, map[string]uint64{"a": 2}, late)
+	before := late.restarts()
+	late.close(t)
+	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == late })
+	for n := range 5 {
+		learn(t, "b", 100*(n+1), rest...)
+		if err := pauseFor(t.Context(), 100*time.Millisecond); err != nil { // For marks.
+			t.Fatal(err)
+		}
+	}
+	late.start(t)
+	haveAll(t, map[string]uint64{"a": 2, "b": 500}, late)
+	if n := late.restarts() - before; n != 1 {
+		t.Errorf("%d checkpoints, want 1", n)
+	}
+	learn(t, "c", 1, servers...)
+	haveAll(t, map[string]uint64{"a": 2, "b": 500, "c": 1}, servers...)
+}
+
+func TestMoveDrainRemove(t *testing.T) {
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	to := servers[1]
+	if err := to.node().Move(t.Context(), ""); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a replica moved the ownership: %v", err)
+	}
+	if err := first.node().Move(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("moved to nobody: %v", err)
+	}
+	if err := first.node().Move(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, servers...); got != to {
+		t.Errorf("%s owns, want %s", got.address, to.address)
+	}
+	if err := to.node().Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
+	next := owner(t, rest...)
+	// A drained server hands the ownership on when it gets it back.
+	if err := next.node().Move(t.Context(), to.node().Self().ID); err != nil {
+		t.Fatal(err)
+	}
+	next = owner(t, rest...)
+	if err := next.node().Remove(t.Context(), next.address); !errors.Is(err, cluster.ErrOwnerStays) {
+		t.Errorf("removed the owner: %v", err)
+	}
+	if err := next.node().Remove(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the removed server says so", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+	learn(t, "m", 1, rest...)
+	haveAll(t, map[string]uint64{"m": 1}, rest...)
+
+	// It does not come back with what it has.
+	to.close(t)
+	to.start(t)
+	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+}
+
+func TestDrainNeedsASuccessor(t *testing.T) {
+	servers := newServers(t, 1)
+	servers[0].start(t)
+	only := owner(t, servers...).node()
+	if err := only.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
+		t.Errorf("drained the only server: %v", err)
+	}
+	if !only.Owns() || !only.Status().Draining {
+		t.Error("the only server is not the owner")
+	}
+	if err := only.Remove(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("removed nobody: %v", err)
+	}
+	if servers[0].restarts() != 0 || only.Self().ID == "" {
+		t.Error("a founder fetched a checkpoint")
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, address := range []string{"", ":7000", "0.0.0.0:7000", "[::]:7000", "127.0.0.1:0", "127.0.0.1"} {
+		if _, err := cluster.Open(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
+			t.Errorf("opened at %q: %v", address, err)
+		}
+	}
+	if _, err := cluster.Open(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}}); !errors.Is(err, cluster.ErrAsync) {
+		t.Errorf("opened without durability: %v", err)
+	}
+}
+
+func TestRepairReplacesTheStore(t *testing.T) {
+	servers := startAll(t, 2)
+	first := owner(t, servers...)
+	learn(t, "m", 2, servers...)
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+	replica := servers[0]
+	if replica == first {
+		replica = servers[1]
+	}
+	// A change that no log has.
+	if _, err := replica.node().Local().Create(t.Context(), "stray", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := replica.restarts()
+	replica.node().Repair()
+	eventually(t, "a restart", func() bool { return replica.restarts() == before+1 })
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+	learn(t, "n", 1, servers...)
+	haveAll(t, map[string]uint64{"m": 2, "n": 1}, servers...)
+}

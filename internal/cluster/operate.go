@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
+)
+
+// flushTimeout bounds the time in which what rides in the log is sent before ownership moves.
+const flushTimeout = 200 * time.Millisecond
+
+// Status is what this server knows of the cluster.
+type Status struct {
+	Self Member
+	// Owner is zero if this server knows none.
+	Owner    Member
+	Owns     bool
+	Draining bool
+	Members  []Member
+	// Age is Unheard if no owner has confirmed the state.
+	Age time.Duration
+	Log consensus.Status
+}
+
+// Status returns what this server knows of the cluster, at once.
+func (n *Node) Status() Status {
+	out := Status{Self: n.self, Draining: n.draining.Load(), Age: Unheard}
+	l := n.consensus.Load()
+	if l == nil {
+		return out
+	}
+	out.Owner, _ = l.Owner()
+	out.Owns, out.Members, out.Age, out.Log = l.Owns(), l.Members(), l.Age(), l.Status()
+	for _, m := range out.Members {
+		if m.ID == n.self.ID {
+			out.Self.Voter = m.Voter
+		}
+	}
+	return out
+}
+
+// MemberStatus is what a member says of itself.
+type MemberStatus struct {
+	Member
+	Owner, Draining bool
+	// Err is why the member does not answer. Then the fields after Err are zero.
+	Err     error
+	Applied uint64
+	// Age is Unheard if the member cannot tell.
+	Age     time.Duration
+	Version string
+}
+
+// Members asks all members for their status. It takes at most a second.
+func (n *Node) Members(ctx context.Context) []MemberStatus {
+	s := n.Status()
+	addresses := make([]string, len(s.Members))
+	for k, m := range s.Members {
+		addresses[k] = m.Address
+	}
+	out := make([]MemberStatus, len(s.Members))
+	for k, a := range n.ask(ctx, addresses) {
+		m := MemberStatus{Member: s.Members[k], Owner: s.Members[k].ID == s.Owner.ID, Err: a.err}
+		switch {
+		case a.err != nil:
+		case a.said.GetId() != m.ID:
+			m.Err = fmt.Errorf("cluster: at %s is another server, %s", m.Address, a.said.GetId())
+		default:
+			m.Applied, m.Draining, m.Version = a.said.GetApplied(), a.said.GetDraining(), a.said.GetVersion()
+			if m.Age = Unheard; a.said.GetAgeMs() >= 0 {
+				m.Age = time.Duration(a.said.GetAgeMs()) * time.Millisecond
+			}
+		}
+		out[k] = m
+	}
+	return out
+}
+
+// Move hands the ownership to a voter, by its id or its address, or to the one that has the most of the log if to is empty.
+// Calls wait meanwhile. Only the owner moves ownership; others fail with storage.ErrNotOwner.
+func (n *Node) Move(ctx context.Context, to string) error {
+	l := n.consensus.Load()
+	if l == nil || !l.Owns() {
+		return fmt.Errorf("cluster: move the ownership: %w", storage.ErrNotOwner)
+	}
+	if to == "" {
+		return n.handOn(ctx, l)
+	}
+	m, err := find(l, to)
+	switch {
+	case err != nil:
+		return err
+	case m.ID == n.self.ID:
+		return nil
+	case !m.Voter:
+		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
+	}
+	// To wait for a server that does not answer would keep all calls waiting.
+	if _, err := n.hello(ctx, m.Address); err != nil {
+		return fmt.Errorf("cluster: move the ownership: %w", err)
+	}
+	return n.move(ctx, l, m)
+}
+
+// handOn hands the ownership to the voter that has the most of the log, of those that answer and are not drained.
+func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
+	var to MemberStatus
+	for _, m := range n.Members(ctx) {
+		if m.ID != n.self.ID && m.Voter && !m.Draining && m.Err == nil && (to.ID == "" || m.Applied > to.Applied) {
+			to = m
+		}
+	}
+	if to.ID == "" {
+		return ErrNoSuccessor
+	}
+	return n.move(ctx, l, to.Member)
+}
+
+func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
+	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	if err := n.store.Flush(flushing); err != nil {
+		n.log.Debug("ownership moves before all that rides was sent", zap.Error(err))
+	}
+	return l.Move(ctx, to)
+}
+
+func find(l *consensus.Log, which string) (Member, error) {
+	for _, m := range l.Members() {
+		if m.ID == which || m.Address == which {
+			return m, nil
+		}
+	}
+	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, which)
+}
+
+// Drain hands the ownership on, now and whenever this server becomes the owner again. It is how a server ends. If Drain
+// fails with ErrNoSuccessor, this server stays the owner until another can be.
+func (n *Node) Drain(ctx context.Context) error {
+	n.draining.Store(true)
+	l := n.consensus.Load()
+	if l == nil || !l.Owns() {
+		return nil
+	}
+	if err := n.handOn(ctx, l); err != nil && l.Owns() {
+		return err
+	}
+	return nil
+}
+
+// Remove removes a member for good, by its id or its address. The owner removes, and not itself. To join again, a removed
+// server begins with an empty directory.
+func (n *Node) Remove(ctx context.Context, which string) error {
+	l := n.consensus.Load()
+	if l == nil || !l.Owns() {
+		return fmt.Errorf("cluster: remove a member: %w", storage.ErrNotOwner)
+	}
+	n.joining.Lock()
+	defer n.joining.Unlock()
+	m, err := find(l, which)
+	if err != nil {
+		return err
+	}
+	if m.ID == n.self.ID {
+		return ErrOwnerStays
+	}
+	return l.Remove(ctx, m.ID)
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/cluster/consensus"
+)
+
+const (
+	// Another server says who it is within helloTimeout.
+	helloTimeout = time.Second
+	// A server that has come back is found within maxBackoff.
+	maxBackoff     = 500 * time.Millisecond
+	connectTimeout = 2 * time.Second
+)
+
+// peers has the connections to other servers, one for each kind and address.
+type peers struct {
+	stream *consensus.Stream
+	mu     struct {
+		sync.Mutex
+		closed bool
+		conns  map[peer]*grpc.ClientConn
+	}
+}
+
+type peer struct {
+	kind    consensus.Kind
+	address string
+}
+
+func newPeers(stream *consensus.Stream) *peers {
+	p := &peers{stream: stream}
+	p.mu.conns = map[peer]*grpc.ClientConn{}
+	return p
+}
+
+func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.closed {
+		return nil, errors.New("cluster: the node is closed")
+	}
+	at := peer{k, address}
+	if conn := p.mu.conns[at]; conn != nil {
+		return conn, nil
+	}
+	wait := backoff.DefaultConfig
+	wait.BaseDelay, wait.MaxDelay = maxBackoff/4, maxBackoff
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		// The stream below has TLS.
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: connectTimeout}),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return p.stream.Dial(ctx, k, address)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	p.mu.conns[at] = conn
+	return conn, nil
+}
+
+func (p *peers) close() error {
+	p.mu.Lock()
+	p.mu.closed = true
+	conns := p.mu.conns
+	p.mu.conns = nil
+	p.mu.Unlock()
+	var failures []error
+	for _, conn := range conns {
+		failures = append(failures, conn.Close())
+	}
+	return errors.Join(failures...)
+}
+
+func (n *Node) client(address string) (clusterv1.MemberServiceClient, error) {
+	conn, err := n.peers.conn(consensus.Members, address)
+	if err != nil {
+		return nil, err
+	}
+	return clusterv1.NewMemberServiceClient(conn), nil
+}
+
+func (n *Node) hello(ctx context.Context, address string) (*clusterv1.HelloResponse, error) {
+	client, err := n.client(address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	out, err := client.Hello(ctx, &clusterv1.HelloRequest{Id: n.self.ID}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, fmt.Errorf("cluster: ask %s: %w", address, err)
+	}
+	return out, nil
+}
+
+// answer is what a server says of itself, or why it does not.
+type answer struct {
+	address string
+	said    *clusterv1.HelloResponse
+	err     error
+}
+
+// ask says hello to servers, all at once.
+func (n *Node) ask(ctx context.Context, addresses []string) []answer {
+	out := make([]answer, len(addresses))
+	var asking sync.WaitGroup
+	for k, address := range addresses {
+		asking.Go(func() {
+			said, err := n.hello(ctx, address)
+			out[k] = answer{address, said, err}
+		})
+	}
+	asking.Wait()
+	return out
+}

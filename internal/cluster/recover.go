@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/store"
+)
+
+// Survivor is a stopped member of a cluster that has lost its majority.
+type Survivor struct {
+	Self Member
+	// Others are the other members, as far as this one knows.
+	Others []Member
+	// Last is the index of the last entry in its log.
+	Last uint64
+}
+
+// Recover makes a stopped server the only member of its cluster, if confirm agrees: all that only others have is lost.
+// It returns what it found.
+func Recover(directory string, o store.Options, address string, confirm func(*Survivor) bool) (_ *Survivor, err error) {
+	o.Member = true
+	local, err := store.Open(directory, o) // A complete checkpoint replaces the store first.
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, local.Close()) }()
+	raftLog, err := store.OpenRaftLog(filepath.Join(directory, store.RaftDirectory), o)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, raftLog.Close()) }()
+	s := new(Survivor)
+	if s.Self.ID, err = local.Member(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	storage := consensus.OnDisk(raftLog)
+	members, last, err := consensus.Known(storage)
+	if err != nil {
+		return nil, err
+	}
+	s.Last = last
+	for _, m := range members {
+		if m.ID == s.Self.ID {
+			s.Self = m
+		} else {
+			s.Others = append(s.Others, m)
+		}
+	}
+	if address != "" {
+		s.Self.Address = address
+	}
+	if !confirm(s) {
+		return s, nil
+	}
+	return s, consensus.Recover(storage, s.Self)
+}

@@ -1,0 +1,210 @@
+package replicated
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/engine/storage"
+)
+
+// applier is what Apply alone uses.
+type applier struct {
+	// failed is the first error. After it nothing is applied: a later command would hide that one is missing.
+	failed  error
+	command command.Command
+}
+
+// Apply applies an entry of the log to the local store. The log calls it with every entry, one at a time, in their
+// order, with ascending indices. After a restart it may begin with entries that are applied already. An error means
+// that this server cannot apply the entry, and nothing after it: the local store failed, or the entry is of a newer
+// version. The command that fails is applied again after a restart.
+func (s *Store) Apply(index uint64, entry []byte) error {
+	if s.apply.failed != nil {
+		return s.apply.failed
+	}
+	if err := s.applyEntry(index, entry); err != nil {
+		s.apply.failed = fmt.Errorf("replicated: apply entry %d: %w", index, err)
+	}
+	return s.apply.failed
+}
+
+func (s *Store) applyEntry(index uint64, entry []byte) error {
+	e, err := command.Decode(entry)
+	if err != nil {
+		return err
+	}
+	own, after := e.Proposer == s.batcher.proposer, s.Position()
+	var calls []*call
+	if own {
+		if f := s.batcher.flight(e.Serial); f != nil {
+			calls = f.calls
+		}
+	}
+	for n := uint32(0); ; n++ {
+		raw, ok, err := e.Next()
+		if !ok {
+			return err
+		}
+		p, waits := storage.Position{Index: index, Command: n}, (*call)(nil)
+		if int(n) < len(calls) {
+			waits = calls[n]
+		}
+		if err := s.applyCommand(p, after, own, raw, waits); err != nil {
+			for _, c := range calls[min(int(n), len(calls)):] {
+				c.answer(nil, err)
+			}
+			return fmt.Errorf("command %d: %w", n, err)
+		}
+	}
+}
+
+// applyCommand applies the command at a position, unless the local store has it: riding commands of this process are
+// there since they were called, others up to the position after. Pending predictions have no position. They are put
+// and removed again, in the same order.
+func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {
+	switch raw.Kind {
+	case command.PutWaiting, command.RemoveWaiting:
+		if own {
+			waits.answer(nil, nil)
+			return nil
+		}
+	case command.PutIDs, command.Digest:
+		if own {
+			waits.answer(nil, nil)
+			return nil
+		}
+		fallthrough
+	default:
+		if p.Compare(after) <= 0 {
+			return nil
+		}
+	}
+	if err := s.apply.command.Decode(raw); err != nil {
+		return err
+	}
+	change, err := s.effect(p, &s.apply.command, own)
+	if raw.Kind == command.Import {
+		s.apply.command = command.Command{} // Its lists are large.
+	}
+	if err != nil && !refused(err) {
+		waits.answer(nil, err)
+		return err
+	}
+	m, _ := change.Model.(*Model)
+	if !waits.answer(m, err) && err == nil && change.Kind != 0 && s.o.Changed != nil {
+		s.o.Changed(change)
+	}
+	return nil
+}
+
+// refused reports whether every server answers a command with this error, so that the command has no effect.
+func refused(err error) bool {
+	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrRefused) ||
+		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalidID)
+}
+
+// effect applies the command at a position to the local store, and returns what changed.
+func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
+	if c.Model != 0 {
+		m := s.model(c.Model)
+		if m == nil {
+			return storage.Change{}, fmt.Errorf("the model %d was deleted: %w", c.Model, storage.ErrNotFound)
+		}
+		return m.effect(p, c, own)
+	}
+	ctx, change := storage.At(context.Background(), p), storage.Change{Name: c.Name, Value: bytes.Clone(c.Value)}
+	var made storage.Model
+	var err error
+	switch c.Kind {
+	case command.Create:
+		made, err = s.local.Create(ctx, c.Name, c.Value)
+	case command.Import:
+		from := storage.Import{Sequence: c.Sequence, Snapshot: c.Snapshot, IDs: c.IDs, Waiting: c.Waiting}
+		made, err = s.local.Import(ctx, c.Name, c.Value, from)
+	case command.PutAlias:
+		change.Kind, err = storage.AliasSet, s.local.PutAlias(ctx, c.Name, c.Value)
+	case command.RemoveAlias:
+		change.Kind, err = storage.AliasRemoved, s.local.RemoveAlias(ctx, c.Name)
+	default:
+		err = fmt.Errorf("%w: a command of kind %d without a model", command.ErrMalformed, c.Kind)
+	}
+	if made != nil {
+		change.Kind, change.Model = storage.Created, s.handle(c.Name, made)
+	}
+	return change, err
+}
+
+func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
+	change := storage.Change{Name: m.name, Model: m}
+	if c.Kind == command.Append {
+		change.Kind, change.Sequence = storage.Appended, c.Record.Last
+		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs}, own)
+	}
+	ctx, err := storage.At(context.Background(), p), error(nil)
+	switch c.Kind {
+	case command.SetValue:
+		change.Kind, change.Value, change.Also = storage.ValueSet, bytes.Clone(c.Value), slices.Clone(c.Also)
+		for n := range change.Also {
+			change.Also[n].Value = bytes.Clone(change.Also[n].Value)
+		}
+		err = m.localModel.SetValue(ctx, c.Value, c.Also...)
+	case command.Delete:
+		change.Kind = storage.Removed
+		if err = m.localModel.Delete(ctx); err == nil {
+			m.store.drop(m)
+		}
+	case command.Rewind:
+		change.Kind, change.Sequence, change.Value = storage.Rewound, c.Sequence, bytes.Clone(c.Value)
+		r := storage.Rewind{Sequence: c.Sequence, Last: c.Last, Value: c.Value}
+		if c.Forget {
+			r.Undone = m.store.o.Undone(c.Sequence)
+		}
+		m.ids.Lock()
+		defer m.ids.Unlock()
+		m.ids.own = false
+		err = m.localModel.Rewind(ctx, r)
+	case command.PutIDs:
+		m.ids.Lock()
+		defer m.ids.Unlock()
+		m.ids.own = false
+		err = m.localModel.PutIDs(ctx, c.IDs)
+	case command.PutWaiting:
+		err = m.localModel.PutWaiting(c.Waiting)
+	case command.RemoveWaiting:
+		err = m.localModel.RemoveWaiting(c.Removed)
+	case command.Digest:
+		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
+	default:
+		err = fmt.Errorf("%w: a command of kind %d with a model", command.ErrMalformed, c.Kind)
+	}
+	return change, err
+}
+
+// append applies a commit at a position. Its ids may be known here: this server derived them from its log, an earlier process of it
+// put them, or it forgets old ids later than the proposer. So the ids are put first, by the call that keeps the counts
+// exact for known ids. The batch of a later position is behind them in every crash.
+func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, own bool) error {
+	m.ids.Lock()
+	defer m.ids.Unlock()
+	if len(c.IDs) > 0 && (!own || !m.ids.own) {
+		last, err := m.Last()
+		if err != nil {
+			return err
+		}
+		if c.First == last+1 && c.Last >= c.First { // Otherwise the commit is refused, as a whole.
+			if err := m.localModel.PutIDs(ctx, c.IDs); err != nil {
+				return err
+			}
+			c.IDs = nil
+		}
+	}
+	err := m.localModel.Append(storage.At(ctx, p), c)
+	if err == nil {
+		m.ids.own = own
+	}
+	return err
+}

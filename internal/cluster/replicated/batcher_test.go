@@ -1,0 +1,407 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/cluster/replicated"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store/memory"
+)
+
+// gate is a log whose proposals a test answers.
+type gate struct {
+	*replicated.Store
+	proposals chan proposal
+	index     uint64
+	changes   []storage.Change
+}
+
+type proposal struct {
+	entry  []byte
+	answer chan error
+}
+
+func (g *gate) Propose(ctx context.Context, entry []byte) error {
+	p := proposal{entry, make(chan error, 1)}
+	select {
+	case g.proposals <- p:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-p.answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func newGate(t *testing.T, local storage.Store) *gate {
+	t.Helper()
+	g := &gate{proposals: make(chan proposal)}
+	var err error
+	g.Store, err = replicated.New(t.Context(), replicated.Options{
+		Local: local, Log: g, Changed: func(c storage.Change) { g.changes = append(g.changes, c) },
+	})
+	must(t, err)
+	t.Cleanup(g.Close)
+	return g
+}
+
+// commit applies a proposal and answers it.
+func (g *gate) commit(t *testing.T, p proposal) {
+	t.Helper()
+	g.index++
+	must(t, g.Apply(g.index, p.entry))
+	p.answer <- nil
+}
+
+// models are new models with names of one letter.
+func (g *gate) models(t *testing.T, names string) (out []storage.Model) {
+	t.Helper()
+	for _, name := range strings.Split(names, "") {
+		call := later(func() error { _, err := g.Create(t.Context(), name, nil); return err })
+		g.commit(t, <-g.proposals)
+		must(t, <-call)
+		out = append(out, find(t, g, name))
+	}
+	return out
+}
+
+// later calls f beside the test.
+func later(f func() error) <-chan error {
+	out := make(chan error, 1)
+	go func() { out <- f() }()
+	return out
+}
+
+func appending(ctx context.Context, m storage.Model) <-chan error {
+	return later(func() error { return m.Append(ctx, storage.Commit{Record: record(1, 1)}) })
+}
+
+// commands lists the commands of an entry.
+func commands(t *testing.T, entry []byte) (out []string) {
+	t.Helper()
+	e, err := command.Decode(entry)
+	must(t, err)
+	for {
+		raw, ok, err := e.Next()
+		must(t, err)
+		if !ok {
+			return out
+		}
+		var c command.Command
+		must(t, c.Decode(raw))
+		words := []string{fmt.Sprint(c.Kind, " of ", c.Model)}
+		for _, p := range c.Waiting {
+			words = append(words, p.ID)
+		}
+		out = append(out, strings.Join(append(words, c.Removed...), " "))
+	}
+}
+
+func wantCommands(t *testing.T, p proposal, want ...string) {
+	t.Helper()
+	if got := commands(t, p.entry); strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("the entry has %q, want %q", got, want)
+	}
+}
+
+// The log may order two entries in flight either way, and lose one of them: commands that ride keep their order.
+func TestRidingKeepsTheOrder(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abc")
+	a, b, c := all[0], all[1], all[2]
+	put := func(m storage.Model, name string) { must(t, m.PutWaiting([]storage.Prediction{prediction(name)})) }
+	put(a, "p")
+	first := <-g.proposals // Alone, after rideDelay.
+	wantCommands(t, first, "10 of 1 p")
+	must(t, a.RemoveWaiting([]string{"p"}))
+	put(a, "q")
+	ended := appending(t.Context(), c)
+	second := <-g.proposals
+	wantCommands(t, second, "7 of 3")
+	first.answer <- errors.New("lost") // This server is the owner all the same: nobody has applied it.
+	third := <-g.proposals
+	wantCommands(t, third, "10 of 1 p", "11 of 1 p", "10 of 1 q")
+	g.commit(t, second)
+	g.commit(t, third)
+	must(t, <-ended, g.Flush(t.Context()))
+	if a.CountWaiting() != 1 || len(g.changes) > 0 {
+		t.Errorf("%d wait, changes %v", a.CountWaiting(), g.changes)
+	}
+	// A record and the ids before it are not in flight together either.
+	must(t, a.PutIDs(t.Context(), []storage.ID{id(1)}))
+	first = <-g.proposals
+	ended = appending(t.Context(), a)
+	other := appending(t.Context(), b)
+	second = <-g.proposals
+	wantCommands(t, second, "7 of 2")
+	g.commit(t, second)
+	must(t, <-other)
+	g.commit(t, first)
+	third = <-g.proposals
+	wantCommands(t, third, "7 of 1")
+	g.commit(t, third)
+	must(t, <-ended)
+}
+
+// Aliases that are set with a value keep their order with other changes of aliases.
+func TestAliasesKeepTheOrder(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "ab")
+	ctx, cancel := context.WithCancel(t.Context())
+	left := later(func() error { return g.PutAlias(ctx, "x", []byte("old")) })
+	first := <-g.proposals
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	set := later(func() error { return all[0].SetValue(t.Context(), nil, storage.Alias{Name: "x", Value: []byte("new")}) })
+	other := appending(t.Context(), all[1])
+	second := <-g.proposals
+	wantCommands(t, second, "7 of 2")
+	g.commit(t, second)
+	must(t, <-other)
+	g.commit(t, first)
+	third := <-g.proposals
+	wantCommands(t, third, "3 of 1")
+	g.commit(t, third)
+	must(t, <-set, g.EachAlias(t.Context(), func(name string, value []byte) error {
+		if name != "x" || string(value) != "new" {
+			t.Errorf("alias %s is %q", name, value)
+		}
+		return nil
+	}))
+}
+
+// A caller that leaves does not know the outcome. What is applied without it, Changed is told. What is not yet in an
+// entry never gets there.
+func TestCallersLeave(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abc")
+	cause := errors.New("the caller has left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	flying, other := appending(ctx, all[0]), appending(t.Context(), all[1])
+	first, second := <-g.proposals, <-g.proposals
+	queued := appending(ctx, all[2])
+	cancel(cause)
+	for _, ended := range []<-chan error{flying, queued} {
+		if err := <-ended; !errors.Is(err, cause) {
+			t.Errorf("the caller got %v", err)
+		}
+	}
+	// Ids that come now are behind the record, and wait for it.
+	ids := later(func() error { return all[0].PutIDs(t.Context(), []storage.ID{id(1)}) })
+	g.commit(t, first)
+	g.commit(t, second)
+	must(t, <-other, <-ids)
+	if len(g.changes) != 1 || g.changes[0].Kind != storage.Appended || g.changes[0].Model != all[0] {
+		t.Errorf("changes %v", g.changes)
+	}
+	wantCommands(t, <-g.proposals, "9 of 1")
+	if last, err := all[2].Last(); last != 0 || err != nil {
+		t.Errorf("the log ends at %d, %v", last, err)
+	}
+}
+
+// Flush waits for the calls before it, and for no later one.
+func TestFlush(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "ab")
+	must(t, g.Flush(t.Context()), all[0].PutWaiting([]storage.Prediction{prediction("p")}))
+	ctx, cancel := context.WithCancel(t.Context())
+	flushed := later(func() error { return g.Flush(ctx) })
+	first := <-g.proposals
+	cancel()
+	if err := <-flushed; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	ended := appending(t.Context(), all[1])
+	g.commit(t, <-g.proposals) // Wakes the calls that wait.
+	must(t, <-ended)
+	for g.Landing() {
+		runtime.Gosched()
+	}
+	flushed = later(func() error { return g.Flush(t.Context()) })
+	for !g.Landing() {
+		runtime.Gosched()
+	}
+	ended = appending(t.Context(), all[0])
+	second := <-g.proposals
+	g.commit(t, first)
+	must(t, <-flushed)
+	g.commit(t, second)
+	must(t, <-ended)
+}
+
+func TestEntriesAreBounded(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abc")
+	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
+	first, second := <-g.proposals, <-g.proposals
+	const many = 3000
+	large := prediction("large")
+	large.Value = make([]byte, 600<<10)
+	must(t, all[2].PutWaiting([]storage.Prediction{large}))
+	for n := range many {
+		p := prediction(fmt.Sprint("p", n))
+		if n > many/2 {
+			p.Value = make([]byte, 1<<10)
+		}
+		must(t, all[2].PutWaiting([]storage.Prediction{p}))
+	}
+	g.commit(t, first)
+	g.commit(t, second)
+	must(t, <-one, <-other)
+	next, short, long := 0, 0, 0
+	for next < many {
+		p := <-g.proposals
+		got := commands(t, p.entry)
+		if len(got) > 1024 || len(p.entry) > 513<<10 && len(got) > 1 {
+			t.Errorf("an entry of %d commands, %d bytes", len(got), len(p.entry))
+		}
+		for _, text := range got {
+			if text == "10 of 3 large" {
+				continue
+			}
+			if want := fmt.Sprint("10 of 3 p", next); text != want {
+				t.Fatalf("%q, want %q", text, want)
+			}
+			next++
+		}
+		if len(got) == 1024 {
+			short++
+		} else if len(p.entry) > 500<<10 {
+			long++
+		}
+		g.commit(t, p)
+	}
+	if short == 0 || long < 2 {
+		t.Errorf("%d entries of many commands, %d of many bytes", short, long)
+	}
+	must(t, g.Flush(t.Context()))
+}
+
+// A call that rides waits for the log once too much waits for it.
+func TestRidingWaits(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abc")
+	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
+	first, second := <-g.proposals, <-g.proposals
+	put := func(n int) error {
+		p := prediction(fmt.Sprint("p", n))
+		p.Value = make([]byte, 1<<20)
+		return all[2].PutWaiting([]storage.Prediction{p})
+	}
+	const room = 16
+	for n := range room {
+		must(t, put(n))
+	}
+	waits := later(func() error { return put(room) })
+	for g.Queued() < (room+1)<<20 {
+		runtime.Gosched()
+	}
+	g.commit(t, first)
+	g.commit(t, second)
+	must(t, <-one, <-other)
+	for n := range room + 1 {
+		p := <-g.proposals
+		wantCommands(t, p, fmt.Sprint("10 of 3 p", n))
+		select {
+		case err := <-waits:
+			t.Errorf("the call ended before its command was committed: %v", err)
+		default:
+		}
+		g.commit(t, p)
+	}
+	must(t, <-waits)
+}
+
+// Close tells a caller whether its command is in the log, as far as that is known.
+func TestClose(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abc")
+	flying := []<-chan error{appending(t.Context(), all[0]), appending(t.Context(), all[1])}
+	<-g.proposals
+	<-g.proposals
+	must(t, all[0].PutWaiting([]storage.Prediction{prediction("p")}))
+	queued := appending(t.Context(), all[2])
+	go g.Close()
+	for _, ended := range flying {
+		if err := <-ended; err == nil || errors.Is(err, storage.ErrNotOwner) {
+			t.Errorf("in flight: %v", err)
+		}
+	}
+	g.Close()
+	_, err := g.Create(t.Context(), "new", nil)
+	for _, err := range []error{<-queued, err, all[0].PutWaiting([]storage.Prediction{prediction("p")})} {
+		if !errors.Is(err, storage.ErrNotOwner) {
+			t.Errorf("not in flight: %v", err)
+		}
+	}
+	must(t, g.Flush(t.Context()))
+}
+
+// broken is a store whose aliases cannot be written.
+type broken struct{ storage.Store }
+
+var errDisk = errors.New("the disk is full")
+
+func (broken) PutAlias(context.Context, string, []byte) error { return errDisk }
+
+// After a command that the local store could not apply none is applied.
+func TestLocalStoreFails(t *testing.T) {
+	g := newGate(t, broken{memory.New(time.Now)})
+	all := g.models(t, "ab")
+	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
+	first, second := <-g.proposals, <-g.proposals
+	alias := later(func() error { return g.PutAlias(t.Context(), "x", nil) })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	create := later(func() error { _, err := g.Create(ctx, "c", nil); return err })
+	g.commit(t, first)
+	g.commit(t, second)
+	must(t, <-one, <-other)
+	for p := range g.proposals {
+		if err := g.Apply(g.index+1, p.entry); !errors.Is(err, errDisk) {
+			continue // The other call came first.
+		}
+		if err := g.Apply(g.index+2, p.entry); !errors.Is(err, errDisk) {
+			t.Errorf("the next entry: %v", err)
+		}
+		p.answer <- nil
+		break
+	}
+	if err := <-alias; !errors.Is(err, errDisk) {
+		t.Errorf("the caller got %v", err)
+	}
+	cancel()
+	if err := <-create; err == nil {
+		t.Log("the model came before the alias")
+	}
+}
+
+// An entry of a newer version is not applied, nor one that is no entry.
+func TestEntriesThatCannotBeRead(t *testing.T) {
+	for want, entry := range map[error][]byte{
+		command.ErrNewer:     append([]byte{command.Version + 1}, make([]byte, 40)...),
+		command.ErrMalformed: {command.Version, 0},
+	} {
+		g := newGate(t, memory.New(time.Now))
+		if err := g.Apply(1, entry); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+		good := command.NewEntry(command.Header{}, 0)
+		if err := g.Apply(2, good); !errors.Is(err, want) {
+			t.Errorf("the next entry: %v", err)
+		}
+	}
+}

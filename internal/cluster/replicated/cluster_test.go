@@ -1,0 +1,330 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+
+	"hindsight/internal/cluster/replicated"
+	"hindsight/internal/cluster/replicated/logtest"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+	"hindsight/internal/store/memory"
+	"hindsight/internal/store/storetest"
+)
+
+var (
+	_ storage.Store = (*replicated.Store)(nil)
+	_ storage.Model = (*replicated.Model)(nil)
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// machine is the disk of a server.
+type machine interface {
+	// open gives the local store. crash ends it: by a power cut, or as a kill would.
+	open(t *testing.T) storage.Store
+	crash(t *testing.T, cut bool)
+	close(t *testing.T)
+}
+
+// inMemory loses nothing.
+type inMemory struct{ s *memory.Store }
+
+func (m *inMemory) open(*testing.T) storage.Store {
+	if m.s == nil {
+		m.s = memory.New(time.Now)
+	}
+	return m.s
+}
+func (m *inMemory) crash(*testing.T, bool) {}
+func (m *inMemory) close(*testing.T)       {}
+
+// onDisk is Pebble on a file system in memory.
+type onDisk struct {
+	fs *vfs.MemFS
+	s  *store.Store
+}
+
+func (d *onDisk) open(t *testing.T) storage.Store {
+	t.Helper()
+	if d.fs == nil {
+		d.fs = vfs.NewCrashableMem()
+	}
+	var err error
+	if d.s, err = store.Open("data", store.Options{FS: d.fs}); err != nil {
+		t.Fatal(err)
+	}
+	return d.s
+}
+
+func (d *onDisk) crash(t *testing.T, cut bool) {
+	t.Helper()
+	c := vfs.CrashCloneCfg{}
+	if !cut {
+		c = vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))}
+	}
+	left := d.fs.CrashClone(c)
+	d.close(t)
+	d.fs = left
+}
+
+func (d *onDisk) close(t *testing.T) {
+	t.Helper()
+	if err := d.s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// marking keeps what the log need not apply again: all before the last Sync. A row that Expire has removed must not
+// come back, so what rides is flushed first.
+type marking struct {
+	storage.Store
+	server *server
+}
+
+func (m marking) Sync(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return m.Store.Sync(ctx)
+	}
+	if err := m.server.Flush(ctx); err != nil {
+		return err
+	}
+	mark := m.server.log.Applied()
+	err := m.Store.Sync(ctx)
+	if err == nil {
+		m.server.mark.Store(mark)
+	}
+	return err
+}
+
+// server is one member of a cluster.
+type server struct {
+	*replicated.Store
+	machine machine
+	local   storage.Store
+	log     logtest.Server
+	stop    func() error
+	mark    atomic.Uint64
+	changes struct {
+		sync.Mutex
+		list []string
+	}
+}
+
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	var err error
+	s.local = s.machine.open(t)
+	s.Store, err = replicated.New(t.Context(), replicated.Options{
+		Local: marking{s.local, s}, Log: s.log, Owner: s.log.Owner, Undone: storetest.Undone, Changed: s.changed,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop = s.log.Follow(s.mark.Load(), s.Apply)
+}
+
+// end stops the server without its machine.
+func (s *server) end(t *testing.T) {
+	t.Helper()
+	s.Close()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// crash restarts the server, and returns once it has applied what the log had.
+func (s *server) crash(t *testing.T, cut bool) {
+	t.Helper()
+	s.end(t)
+	s.machine.crash(t, cut)
+	s.start(t)
+	must(t, s.log.WaitAll(t.Context()))
+}
+
+func (s *server) changed(c storage.Change) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	text := fmt.Sprintf("%d %s %q", c.Kind, c.Name, c.Value)
+	if c.Model != nil {
+		text += fmt.Sprint(" of ", c.Model.Number())
+	}
+	if c.Sequence > 0 {
+		text += fmt.Sprint(" to ", c.Sequence, c.Digest)
+	}
+	words := []string{text}
+	for _, a := range c.Also {
+		words = append(words, fmt.Sprintf("and %s %q", a.Name, a.Value))
+	}
+	s.changes.list = append(s.changes.list, strings.Join(words, " "))
+}
+
+// told returns the changes since the last call.
+func (s *server) told() []string {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	out := s.changes.list
+	s.changes.list = nil
+	return out
+}
+
+type cluster struct {
+	log     *logtest.Log
+	servers []*server
+}
+
+func newCluster(t *testing.T, machines ...machine) *cluster {
+	t.Helper()
+	c := &cluster{log: logtest.New(len(machines))}
+	for n, m := range machines {
+		s := &server{machine: m, log: c.log.Server(n)}
+		s.start(t)
+		c.servers = append(c.servers, s)
+		t.Cleanup(func() {
+			s.end(t)
+			s.machine.close(t)
+		})
+	}
+	return c
+}
+
+// settle waits until every server has applied the same log.
+func (c *cluster) settle(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // A cleanup settles too.
+	for _, s := range c.servers {
+		must(t, s.Flush(ctx))
+	}
+	for _, s := range c.servers {
+		must(t, s.log.WaitAll(ctx))
+	}
+}
+
+// same fails the test unless all servers hold the same.
+func (c *cluster) same(t *testing.T) {
+	t.Helper()
+	c.settle(t)
+	want := dump(t, c.servers[0])
+	for n, s := range c.servers[1:] {
+		if got := dump(t, s); !slices.Equal(got, want) {
+			t.Errorf("server %d differs:%s", n+1, difference(want, got))
+		}
+	}
+}
+
+func difference(want, got []string) string {
+	var lines []string
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			lines = append(lines, "\n- "+line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			lines = append(lines, "\n+ "+line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// dump lists what a store holds, without snapshots, which are each server's own.
+func dump(t *testing.T, s storage.Store) (out []string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	line := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	must(t, s.Models(ctx, func(e storage.Entry) error {
+		if must(t, e.Err); e.Rewinding != nil {
+			t.Errorf("entry %+v", e)
+			return nil
+		}
+		m := e.Model
+		line("model %d %s %q with %d waiting", m.Number(), e.Name, e.Value, m.CountWaiting())
+		first, err := m.First()
+		must(t, err)
+		err = m.Replay(ctx, max(first, 1)-1, func(r storage.Record) error {
+			line("%s log %d-%d %q", e.Name, r.First, r.Last, r.Data)
+			return nil
+		})
+		if err != nil {
+			line("%s log %t", e.Name, errors.Is(err, storage.ErrCorrupt)) // A gap that a Rewind left.
+		}
+		must(t, m.EachID(ctx, func(i storage.ID) error {
+			line("%s id %q %d %q", e.Name, i.ID, i.At.UnixNano(), i.Value)
+			return nil
+		}))
+		return m.EachWaiting(ctx, func(p storage.Prediction) error {
+			line("%s waits %q %d %q", e.Name, p.ID, p.Expiry.UnixNano(), p.Value)
+			return nil
+		})
+	}))
+	must(t, s.EachAlias(ctx, func(name string, value []byte) error {
+		line("alias %s %q", name, value)
+		return nil
+	}))
+	line("%d waiting", s.CountWaiting())
+	return out
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// onMachines runs a test with three servers on one kind of machine, or on different ones.
+func onMachines(t *testing.T, test func(t *testing.T, machines []machine)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) { test(t, []machine{&inMemory{}, &inMemory{}, &inMemory{}}) })
+	t.Run("pebble", func(t *testing.T) { test(t, []machine{&onDisk{}, &onDisk{}, &inMemory{}}) })
+}
+
+// The owner passes the suite of every store, and the others have the same in the end.
+func TestContract(t *testing.T) {
+	for name, owner := range map[string]func() machine{
+		"memory": func() machine { return &inMemory{} },
+		"pebble": func() machine { return &onDisk{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
+				c := newCluster(t, owner(), &inMemory{}, &inMemory{})
+				t.Cleanup(func() {
+					c.settle(t)
+					a, b := dump(t, c.servers[1]), dump(t, c.servers[2])
+					if !slices.Equal(a, b) {
+						t.Errorf("the replicas differ:%s", difference(a, b))
+					}
+				})
+				var b storetest.Backend
+				again := func(cut bool) func(t *testing.T) storetest.Backend {
+					return func(t *testing.T) storetest.Backend {
+						t.Helper()
+						if !cut {
+							// A killed server takes along what has waited for less than rideDelay.
+							must(t, c.servers[0].Flush(t.Context()))
+						}
+						c.servers[0].crash(t, cut)
+						b.Store = c.servers[0].Store
+						return b
+					}
+				}
+				b = storetest.Backend{Store: c.servers[0].Store, Kill: again(false), Cut: again(true)}
+				return b
+			})
+		})
+	}
+}

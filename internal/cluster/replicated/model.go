@@ -1,0 +1,164 @@
+package replicated
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/engine/storage"
+)
+
+// localModel has the methods of a model that are the same in a replicated one.
+type localModel = storage.Model
+
+// Model is a model of a Store. It implements storage.Model.
+type Model struct {
+	localModel
+	store *Store
+	name  string
+	// gone: the model is deleted.
+	gone atomic.Bool
+	// ids is held while ids are put and while a record is applied. It orders local puts as the log does.
+	ids struct {
+		sync.Mutex
+		// own: the last change of the log or the ids was an Append of this process. Then the next one has the ids
+		// of that record alone, and they are new here.
+		own bool
+	}
+	// waiting is held while pending predictions are removed, or put under an id that another call may know. It orders
+	// them as the log does.
+	waiting sync.Mutex
+}
+
+func (m *Model) failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("replicated: %s of model %q: %w", what, m.name, err)
+}
+
+// propose puts a durable command of the model into the log.
+func (m *Model) propose(ctx context.Context, what string, c *command.Command) error {
+	if m.gone.Load() {
+		return m.failed(what, storage.ErrNotFound)
+	}
+	c.Model = m.Number()
+	_, err := m.store.propose(ctx, c)
+	return m.failed(what, err)
+}
+
+// SetValue implements storage.Model.
+func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
+	return m.propose(ctx, "set the value", &command.Command{Kind: command.SetValue, Value: value, Also: also})
+}
+
+// Delete implements storage.Model.
+func (m *Model) Delete(ctx context.Context) error {
+	return m.propose(ctx, "delete the data", &command.Command{Kind: command.Delete})
+}
+
+// Append implements storage.Log.
+func (m *Model) Append(ctx context.Context, c storage.Commit) error {
+	return m.propose(ctx, "append to the log", &command.Command{Kind: command.Append, Record: c.Record, IDs: c.IDs})
+}
+
+// Rewind implements storage.Log. Every server forgets the ids that Options.Undone says, whatever Rewind.Undone is,
+// unless that is nil.
+func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
+	// The store would refuse it, and no server can apply what one refuses for a reason of its own.
+	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
+		return m.failed("rewind the log", fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence))
+	}
+	return m.propose(ctx, "rewind the log", &command.Command{
+		Kind: command.Rewind, Sequence: r.Sequence, Last: r.Last, Value: r.Value, Forget: r.Undone != nil,
+	})
+}
+
+// PutIDs implements storage.IDs. The owner's ids reach the other servers later. Another server puts them for itself
+// alone.
+func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
+	// A command whose caller has left is before these ids in the log, so it must be applied before them here.
+	err := m.store.batcher.grounded(ctx, logKey(m.Number()))
+	var wait func() error
+	if err == nil {
+		wait, err = m.putIDs(ctx, ids)
+	}
+	if err == nil {
+		err = wait()
+	}
+	return m.failed("remember ids", err)
+}
+
+func (m *Model) putIDs(ctx context.Context, ids []storage.ID) (wait func() error, err error) {
+	m.ids.Lock()
+	defer m.ids.Unlock()
+	m.ids.own = false
+	if err := m.localModel.PutIDs(ctx, ids); err != nil {
+		return nil, err
+	}
+	if !m.store.o.Owner() {
+		return waitForNothing, nil
+	}
+	return m.store.ride(ctx, &command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
+}
+
+// PutWaiting implements storage.Waiting. It fails with ErrNotOwner on a server that does not own the store. The rows
+// reach the other servers later.
+func (m *Model) PutWaiting(rows []storage.Prediction) error {
+	wait, err := m.putWaiting(rows)
+	if err == nil {
+		err = wait()
+	}
+	return m.failed("keep pending predictions", err)
+}
+
+func (m *Model) putWaiting(rows []storage.Prediction) (wait func() error, err error) {
+	if !m.store.o.Owner() {
+		return nil, storage.ErrNotOwner
+	}
+	// No other call knows a minted id.
+	if slices.ContainsFunc(rows, func(p storage.Prediction) bool { return !p.Minted }) {
+		m.waiting.Lock()
+		defer m.waiting.Unlock()
+	}
+	if err := m.localModel.PutWaiting(rows); err != nil {
+		return nil, err
+	}
+	return m.store.ride(context.Background(), &command.Command{Kind: command.PutWaiting, Model: m.Number(), Waiting: rows})
+}
+
+// RemoveWaiting implements storage.Waiting. A server that does not own the store removes the rows for itself alone.
+func (m *Model) RemoveWaiting(ids []string) error {
+	wait, err := m.removeWaiting(ids)
+	if err == nil {
+		err = wait()
+	}
+	return m.failed("remove pending predictions", err)
+}
+
+func (m *Model) removeWaiting(ids []string) (wait func() error, err error) {
+	m.waiting.Lock()
+	defer m.waiting.Unlock()
+	if err := m.localModel.RemoveWaiting(ids); err != nil {
+		return nil, err
+	}
+	if !m.store.o.Owner() {
+		return waitForNothing, nil
+	}
+	return m.store.ride(context.Background(), &command.Command{Kind: command.RemoveWaiting, Model: m.Number(), Removed: ids})
+}
+
+// ProposeDigest tells the other servers the digest of the owner's state at a sequence. The digest may be lost.
+func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest string) error {
+	err := context.Cause(ctx)
+	if err == nil && !m.store.o.Owner() {
+		err = storage.ErrNotOwner
+	}
+	if err == nil {
+		_, err = m.store.ride(ctx, &command.Command{Kind: command.Digest, Model: m.Number(), Sequence: sequence, Digest: digest})
+	}
+	return m.failed("propose a digest", err)
+}

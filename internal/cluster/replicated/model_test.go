@@ -1,0 +1,280 @@
+package replicated_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/internal/cluster/replicated/logtest"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store/storetest"
+)
+
+func create(t *testing.T, s storage.Store) storage.Model {
+	t.Helper()
+	m, err := s.Create(t.Context(), "m", []byte("value of m"))
+	must(t, err)
+	return m
+}
+
+func find(t *testing.T, s storage.Store, name string) (m storage.Model) {
+	t.Helper()
+	must(t, s.Models(t.Context(), func(e storage.Entry) error {
+		if e.Name == name {
+			m = e.Model
+		}
+		return nil
+	}))
+	if m == nil {
+		t.Fatalf("no model %q", name)
+	}
+	return m
+}
+
+func record(first, last uint64) storage.Record {
+	return storage.Record{First: first, Last: last, Data: fmt.Appendf(nil, "record %d-%d", first, last)}
+}
+
+// id is an id of the observation of a sequence.
+func id(sequence uint64) storage.ID {
+	return storage.ID{ID: fmt.Sprint("id", sequence), At: time.Unix(int64(sequence), 0), Value: fmt.Append(nil, sequence, " ")}
+}
+
+func prediction(name string) storage.Prediction {
+	return storage.Prediction{ID: name, Value: []byte("value"), Expiry: time.Unix(1<<32, 0)}
+}
+
+// What the owner changes the others are told, in its order. The owner is told nothing that a call waits for.
+func TestChanged(t *testing.T) {
+	c := newCluster(t, &inMemory{}, &inMemory{}, &inMemory{})
+	owner, ctx := c.servers[0], t.Context()
+	m := create(t, owner)
+	_, err := owner.Import(ctx, "imported", []byte("value"), storage.Import{Sequence: 7, Snapshot: []byte("state"), Waiting: []storage.Prediction{prediction("p")}})
+	must(t, err,
+		m.SetValue(ctx, []byte("second"), storage.Alias{Name: "a", Value: []byte("to m")}),
+		owner.PutAlias(ctx, "b", []byte("to b")), owner.RemoveAlias(ctx, "b"),
+		m.Append(ctx, storage.Commit{Record: record(1, 3)}), m.PutIDs(ctx, []storage.ID{id(1)}),
+		m.PutWaiting([]storage.Prediction{prediction("p")}), m.RemoveWaiting([]string{"p"}),
+		m.Append(ctx, storage.Commit{Record: record(4, 8)}),
+		m.(interface {
+			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
+		}).ProposeDigest(ctx, 8, "digest"),
+		m.Rewind(ctx, storage.Rewind{Sequence: 3, Value: []byte("rewound")}), m.Rewind(ctx, storage.Rewind{Sequence: 3}),
+		find(t, owner, "imported").Delete(ctx))
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRefused) {
+		t.Errorf("a gap: %v", err)
+	}
+	c.same(t)
+	want := []string{
+		`1 m "value of m" of 1`, `1 imported "value" of 2`, `3 m "second" of 1 and a "to m"`, `4 b "to b"`, `5 b ""`, `6 m "" of 1 to 3`,
+		`6 m "" of 1 to 8`, `8 m "" of 1 to 8digest`, `7 m "rewound" of 1 to 3`, `7 m "" of 1 to 3`, `2 imported "" of 2`,
+	}
+	for n, s := range c.servers {
+		got := s.told()
+		if n == 0 && len(got) > 0 || n > 0 && !slices.Equal(got, want) {
+			t.Errorf("server %d was told\n%s\nwant\n%s", n, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// A server that does not own the store changes nothing durable.
+func TestNotOwner(t *testing.T) {
+	c := newCluster(t, &inMemory{}, &inMemory{})
+	must(t, create(t, c.servers[0]).PutWaiting([]storage.Prediction{prediction("p")}))
+	c.same(t)
+	before := dump(t, c.servers[0])
+	other, ctx := c.servers[1], t.Context()
+	m := find(t, other, "m")
+	_, createErr := other.Create(ctx, "new", nil)
+	_, importErr := other.Import(ctx, "new", nil, storage.Import{})
+	for what, err := range map[string]error{
+		"create": createErr, "import": importErr, "alias": other.PutAlias(ctx, "a", nil), "no alias": other.RemoveAlias(ctx, "a"),
+		"value": m.SetValue(ctx, nil), "delete": m.Delete(ctx), "append": m.Append(ctx, storage.Commit{Record: record(1, 1)}),
+		"rewind": m.Rewind(ctx, storage.Rewind{}), "waiting": m.PutWaiting([]storage.Prediction{prediction("q")}),
+		"digest": m.(interface {
+			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
+		}).ProposeDigest(ctx, 8, "digest"),
+	} {
+		if !errors.Is(err, storage.ErrNotOwner) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if got := dump(t, other); !slices.Equal(got, before) {
+		t.Errorf("changed:%s", difference(before, got))
+	}
+	// What it derives by itself it keeps for itself.
+	must(t, m.PutIDs(ctx, []storage.ID{id(1)}), m.RemoveWaiting([]string{"p"}))
+	c.settle(t)
+	if got := dump(t, c.servers[0]); !slices.Equal(got, before) {
+		t.Errorf("the owner changed:%s", difference(before, got))
+	}
+	if _, ok, err := m.ID("id1"); !ok || err != nil || m.CountWaiting() != 0 {
+		t.Errorf("id %t, %v; %d waiting", ok, err, m.CountWaiting())
+	}
+}
+
+// The answer of a proposal decides only what Apply has not answered.
+func TestOutcomes(t *testing.T) {
+	c := newCluster(t, &inMemory{}, &inMemory{})
+	m, ctx := create(t, c.servers[0]), t.Context()
+	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
+	commit := storage.Commit{Record: record(1, 1)}
+	fault(logtest.Refused)
+	if err := m.Append(ctx, commit); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("refused: %v", err)
+	}
+	fault(logtest.Dropped)
+	if err := m.Append(ctx, commit); !errors.Is(err, logtest.ErrLost) || errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("dropped: %v", err)
+	}
+	fault(logtest.Applied)
+	must(t, m.Append(ctx, commit))
+	_, err := c.servers[0].Create(ctx, "m", nil)
+	if !errors.Is(err, storage.ErrExists) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if got := c.servers[0].told(); len(got) > 0 {
+		t.Errorf("the owner was told %q", got)
+	}
+	// Either the caller learns that the entry is applied, or Changed is told.
+	fault(logtest.Deposed)
+	err = m.Append(ctx, storage.Commit{Record: record(2, 2)})
+	c.same(t)
+	got, want := c.servers[0].told(), []string(nil)
+	if err != nil {
+		want = []string{`6 m "" of 1 to 2`}
+		if !errors.Is(err, logtest.ErrLost) {
+			t.Errorf("deposed: %v", err)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the server was told %q, want %q, with the answer %v", got, want, err)
+	}
+	if c.servers[0].log.Owner() || !c.servers[1].log.Owner() {
+		t.Error("the owner is not the other server")
+	}
+	c.log.SetFault(nil)
+	must(t, find(t, c.servers[1], "m").Append(ctx, storage.Commit{Record: record(3, 3)}))
+	c.same(t)
+}
+
+// remembered fails the test unless the store counts so many ids. Forget drops ids while there are more than it shall
+// keep, and counts them.
+func remembered(t *testing.T, s storage.Store, want int) {
+	t.Helper()
+	far := time.Unix(1<<32, 0)
+	count := func() (n int) {
+		must(t, s.Models(t.Context(), func(e storage.Entry) error {
+			return e.Model.EachID(t.Context(), func(storage.ID) error { n++; return nil })
+		}))
+		return n
+	}
+	if got := count(); got != want {
+		t.Errorf("%d ids, want %d", got, want)
+	}
+	must(t, s.Forget(t.Context(), far, want))
+	if got := count(); got != want {
+		t.Errorf("the count is more than %d: %d ids are left", want, got)
+	}
+	must(t, s.Forget(t.Context(), far, want-1))
+	if got := count(); got != want-1 {
+		t.Errorf("the count is not %d: %d ids are left of %d", want, got, want)
+	}
+}
+
+// A server may have put the ids of a commit before it applies the commit.
+func TestIDsKnownBefore(t *testing.T) {
+	onMachines(t, func(t *testing.T, machines []machine) {
+		t.Helper()
+		c := newCluster(t, machines...)
+		m, ctx := create(t, c.servers[0]), t.Context()
+		append3 := func(first uint64) {
+			t.Helper()
+			must(t,
+				m.Append(ctx, storage.Commit{Record: record(first, first)}),
+				m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
+			c.settle(t)                           //nolint:contextcheck // It has no context.
+			derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
+			must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
+			must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
+			c.same(t) //nolint:contextcheck // It has no context.
+		}
+		append3(1)
+		// An earlier process put them.
+		derived := find(t, c.servers[1], "m")
+		must(t, derived.PutIDs(ctx, []storage.ID{id(3)}))
+		c.servers[1].crash(t, false)
+		must(t, m.Append(ctx, storage.Commit{Record: record(4, 4), IDs: []storage.ID{id(3)}}))
+		c.same(t)
+		// The owner put them, and another server appends them.
+		must(t, m.PutIDs(ctx, []storage.ID{id(4)}))
+		c.settle(t)
+		c.log.Own(1)
+		m = find(t, c.servers[1], "m")
+		must(t, m.Append(ctx, storage.Commit{Record: record(5, 5), IDs: []storage.ID{id(4)}}))
+		append3(6)
+		must(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(8)}}))
+		// After a rewind the owner says again what others may not know.
+		must(t,
+			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+			m.Append(ctx, storage.Commit{Record: record(11, 11), IDs: []storage.ID{id(10)}}),
+			m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
+			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+		)
+		// A refused commit puts none of its ids.
+		if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
+			t.Errorf("refused: %v", err)
+		}
+		c.same(t)
+		for n, s := range c.servers {
+			t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 8) })
+		}
+	})
+}
+
+// A restart may begin anywhere in the log: what the local store has is not applied again.
+func TestAppliedOnce(t *testing.T) {
+	onMachines(t, func(t *testing.T, machines []machine) {
+		t.Helper()
+		c := newCluster(t, machines...)
+		owner, ctx := c.servers[0], t.Context()
+		for n := range uint64(3) {
+			m := create(t, owner)
+			must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
+			must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
+			must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
+			// An import that is refused takes no number.
+			_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
+			if !errors.Is(err, storage.ErrInvalidID) {
+				t.Error(err)
+			}
+			if n < 2 {
+				must(t, m.Delete(ctx))
+			}
+		}
+		must(t, owner.PutAlias(ctx, "a", []byte("to m")), owner.RemoveAlias(ctx, "a"))
+		c.same(t)
+		want := dump(t, owner)
+		for _, cut := range []bool{false, true} {
+			for n, s := range c.servers {
+				s.told()
+				if !cut { // Unlike Sync of the server, this does not say that the log is not needed.
+					must(t, s.local.Sync(ctx))
+				}
+				s.crash(t, cut)
+				if got := dump(t, s); !slices.Equal(got, want) {
+					t.Errorf("server %d after a crash (cut %t):%s", n, cut, difference(want, got))
+				}
+				if last := s.told(); !cut && len(last) > 0 {
+					t.Errorf("server %d applied again %q", n, last)
+				}
+			}
+		}
+		must(t, find(t, owner, "m").Append(ctx, storage.Commit{Record: record(6, 6)}))
+		c.same(t)
+	})
+}

@@ -1,0 +1,244 @@
+// Package replicated implements package storage over a replicated log and a local store. A call that changes the store
+// becomes a command in the log. Every server applies the commands to its local store, in the order of the log, and
+// answers what is read from the local store.
+package replicated
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/engine/storage"
+)
+
+// Log is the replicated log, as one server sees it.
+type Log interface {
+	// Propose appends an entry and waits until it is committed and this server has applied it. It returns soon
+	// after the end of ctx, with one of three answers. Nil: the entry is committed and applied here. ErrNotOwner:
+	// the entry is not in the log, and never will be. Any other error: the entry may or may not be in the log. If
+	// Owner is true after such an error, the entry has been applied here or never will be. Two calls at once may be
+	// ordered either way.
+	Propose(ctx context.Context, entry []byte) error
+}
+
+// Options are the parts of a Store.
+type Options struct {
+	// Local is the store of this server. From now on only the Store writes to it.
+	Local storage.Store
+	Log   Log
+	// Owner reports whether this server owns the store: it proposes, and has applied all that earlier owners
+	// proposed. Nil: always.
+	Owner func() bool
+	// Undone returns the function that storage.Rewind.Undone must be for a sequence. It is pure.
+	Undone func(sequence uint64) func(value []byte) bool
+	// Changed is told what a command changed that no call of this Store waits for, in the order of the log. Apply
+	// calls it, after the effect is in the local store. It must not wait for a call of the Store.
+	Changed func(storage.Change)
+}
+
+// local has the methods of a store that are the same in a replicated one: what reads, and what each server does for
+// itself.
+type local = storage.Store
+
+// Store is a replicated store. It implements storage.Store.
+type Store struct {
+	local
+	o       Options
+	batcher *batcher
+	apply   applier
+
+	// models are the handles of the models of the local store, by their numbers. Apply adds and removes them.
+	models struct {
+		sync.RWMutex
+		byNumber map[uint64]*Model
+	}
+}
+
+// New returns a store over the models of the local store. The caller closes it. Entries of the log may be applied once
+// New has returned.
+func New(ctx context.Context, o Options) (*Store, error) {
+	if o.Owner == nil {
+		o.Owner = func() bool { return true }
+	}
+	s := &Store{local: o.Local, o: o}
+	s.models.byNumber = map[uint64]*Model{}
+	err := o.Local.Models(ctx, func(e storage.Entry) error {
+		if e.Model != nil {
+			s.handle(e.Name, e.Model)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replicated: %w", err)
+	}
+	var proposer [16]byte
+	if _, err := rand.Read(proposer[:]); err != nil {
+		return nil, fmt.Errorf("replicated: draw the id of the proposer: %w", err)
+	}
+	s.batcher = newBatcher(ctx, o.Log, o.Owner, proposer)
+	return s, nil
+}
+
+// Close ends the waiting calls and joins every goroutine of the store. It does not close the local store. Apply may be
+// called until Close returns.
+func (s *Store) Close() { s.batcher.close() }
+
+// Flush waits until the commands of all calls so far are committed, or have failed. A command that rides may wait
+// otherwise for 10 ms after its call. A server that gives the store to another one flushes first.
+func (s *Store) Flush(ctx context.Context) error {
+	if err := s.batcher.flush(ctx); err != nil {
+		return fmt.Errorf("replicated: flush: %w", err)
+	}
+	return nil
+}
+
+// handle returns the one handle of a local model.
+func (s *Store) handle(name string, m storage.Model) *Model {
+	s.models.Lock()
+	defer s.models.Unlock()
+	out := s.models.byNumber[m.Number()]
+	if out == nil {
+		out = &Model{localModel: m, store: s, name: name}
+		s.models.byNumber[m.Number()] = out
+	}
+	return out
+}
+
+// model returns the handle of a number, nil if there is none.
+func (s *Store) model(number uint64) *Model {
+	s.models.RLock()
+	defer s.models.RUnlock()
+	return s.models.byNumber[number]
+}
+
+func (s *Store) drop(m *Model) {
+	m.gone.Store(true)
+	s.models.Lock()
+	defer s.models.Unlock()
+	delete(s.models.byNumber, m.Number())
+}
+
+// Models implements storage.Registry, with the handles of this store.
+func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
+	return s.local.Models(ctx, func(e storage.Entry) error {
+		if e.Model != nil {
+			e.Model = s.handle(e.Name, e.Model)
+		}
+		return f(e)
+	})
+}
+
+// Expire implements storage.Upkeep, on this server.
+func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
+	return s.local.Expire(ctx, now, func(m storage.Model) {
+		if out := s.model(m.Number()); out != nil {
+			f(out)
+		}
+	})
+}
+
+// Create implements storage.Registry.
+func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
+	return s.made(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
+}
+
+// Import implements storage.Registry. The import is one entry of the log, however large.
+func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+	return s.made(ctx, "import", &command.Command{
+		Kind: command.Import, Name: name, Value: value,
+		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Waiting,
+	})
+}
+
+func (s *Store) made(ctx context.Context, what string, c *command.Command) (storage.Model, error) {
+	m, err := s.propose(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("replicated: %s model %q: %w", what, c.Name, err)
+	}
+	return m, nil
+}
+
+// PutAlias implements storage.Aliases.
+func (s *Store) PutAlias(ctx context.Context, name string, value []byte) error {
+	return s.changeAlias(ctx, &command.Command{Kind: command.PutAlias, Name: name, Value: value})
+}
+
+// RemoveAlias implements storage.Aliases.
+func (s *Store) RemoveAlias(ctx context.Context, name string) error {
+	return s.changeAlias(ctx, &command.Command{Kind: command.RemoveAlias, Name: name})
+}
+
+func (s *Store) changeAlias(ctx context.Context, c *command.Command) error {
+	if _, err := s.propose(ctx, c); err != nil {
+		return fmt.Errorf("replicated: change the alias %q: %w", c.Name, err)
+	}
+	return nil
+}
+
+// propose puts a durable command into the log, and returns what Apply answers here.
+func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if !s.o.Owner() {
+		return nil, storage.ErrNotOwner
+	}
+	sent := newCall(c, false)
+	if err := s.batcher.add(sent); err != nil {
+		return nil, err
+	}
+	err := sent.wait(ctx)
+	return sent.model, err
+}
+
+// ride puts a command into the log that the local store already has. The returned function waits if the queue is too
+// long. Between the local write and ride no other command of the key may come.
+func (s *Store) ride(ctx context.Context, c *command.Command) (wait func() error, err error) {
+	sent := newCall(c, true)
+	if err := s.batcher.add(sent); err != nil {
+		return nil, err
+	}
+	if sent.done == nil {
+		return waitForNothing, nil
+	}
+	return func() error { return sent.wait(ctx) }, nil
+}
+
+func waitForNothing() error { return nil }
+
+func newCall(c *command.Command, rides bool) *call {
+	return &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), rides: rides}
+}
+
+// sizeOf estimates the bytes of a command, so that most are encoded into one allocation.
+func sizeOf(c *command.Command) int {
+	const fixed, row = 48, 24
+	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Record.Data) + len(c.Digest)
+	for k := range c.IDs {
+		n += row + len(c.IDs[k].ID) + len(c.IDs[k].Value)
+	}
+	for k := range c.Waiting {
+		n += row + len(c.Waiting[k].ID) + len(c.Waiting[k].Value)
+	}
+	return n
+}
+
+// logKey is the key of the commands of a model that do not concern pending predictions.
+func logKey(model uint64) uint64 { return 2 * model }
+
+// keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model another,
+// and all names and aliases together a third.
+func keysOf(c *command.Command) [2]uint64 {
+	const names = 0
+	key := logKey(c.Model)
+	switch {
+	case c.Kind == command.PutWaiting || c.Kind == command.RemoveWaiting:
+		key++
+	case len(c.Also) > 0:
+		return [2]uint64{key, names}
+	}
+	return [2]uint64{key, key}
+}

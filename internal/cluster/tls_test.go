@@ -1,0 +1,195 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"hindsight/internal/cluster/consensus"
+)
+
+// authority signs the certificates of servers.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	a.certificate, a.key = sign(t, nil, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+// config is that of a server at a host.
+func (a *authority) config(t *testing.T, host string) *tls.Config {
+	t.Helper()
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: host}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	c, key := sign(t, a, template)
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{c.Raw}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool, MinVersion: tls.VersionTLS13,
+	}
+}
+
+// sign signs a template by an authority, or by itself.
+func sign(t *testing.T, by *authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := template, key
+	if by != nil {
+		parent, signer = by.certificate, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, key
+}
+
+func TestAClusterWithTLS(t *testing.T) {
+	a := newAuthority(t)
+	servers := newServers(t, 3)
+	for _, s := range servers {
+		s.tls = a.config(t, "127.0.0.1")
+		s.start(t)
+	}
+	voters(t, 3, servers...)
+	learn(t, "m", 2, servers...)
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+}
+
+func stream(t *testing.T, config *tls.Config) *consensus.Stream {
+	t.Helper()
+	s, err := consensus.Listen(listen(t), config, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// reaches reports whether a connection of a kind arrives.
+func reaches(t *testing.T, from, to *consensus.Stream, k consensus.Kind) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	l := to.Listener(k)
+	conn, err := from.Dial(ctx, k, l.Addr().String())
+	if err != nil {
+		return false
+	}
+	defer func() {
+		if err := conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Log(err) // The other side may have closed it.
+		}
+	}()
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		return false
+	}
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			accepted <- c
+		}
+	}()
+	// A server that refuses the certificate of a client says so after the handshake, by closing.
+	refused := make(chan struct{})
+	go func() {
+		defer close(refused)
+		for {
+			if _, err := conn.Read(make([]byte, 1)); err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case c := <-accepted:
+		got := make([]byte, 5)
+		_, err := io.ReadFull(c, got)
+		return errors.Join(err, c.Close()) == nil && string(got) == "hello"
+	case <-refused:
+		return false
+	}
+}
+
+func TestTheClusterPortTellsKindsApart(t *testing.T) {
+	s := stream(t, nil)
+	for _, k := range []consensus.Kind{consensus.Raft, consensus.Members, consensus.Forwarded} {
+		if !reaches(t, s, s, k) {
+			t.Errorf("no connection of the kind %q", k)
+		}
+	}
+}
+
+func TestTheClusterPortRefusesStrangers(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	to := stream(t, ours.config(t, "127.0.0.1"))
+	if !reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Raft) {
+		t.Error("refused a server of the cluster")
+	}
+	stranger := theirs.config(t, "127.0.0.1")
+	stranger.RootCAs = ours.config(t, "127.0.0.1").RootCAs
+	nameless := ours.config(t, "127.0.0.1")
+	nameless.Certificates = nil
+	for name, config := range map[string]*tls.Config{"another authority": stranger, "no certificate": nameless, "no TLS": nil} {
+		if reaches(t, stream(t, config), to, consensus.Raft) {
+			t.Errorf("took a client with %s", name)
+		}
+	}
+	misnamed := stream(t, ours.config(t, "elsewhere.example"))
+	if reaches(t, to, misnamed, consensus.Raft) {
+		t.Error("a client took a server with another name")
+	}
+}
+
+// public is a listener that is not on a loopback address.
+type public struct{ net.Listener }
+
+func (public) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+
+func TestNoPlaintextBeyondLoopback(t *testing.T) {
+	l := listen(t)
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := consensus.Listen(public{l}, nil, func(error) {}); !errors.Is(err, consensus.ErrPlaintext) {
+		t.Errorf("listened: %v", err)
+	}
+}

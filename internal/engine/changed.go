@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+)
+
+// Changed takes what a command of a replicated store changed, once the store has it, if no call of this engine
+// waits for the command. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
+// learns at its turn, and the engine takes over the registry and the aliases in a goroutine of its own.
+func (e *Engine) Changed(c storage.Change) {
+	m := e.table.stored(c.Model)
+	switch c.Kind {
+	case storage.Appended:
+		if m != nil { // Else the model learns once it is hosted.
+			m.Grown(c.Sequence)
+		}
+	case storage.Digested:
+		if m != nil {
+			m.CompareDigest(c.Sequence, c.Digest)
+		}
+	case storage.Rewound:
+		if m != nil {
+			m.Rewound(c.Sequence)
+		}
+		e.changes.add(change{name: c.Name, model: c.Model})
+	case storage.Created, storage.Removed, storage.ValueSet:
+		e.changes.add(change{name: c.Name, model: c.Model})
+		if len(c.Also) > 0 {
+			e.changes.add(change{})
+		}
+	case storage.AliasSet, storage.AliasRemoved:
+		e.changes.add(change{})
+	}
+}
+
+// OwnerChanged tells that Options.Owner may answer otherwise. Without it the engine asks at every sweep.
+func (e *Engine) OwnerChanged() { e.replicas.Wake() }
+
+// Await waits until a model, named by its id or an alias, has learned a sequence.
+func (e *Engine) Await(ctx context.Context, name string, sequence uint64) error {
+	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
+		return err
+	}
+	m, err := e.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	return m.Await(ctx, sequence)
+}
+
+// takeOver takes over changes until the lifetime ends.
+func (e *Engine) takeOver() {
+	for {
+		select {
+		case <-e.env.Lifetime.Done():
+			return
+		case <-e.changes.wake:
+		}
+		for _, c := range e.changes.next() {
+			if c.settled != nil {
+				close(c.settled)
+			} else if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
+				e.o.Log.Error("a change of another server is not taken over", zap.String("model", c.name), zap.Error(err))
+			}
+			e.changes.pending.Add(-1)
+		}
+		e.replicas.Wake() // They have rested meanwhile.
+	}
+}
+
+// take takes over what the store has of a model, or of the aliases.
+func (e *Engine) take(ctx context.Context, c *change) error {
+	if c.model == nil {
+		release, err := e.table.claim(ctx, allAliases)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return e.aliases.Sync(ctx, e.table.created, e.previous)
+	}
+	release, err := e.table.claim(ctx, c.name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	m := e.table.stored(c.model)
+	value, err := c.model.Value()
+	switch {
+	case errors.Is(err, storage.ErrNotFound) && m == nil:
+		return nil
+	case errors.Is(err, storage.ErrNotFound):
+		return m.Turn(ctx, func(ctx context.Context) error {
+			if err := m.Supersede(ctx); err != nil {
+				return err
+			}
+			return e.remove(m)
+		})
+	case err != nil:
+		return recovery.StorageError(err)
+	}
+	from, registered, err := recovery.DecodeEntry(storage.Entry{Name: c.name, Value: value, Model: c.model}, e.env.Learners)
+	if err != nil {
+		e.registryDamaged.Store(true)
+		return err
+	}
+	if m == nil {
+		m = e.newEntry(c.name, from, &registered)
+		if err := e.host(m); err != nil {
+			return err
+		}
+		m.Warm()
+		return nil
+	}
+	return e.takeEntry(ctx, m, &registered)
+}
+
+// takeEntry serves a model with a changed entry.
+func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Entry) error {
+	if m.Deleted() != (registered.Deleted != 0) {
+		return m.Turn(ctx, func(ctx context.Context) error {
+			if err := m.Release(ctx); err != nil {
+				return err
+			}
+			return e.supersede(m, m.successor(registered))
+		})
+	}
+	followed := m.Entry().Follow != nil
+	m.SetMetadata(registered)
+	if follows := registered.Follow != nil; followed != follows {
+		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
+	}
+	return nil
+}

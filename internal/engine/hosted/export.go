@@ -1,0 +1,87 @@
+package hosted
+
+import (
+	"context"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
+)
+
+// ExportOptions say what an exported model takes along.
+type ExportOptions struct {
+	// WithoutIDs leaves out the remembered ids and the pending predictions.
+	WithoutIDs bool
+	// Reserve is asked before the export takes so many bytes more, also after the caller has left. Its
+	// error ends the export. It may be nil.
+	Reserve func(bytes int64) error
+}
+
+func (o *ExportOptions) reserve(bytes int) error {
+	if o.Reserve == nil {
+		return nil
+	}
+	return o.Reserve(int64(bytes))
+}
+
+// Export is the model in the format of a snapshot, with its metadata, the ids that it remembers and its
+// pending predictions, all of one turn.
+func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
+	before := func() error {
+		if err := m.Advance(); err != nil {
+			return err
+		}
+		return o.reserve(int(m.stateBytes()) + slack)
+	}
+	c, err := m.captureAtTurn(ctx, before,
+		func(ctx context.Context, c *capture) (err error) {
+			carried := record.Carried{Metadata: m.entry.Load().Metadata}
+			carried.Move = nil
+			if !o.WithoutIDs {
+				err = m.readCarried(ctx, &carried, c.Sequence, &o)
+			}
+			if !o.WithoutIDs || !carried.Equal(new(record.Metadata)) {
+				c.Carried = carried.Encode()
+			}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	c.Digest = codec.Digest(c.Learner)
+	data, err := codec.Encode(c.Snapshot)
+	return data, m.id.errorf("export", err)
+}
+
+// readCarried reads the ids up to a sequence and the pending predictions of the model.
+func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uint64, o *ExportOptions) error {
+	var refused error
+	undone := recovery.Undone(sequence) // Other servers may have appended more.
+	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
+		if undone(id.Value) {
+			return nil
+		}
+		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
+			return refused
+		}
+		id.Value = append([]byte(nil), id.Value...)
+		c.IDs = append(c.IDs, id)
+		return nil
+	})
+	if err == nil {
+		err = m.pending.store.EachWaiting(ctx, func(p storage.Prediction) error {
+			if refused = o.reserve(len(p.ID) + len(p.Value)); refused != nil {
+				return refused
+			}
+			p.Value = append([]byte(nil), p.Value...)
+			c.Waiting = append(c.Waiting, p)
+			return nil
+		})
+	}
+	if refused != nil {
+		return refused // The store has not failed.
+	}
+	return m.id.storagef("read what is remembered", err)
+}

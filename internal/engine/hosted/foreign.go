@@ -1,0 +1,215 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+)
+
+// Grown notes that another server has appended, and that the log ends at a sequence. The model learns what was
+// appended at its turn, unless it is not in memory: then only its replay gets longer. Grown does not wait. One
+// goroutine at a time calls Grown, Rewound and CompareDigest.
+func (m *Model) Grown(sequence uint64) {
+	m.journal.grown.Store(true)
+	if !m.Resident() {
+		before := m.journal.told.Swap(sequence)
+		more := int64(sequence - min(before, sequence))
+		if before == 0 {
+			more, _ = m.journal.behind() // A load meets the error.
+		}
+		m.snapshots.replay.Add(more * max(m.snapshots.cost.Load(), int64(ReadCost)))
+	}
+	m.postFollow()
+}
+
+// Rewound notes that another server has rewound the log to a sequence, which the model follows at its turn. It
+// does not wait.
+func (m *Model) Rewound(sequence uint64) {
+	m.digests.mu.Lock()
+	m.digests.own, m.digests.owners = nil, nil
+	if pending := m.journal.rewound.Load(); pending == 0 || sequence+1 < pending {
+		m.journal.rewound.Store(sequence + 1)
+	}
+	m.digests.mu.Unlock()
+	m.box.Post()
+}
+
+// Supersede lets no capture of before be written. It runs at the model's turn.
+func (m *Model) Supersede(ctx context.Context) error { return m.snapshots.supersede(ctx) }
+
+// InheritRewind lets the model follow what another handle of it has not followed.
+func (m *Model) InheritRewind(other *Model) {
+	if pending := other.journal.rewound.Load(); pending != 0 {
+		m.Rewound(pending - 1)
+	}
+}
+
+// Warm loads the model soon, unless memory is half full, and learns what other servers have appended.
+func (m *Model) Warm() {
+	if !m.env.Memory.HalfFull() {
+		m.journal.warm.Store(true)
+		m.box.Post()
+	}
+}
+
+// follow learns some of what other servers have appended, and queues itself for the rest, so that other jobs
+// have their turn. It loads a model whose replay has become so long that a snapshot is due.
+func (m *Model) follow() {
+	more, err := false, error(nil)
+	if m.journal.warm.Swap(false) || m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
+		err = m.load()
+	}
+	if err == nil {
+		more, err = m.advance(MaxCommitRows)
+		m.afterCommit()
+	}
+	switch {
+	case err != nil:
+		m.env.Log.Debug("a model cannot follow its log now", zap.String("model", m.ID()), zap.Error(err))
+	case more:
+		m.postFollow()
+	}
+}
+
+// Advance learns everything that other servers have appended, and leaves the model in memory. It runs at the
+// model's turn.
+func (m *Model) Advance() error {
+	for m.journal.grown.Load() || m.journal.rewound.Load() != 0 {
+		if more, err := m.advance(MaxCommitRows); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance learns records of other servers, until there are no more or they have so many rows. It tells whether
+// there are more. A model that is not in memory stays as it is.
+func (m *Model) advance(rows uint64) (more bool, err error) {
+	if err := m.followRewind(); err != nil {
+		return false, err
+	}
+	if m.state.machine == nil || m.state.broken != nil {
+		return false, m.state.broken
+	}
+	begin := m.state.machine.Sequence()
+	end := begin
+	var records []record.Record
+	var answered []string
+	err = m.journal.store.Replay(m.env.appends, begin, func(logged storage.Record) error {
+		r, err := recovery.DecodeNext(logged, end)
+		if err != nil {
+			return err
+		}
+		records, answered, end = append(records, r), recovery.AppendAnswered(answered, &r), logged.Last
+		if end-begin >= rows {
+			return recovery.ErrReached
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, recovery.ErrReached) {
+		return false, m.lost(begin, m.id.storagef("read what other servers have appended", err))
+	}
+	if len(answered) > 0 && m.pending.store.CountWaiting() > 0 {
+		if err := m.pending.store.RemoveWaiting(answered); err != nil {
+			return false, m.id.storagef("forget answered predictions", err)
+		}
+	}
+	for n := range records {
+		if err := m.relearn(records[n]); err != nil {
+			return false, err
+		}
+	}
+	return m.journal.reached(end), nil
+}
+
+// relearn lets the machine learn a record of another server, whose memory it takes.
+func (m *Model) relearn(r record.Record) error {
+	c := m.newCommit()
+	defer c.free()
+	c.record = r
+	if !r.Complete {
+		if err := m.journal.writeIDs(m.env.appends); err != nil {
+			return err
+		}
+	}
+	begun := m.env.Now()
+	if err := c.learn(len(r.Observations)); err != nil {
+		return err
+	}
+	ended := m.env.Now()
+	m.env.Stages.Learn(ended.Sub(begun).Seconds(), "")
+	m.journal.recent.clear() // They came to the store with this record.
+	c.learned(begun, ended)
+	return nil
+}
+
+// AwaitRewind refuses the use of a model whose rewind a crash has interrupted, until Rewound tells that the
+// rewind is complete. It is called before the model is hosted.
+func (m *Model) AwaitRewind() {
+	m.setRestoring(true)
+	m.Break(fmt.Errorf("%w: the restore of model %q is not complete", ErrOverloaded, m.ID()))
+}
+
+// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
+// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
+func (m *Model) DeriveIDs(ctx context.Context) error {
+	if m.journal.grown.Load() {
+		return m.deriveGrown(ctx)
+	}
+	if m.journal.derived.Load() {
+		return nil
+	}
+	if left, err := m.journal.behind(); err == nil && left == 0 {
+		m.journal.derived.Store(true)
+		return nil
+	}
+	if err := m.Load(ctx); err != nil && m.Broken() == nil {
+		return err
+	}
+	return nil
+}
+
+// deriveGrown is DeriveIDs of a log to which other servers have appended.
+func (m *Model) deriveGrown(ctx context.Context) error {
+	return m.box.Do(ctx, func(context.Context) error {
+		err := m.load()
+		if err == nil {
+			err = m.Advance()
+		}
+		if m.state.broken != nil {
+			err = nil // Nothing can be derived from its log.
+		}
+		return err
+	})
+}
+
+// Await waits until the model has learned a sequence. It loads the model.
+func (m *Model) Await(ctx context.Context, sequence uint64) error {
+	for {
+		changed := m.news.next()
+		if err := m.lockLoaded(ctx); err != nil {
+			return err
+		}
+		learned, broken := m.state.machine.Sequence(), m.state.broken
+		m.state.RUnlock()
+		if learned >= sequence && m.journal.rewound.Load() == 0 {
+			return nil
+		}
+		if broken != nil {
+			return broken
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("engine: wait for sequence %d of model %q, which has learned %d: %w", sequence, m.ID(), learned, context.Cause(ctx))
+		case <-m.env.Lifetime.Done():
+			return ErrClosed
+		}
+	}
+}

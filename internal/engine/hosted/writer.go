@@ -1,0 +1,91 @@
+package hosted
+
+import (
+	"errors"
+
+	"hindsight/internal/engine/mailbox"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/model/input"
+)
+
+// New returns a model that is not in memory.
+func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
+	m := &Model{env: env, source: from, id: name(id), owner: owner}
+	m.entry.Store(entry)
+	if len(from.Spec.Inputs) > 0 {
+		m.schema = input.NewSchema(from.Spec.Inputs)
+	}
+	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil
+	m.pending.store, m.pending.id = from.Kept, m.id
+	m.snapshots.init(from.Kept, m.id, env.Now())
+	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
+	return m
+}
+
+// writer handles the queued observations of a model at its turn.
+type writer struct{ *Model }
+
+// Handle makes the new observations of a batch durable in one record, lets the model learn them in order
+// and answers every ticket.
+func (w writer) Handle(batch []*Ticket) {
+	w.begin(batch)
+	c := w.newCommit()
+	if err := w.ready(); err != nil {
+		for _, t := range batch {
+			t.refuse(err)
+		}
+	} else {
+		c.perform(batch)
+	}
+	for _, t := range batch {
+		w.finish(t)
+	}
+	c.free()
+	w.afterCommit()
+}
+
+// Refuse answers a ticket that gets no turn.
+func (w writer) Refuse(t *Ticket, why error) {
+	t.refuse(why)
+	w.finish(t)
+}
+
+func (w writer) begin(batch []*Ticket) {
+	now := w.env.Now()
+	for _, t := range batch {
+		w.env.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
+		if t.stages != nil {
+			t.stages.turn = now
+		}
+	}
+}
+
+func (w writer) finish(t *Ticket) {
+	if errors.Is(t.err, ErrConflict) {
+		w.usage.conflicts.Add(1)
+	}
+	for n := range t.answers {
+		if t.answers[n].Duplicate {
+			w.usage.duplicates.Add(1)
+		}
+	}
+	trace := t.stages.trace() // After close the ticket is the caller's.
+	close(t.done)
+	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
+}
+
+// ready loads the model, learns what other servers have appended, and refuses a model that no longer learns
+// or is moved.
+func (w writer) ready() error {
+	if err := w.CheckNotMoved(); err != nil {
+		return err
+	}
+	if err := w.load(); err != nil {
+		return err
+	}
+	return w.Advance()
+}
+
+// Posted implements mailbox.Handler.
+func (w writer) Posted() { w.follow() }

@@ -1,0 +1,591 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
+)
+
+// view is what a server shows of a model.
+type view struct {
+	Sequence, Pending uint64
+	Digest            string
+	ETag, Follows     string
+	Metadata          engine.Metadata
+	Values            []float64
+	Loss              float64
+}
+
+// view reads a model at a server.
+func (v *server) view(id string) (out view, err error) {
+	ctx := context.Background()
+	info, err := v.host.GetModel(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	x := make([]float64, info.Spec.Dimension)
+	for n := range x {
+		x[n] = 0.3 * float64(n+1)
+	}
+	p, err := v.host.Predict(ctx, id, vectors(x), engine.PredictOptions{})
+	if err != nil {
+		return out, err
+	}
+	s, err := v.host.ModelStats(ctx, id, engine.StatsOptions{})
+	out = view{
+		Sequence: s.Sequence, Pending: s.Pending, Digest: fmt.Sprintf("%x", s.Digest), ETag: info.ETag,
+		Follows: info.Follows, Metadata: info.Metadata, Values: p[0].Values, Loss: s.Whole.Served.Loss,
+	}
+	return out, err
+}
+
+// list lists the models of a server, deleted ones too.
+func (v *server) list() (out []string) {
+	page, err := v.host.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1000, Deleted: true})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, m := range page.Models {
+		out = append(out, fmt.Sprint(m.ID, " ", m.Created.UnixNano(), " ", m.Deleted.IsZero(), " ", m.ETag))
+	}
+	return out
+}
+
+// equal compares what all servers show, once they have learned all.
+func (s *servers) equal() map[string]view {
+	s.t.Helper()
+	s.awaitAll()
+	owner := s.owner()
+	want, aliases, all := map[string]view{}, owner.aliases(), owner.list()
+	for _, v := range s.all {
+		if got := v.list(); !slices.Equal(got, all) {
+			s.t.Fatalf("server %d has\n%s\nthe owner\n%s", v.place, strings.Join(got, "\n"), strings.Join(all, "\n"))
+		}
+		if got := v.aliases(); !reflect.DeepEqual(got, aliases) {
+			s.t.Fatalf("server %d has the aliases %+v, the owner %+v", v.place, got, aliases)
+		}
+		for _, line := range all {
+			var id string
+			var created int64
+			var live bool
+			if _, err := fmt.Sscan(line, &id, &created, &live); err != nil || !live {
+				continue
+			}
+			end, err := s.all[0].last(id)
+			if err == nil {
+				err = v.host.Await(s.t.Context(), id, end)
+			}
+			var got view
+			if err == nil {
+				got, err = v.view(id)
+			}
+			if err != nil {
+				s.t.Fatalf("server %d, model %q: %v", v.place, id, err)
+			}
+			if s.restored[id] || s.log != nil {
+				// A server that never learned what was undone keeps the predictions that it answered until they expire, and
+				// an owner that is deposed those that it has not sent.
+				got.Pending = 0
+			}
+			if want[id].ETag == "" {
+				want[id] = got
+			}
+			if !reflect.DeepEqual(got, want[id]) {
+				s.t.Fatalf("server %d, model %q:\n%+v\nwant\n%+v", v.place, id, got, want[id])
+			}
+		}
+		if len(v.mismatches) > 0 {
+			s.t.Fatalf("server %d: digests of sequences %v differ", v.place, v.mismatches)
+		}
+	}
+	return want
+}
+
+// last is the end of the log of a model.
+func (v *server) last(id string) (last uint64, err error) {
+	err = v.local.Models(context.Background(), func(e storage.Entry) error {
+		if e.Name != id {
+			return nil
+		}
+		last, err = e.Model.Last()
+		return err
+	})
+	return last, err
+}
+
+func (v *server) aliases() []engine.Alias {
+	all, err := v.host.ListAliases()
+	if err != nil {
+		v.servers.t.Fatal(err)
+	}
+	return all
+}
+
+// Another server than the owner follows all that the owner does, and refuses what changes the store.
+func TestReplicatedStore(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", taylor(2, 2))
+	p := a.host.predict(t, "m", 1, 2)
+	a.host.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{1}})
+	for n := range 50 {
+		a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)
+	}
+	if got := s.equal()["m"]; got.Sequence != 51 || got.Pending != 0 {
+		t.Errorf("%+v", got)
+	}
+	refused := func() map[string]error {
+		ctx, out := t.Context(), map[string]error{}
+		_, out["create"] = b.host.CreateModel(ctx, "other", linear(1))
+		_, out["import"] = b.host.ImportModel(ctx, "other", mustExport(t, b.host, "m"))
+		_, out["update"] = b.host.UpdateModel(ctx, "m", engine.UpdateOptions{Edit: func(*engine.Metadata) {}})
+		out["delete"] = b.host.DeleteModel(ctx, "m")
+		_, out["undelete"] = b.host.UndeleteModel(ctx, "m")
+		_, out["alias"] = b.host.SetAlias(ctx, "live", "m", "")
+		out["delete alias"] = b.host.DeleteAlias(ctx, "live")
+		_, out["restore"] = b.host.RestoreModel(ctx, "m", 10)
+		_, out["observe"] = b.host.Observe(ctx, "m", one("o", 1, 1))
+		_, out["route"] = b.host.Route(ctx, "m")
+		_, out["remember"] = b.host.Predict(ctx, "m", vectors([]float64{1, 1}), engine.PredictOptions{Remember: true})
+		_, out["compare"] = b.host.CompareModels(ctx, "m")
+		return out
+	}
+	for name, err := range refused() {
+		if !errors.Is(err, engine.ErrNotOwner) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx := t.Context()
+	_, err := b.host.Engine.CreateModel(ctx, "other", linear(1), engine.CreateOptions{ValidateOnly: true})
+	_, other := b.host.Predict(ctx, "m", vectors([]float64{1, 1}), engine.PredictOptions{})
+	if err = errors.Join(err, other); err != nil {
+		t.Error(err)
+	}
+	s.equal()
+	s.move(1)
+	a, b = b, a
+	for n := range 50 {
+		if got := a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)[0]; !got.Duplicate || got.Sequence != uint64(n+2) {
+			t.Fatalf("observation %d again: %+v", n, got)
+		}
+	}
+	s.equal()
+}
+
+func mustExport(t *testing.T, h *host, id string) []byte {
+	t.Helper()
+	data, err := h.ExportModel(t.Context(), id, engine.ExportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A caller that knows of a sequence waits until a server has learned it.
+func TestAwait(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	s.awaitAll()
+	b.pause(true)
+	a.host.observe(t, "m", one("a", 1)...)
+	late, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer leave()
+	if err := b.host.Await(late, "m", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a server that does not apply: %v", err)
+	}
+	if err := a.host.Await(t.Context(), "m", 1); err != nil {
+		t.Error(err)
+	}
+	waited := make(chan error)
+	go func() { waited <- b.host.Await(t.Context(), "m", 2) }()
+	a.host.observe(t, "m", one("b", 1)...)
+	b.host.Hibernate("m")
+	b.pause(false)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	go func() { waited <- b.host.Await(t.Context(), "m", 3) }()
+	if err := a.host.DeleteModel(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("of a deleted model: %v", err)
+	}
+}
+
+// The digests of the owner are compared with those of the others, and one that differs is reported.
+func TestDigests(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	rows := func(n int) (out []engine.Observation) {
+		for range n {
+			out = append(out, engine.Observation{Features: []float64{1}, Labels: []float64{2}})
+		}
+		return out
+	}
+	for range 5 {
+		a.host.observe(t, "m", rows(1000)...)
+	}
+	s.equal()
+	if len(s.mu.log) != 7 { // A creation, five records, a digest.
+		t.Errorf("%d commands", len(s.mu.log))
+	}
+	// What the other server is told before and after it has learned the sequence.
+	s.settle()
+	b.host.Changed(digested(b, 5000, "another"))
+	b.host.Changed(digested(b, 9000, "another"))
+	for range 4 {
+		a.host.observe(t, "m", rows(1000)...)
+	}
+	s.settle()
+	if err := b.host.Await(t.Context(), "m", 9000); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(b.mismatches, []uint64{5000, 9000}) || b.host.Totals().DigestMismatches.Load() != 2 {
+		t.Errorf("reported: %v", b.mismatches)
+	}
+	b.mismatches = nil
+}
+
+// An append of unknown outcome costs no reload: the log tells what came of it. A retry is learned once, whoever owns.
+func TestUnknownOutcomes(t *testing.T) {
+	for _, fate := range []int{commandDone, commandNotDone, commandLate} {
+		s := startServers(t, 2)
+		a := s.all[0]
+		a.host.create(t, "m", linear(1))
+		a.host.observe(t, "m", one("a", 1)...)
+		s.fate(fate)
+		if _, err := a.host.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrUnknown) {
+			t.Errorf("%d: %v", fate, err)
+		}
+		s.fate(fate)
+		owner := s.move(s.owner().place)
+		if _, err := owner.host.CreateModel(t.Context(), "n", linear(2)); err == nil {
+			t.Errorf("%d: created", fate)
+		}
+		owner = s.move(s.owner().place)
+		for id, want := range map[string]bool{"a": true, "b": fate != commandNotDone} {
+			if got := owner.host.observe(t, "m", one(id, 1)...)[0]; got.Duplicate != want {
+				t.Errorf("%d: %s again: %+v", fate, id, got)
+			}
+		}
+		if _, err := owner.host.CreateModel(t.Context(), "n", linear(2)); err != nil {
+			t.Errorf("%d: created again: %v", fate, err)
+		}
+		if s.equal(); a.host.Totals().Reloads.Load() != 0 {
+			t.Errorf("%d: the model was loaded again", fate)
+		}
+	}
+}
+
+// A call that creates a model again, before it is known what came of the first one, finds the model.
+func TestCreatedMeanwhile(t *testing.T) {
+	s := startServers(t, 1)
+	a := s.all[0]
+	a.pause(true)
+	s.fate(commandSoon)
+	if _, err := a.host.CreateModel(t.Context(), "m", linear(1)); err == nil {
+		t.Fatal("created")
+	}
+	created := make(chan error)
+	go func() {
+		_, err := a.host.CreateModel(t.Context(), "m", linear(1))
+		created <- err
+	}()
+	s.commands(2)
+	a.pause(false)
+	if err := <-created; err != nil {
+		t.Error(err)
+	}
+}
+
+// A new owner whose model is far behind its log learns all of it before an observation, and knows all ids.
+func TestNewOwnerBehindItsLog(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	a.host.create(t, "next", linear(1))
+	if _, err := a.host.SetAlias(t.Context(), "live", "m", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := b.host.Hold("m")
+	for n := range 3 {
+		rows := make([]engine.Observation, 1000)
+		for k := range rows {
+			rows[k] = one(fmt.Sprint(n, "-", k), 1)[0]
+		}
+		a.host.observe(t, "m", rows...)
+	}
+	if _, err := a.host.SetAlias(t.Context(), "live", "next", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.move(1)
+	found := make(chan string)
+	go func() {
+		route, err := b.host.Route(t.Context(), "live")
+		if err != nil {
+			found <- err.Error()
+			return
+		}
+		defer route.Done()
+		target, err := route.For("", "2-999")
+		found <- fmt.Sprint(target.ID(), " ", err)
+	}()
+	ticket, err := b.host.Submit(t.Context(), "m", one("new", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if a, err := ticket.Wait(t.Context()); err != nil || a[0].Sequence != 3001 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if got := <-found; got != "m <nil>" {
+		t.Errorf("what the previous model has learned goes to %s", got)
+	}
+	if s.ids != 1000 {
+		t.Errorf("%d ids came with the commit, want those of the record before", s.ids)
+	}
+	s.equal()
+}
+
+// A model that is not in memory is loaded once its replay has become long.
+func TestLongLogOfAnIdleModel(t *testing.T) {
+	s := startServers(t, 2, after(50))
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	s.awaitAll()
+	waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+	for n := range 49 {
+		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
+	}
+	s.settle()
+	if loaded := b.host.Totals().Loaded; loaded != 0 {
+		t.Errorf("%d models are loaded", loaded)
+	}
+	a.host.observe(t, "m", one("50", 1)...)
+	s.settle()
+	waitFor(t, b.host, func() bool { return b.host.Totals().Loaded == 1 })
+	s.equal()
+}
+
+// A watcher of a server that does not own is told what it would be told by the owner.
+func TestWatchOfAnotherServer(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	s.awaitAll()
+	w, err := b.host.Watch(t.Context(), "m", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var told []uint64
+	read := func(through uint64) {
+		t.Helper()
+		if err := b.host.Await(t.Context(), "m", through); err != nil {
+			t.Fatal(err)
+		}
+		for l, ok := w.Next(); ok; l, ok = w.Next() {
+			told = append(told, l.Sequence)
+		}
+	}
+	for n := range 4 {
+		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
+	}
+	s.settle()
+	read(4)
+	if _, err := a.host.RestoreModel(t.Context(), "m", 2); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitAll()
+	read(2)
+	a.host.observe(t, "m", one("again", 1)...)
+	s.settle()
+	read(3)
+	if want := []uint64{1, 2, 3, 4, 3}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	s.equal()
+}
+
+// A follower that has learned more of its leader's log than the leader at a new owner goes on to follow.
+func TestFollowerAheadOfItsLeader(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "leader", linear(1))
+	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := b.host.Hold("leader")
+	for n := range 10 {
+		a.host.observe(t, "leader", one(strconv.Itoa(n), 1)...)
+	}
+	waitFor(t, a.host, func() bool { return a.host.Behind("follower") == 0 })
+	s.settle()
+	s.move(1)
+	if err := b.host.Await(t.Context(), "follower", 10); err != nil {
+		t.Fatal(err)
+	}
+	if behind := b.host.Behind("follower"); behind != 0 {
+		t.Errorf("behind by %d", behind)
+	}
+	release()
+	b.host.observe(t, "leader", one("more", 1)...)
+	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
+	if got := s.equal()["follower"]; got.Follows != "leader" || got.Sequence != 11 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A server that does not own proposes nothing by itself: its followers rest, and it purges nothing.
+func TestServerThatDoesNotOwnRests(t *testing.T) {
+	s := startServers(t, 2, func(o *engine.Options) { o.DeletedKept = time.Hour })
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "leader", linear(1))
+	a.host.create(t, "old", linear(1))
+	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.host.DeleteModel(t.Context(), "old"); err != nil {
+		t.Fatal(err)
+	}
+	s.equal()
+	release := a.host.Hold("follower")
+	a.host.observe(t, "leader", one("a", 1)...)
+	s.settle()
+	if err := b.host.Await(t.Context(), "leader", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.advance(2 * time.Hour)
+	b.host.Sweep()
+	if behind := b.host.Behind("follower"); behind != 1 || s.refused != 0 || len(b.list()) != 3 {
+		t.Errorf("behind by %d, %d commands refused, models %v", behind, s.refused, b.list())
+	}
+	release()
+	s.move(1)
+	b.host.Sweep()
+	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
+	if s.equal(); len(a.list()) != 2 {
+		t.Errorf("models %v", a.list())
+	}
+}
+
+// A snapshot that a server writes while the owner restores the model is not used: neither if it is written before the
+// engine is told of the restore, nor if it is written later.
+func TestSnapshotDuringRestore(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		s := startServers(t, 2)
+		a, b := s.all[0], s.all[1]
+		a.host.create(t, "m", linear(1))
+		for n := range 10 {
+			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+		}
+		s.equal()
+		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		b.snapshot = func() {
+			once.Do(func() { close(writing) })
+			<-goOn
+		}
+		b.tell = func(c storage.Change) {
+			if c.Kind == storage.Rewound {
+				<-tell
+			}
+			b.host.Changed(c)
+		}
+		written := make(chan engine.Snapshot)
+		go func() {
+			w, err := b.host.SnapshotModel(t.Context(), "m")
+			if err != nil {
+				t.Error(err)
+			}
+			written <- w
+		}()
+		<-writing
+		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			close(tell)
+			s.settle()
+			close(goOn)
+			if w := <-written; w.Sequence != 5 {
+				t.Errorf("a snapshot of sequence %d", w.Sequence)
+			}
+		} else {
+			waitFor(t, b.host, func() bool { last, err := b.last("m"); return err == nil && last == 5 })
+			close(goOn)
+			<-written
+			close(tell)
+		}
+		for n := range 10 {
+			a.host.observe(t, "m", one(fmt.Sprint("again", n), float64(n))...)
+		}
+		s.equal()
+		waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+		s.equal()
+	}
+}
+
+// A server that crashed in the middle of a restore refuses the model until the log has completed the restore.
+func TestInterruptedRestore(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	for n := range 10 {
+		a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+	}
+	s.equal()
+	b.pause(true)
+	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+		t.Fatal(err)
+	}
+	a.host.observe(t, "m", one("again", 1)...)
+	b.rewinding = ptr(uint64(5))
+	b.restart(true)
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrOverloaded) {
+		t.Errorf("in the middle of a restore: %v", err)
+	}
+	b.pause(false)
+	s.equal()
+}
+
+// A server that cannot follow a restore says so, and serves nothing of the model.
+func TestRestoreThatCannotBeFollowed(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	b.options = append(b.options, func(o *engine.Options) { o.SnapshotsKept = 1 })
+	b.restart(false)
+	a.host.create(t, "m", linear(1))
+	for n := range 10 {
+		a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+	}
+	s.equal()
+	if _, err := b.host.SnapshotModel(t.Context(), "m"); err != nil { // The log before it is cut.
+		t.Fatal(err)
+	}
+	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitAll()
+	if err := b.host.Turn("m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.mismatches, []uint64{5}) {
+		t.Errorf("reported: %v, %v", b.mismatches, err)
+	}
+}

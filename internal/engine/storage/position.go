@@ -1,0 +1,68 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+)
+
+// Position is the place of a command in a replicated log: the index of its entry, and its number within
+// the entry.
+type Position struct {
+	Index   uint64
+	Command uint32
+}
+
+// Compare orders positions.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.Index, other.Index), cmp.Compare(p.Command, other.Command))
+}
+
+type positionKey struct{}
+
+// At returns a context under which a durable call applies the command at a position. The call writes the
+// position atomically with its effect, and does not wait for durability: the replicated log has the command.
+func At(ctx context.Context, p Position) context.Context {
+	return context.WithValue(ctx, positionKey{}, p)
+}
+
+// PositionOf returns the position of At, false if a call applies no command.
+func PositionOf(ctx context.Context) (Position, bool) {
+	p, ok := ctx.Value(positionKey{}).(Position)
+	return p, ok
+}
+
+// ChangeKind says what a command changed.
+type ChangeKind int
+
+// The kinds of a Change.
+const (
+	// Created: Model is new, created or imported, with Value.
+	Created ChangeKind = iota + 1
+	// Removed: Model was deleted.
+	Removed
+	// ValueSet: Value is the new value of Model, Also are aliases set with it.
+	ValueSet
+	// AliasSet: Value is the value of the alias Name.
+	AliasSet
+	// AliasRemoved: the alias Name was removed.
+	AliasRemoved
+	// Appended: the log of Model ends at Sequence.
+	Appended
+	// Rewound: Model was rewound to Sequence. Value is its new value, nil if that is unchanged.
+	Rewound
+	// Digested: the owner's state of Model at Sequence has Digest.
+	Digested
+)
+
+// Change is what a command of a replicated log changed in a store.
+type Change struct {
+	Kind ChangeKind
+	// Name is that of the model or the alias.
+	Name string
+	// Model is nil for an alias.
+	Model    Model
+	Value    []byte
+	Also     []Alias
+	Sequence uint64
+	Digest   string
+}

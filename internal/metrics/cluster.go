@@ -1,0 +1,83 @@
+package metrics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	labelResult = "result"
+	labelShard  = "shard"
+	labelState  = "state"
+)
+
+// Cluster is what a server knows of its cluster.
+type Cluster struct {
+	Elections uint64        `metric:"hindsight_cluster_elections_total" help:"How often this server became the owner."`
+	Behind    uint64        `metric:"hindsight_replica_behind" help:"Entries of the log that the cluster has committed and this server has not applied yet."`
+	Age       time.Duration `metric:"hindsight_replica_age_seconds" help:"How old the state of this server is at most; 0 at the owner."`
+	// Owner: this server owns the models.
+	Owner bool
+	// Members counts the servers by MemberStates.
+	Members map[string]int
+}
+
+// MemberStates are the states of a server of a cluster: missing is a voter that does not answer, joining one that
+// has no vote yet.
+func MemberStates() []string { return []string{"owner", "voter", "joining", "missing"} }
+
+// Replication counts the entries that this server proposes, and the calls that it forwards.
+type Replication struct {
+	refused, unknown prometheus.Counter
+	commit           stage
+	forwarded        *Counts
+}
+
+// Replication shows the metrics of a cluster, which a server alone does not have. Results are those of forwarded
+// calls.
+func (m *Metrics) Replication(results []string, read func() Cluster) (*Replication, error) {
+	r := &Replication{
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hindsight_cluster_refused_appends_total", Help: "Entries of the log that were refused, because this server did not own the models any more; nothing was written.",
+		}),
+		unknown: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hindsight_cluster_unknown_appends_total", Help: "Entries of the log of which this server did not learn whether they are committed.",
+		}),
+		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied it."),
+	}
+	collectors := []prometheus.Collector{r.refused, r.unknown, r.commit, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hindsight_shard_owner", Help: "1 at the server that owns the models of the shard; there is one shard, 0.",
+		ConstLabels: prometheus.Labels{labelShard: "0"},
+	}, func() float64 { return flag(read().Owner) })}
+	for _, state := range MemberStates() {
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "hindsight_cluster_members", Help: "Servers of the cluster by their state, as this server knows it: owner, voter, joining, or missing for a voter that does not answer.",
+			ConstLabels: prometheus.Labels{labelState: state},
+		}, func() float64 { return float64(read().Members[state]) }))
+	}
+	for _, c := range collectors {
+		if err := m.server.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics: cluster: %w", err)
+		}
+	}
+	if err := Watch(m, read); err != nil {
+		return nil, err
+	}
+	var err error
+	r.forwarded, err = m.counts("hindsight_forwarded_calls_total", "Calls that this server forwarded to the owner, by their result: answered, no_owner if no server took the call, unknown if the owner may have made the change.", labelResult, results)
+	return r, err
+}
+
+// Committed takes how long an entry took to be committed.
+func (r *Replication) Committed(took time.Duration) { r.commit.take(took.Seconds(), "") }
+
+// Refused counts an entry that is in no log.
+func (r *Replication) Refused() { r.refused.Inc() }
+
+// Unknown counts an entry that may be in the log.
+func (r *Replication) Unknown() { r.unknown.Inc() }
+
+// Forwarded counts a forwarded call.
+func (r *Replication) Forwarded(result string) { r.forwarded.Count(result) }

@@ -1,0 +1,177 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// Errors of ClusterService.
+var (
+	// ErrNoCluster: the server has no cluster.
+	ErrNoCluster = errors.New("this server is not in a cluster")
+	// ErrServerNotFound: the cluster has no such server.
+	ErrServerNotFound = errors.New("the cluster has no such server")
+	// ErrServerState: the server's state in the cluster does not allow the call.
+	ErrServerState = errors.New("the state of the server does not allow this")
+)
+
+// Cluster is what the server needs to know of the servers with the same models. One of them, the
+// owner, makes all changes. Its methods may be called concurrently.
+type Cluster interface {
+	Ownership
+	Membership
+}
+
+// Ownership says who the owner is.
+type Ownership interface {
+	// Owns reports whether this server is the owner.
+	Owns() bool
+	// Conn is a connection to the cluster port of the owner. It waits for an owner until the
+	// context ends.
+	Conn(ctx context.Context) (grpc.ClientConnInterface, error)
+	// Owner is the id and the cluster address of the owner, empty while none is known.
+	Owner() (id, address string)
+	// Turned closes when the owner may have changed since the call.
+	Turned() <-chan struct{}
+	// Age bounds how old the state of this server is; 0 if it is the owner.
+	Age() time.Duration
+}
+
+// Membership shows and changes the members.
+type Membership interface {
+	Status(ctx context.Context) ClusterStatus
+	// Server is a connection to the cluster port of a member, by its id or its address; nil is this
+	// server.
+	Server(server string) (grpc.ClientConnInterface, error)
+	// Move makes a member the owner, or any voter if the name is empty, and Remove ends a membership.
+	// The owner alone can. Their errors are ErrServerNotFound, ErrServerState or engine.ErrNotOwner.
+	Move(ctx context.Context, server string) error
+	Remove(ctx context.Context, server string) error
+	// Drain moves ownership away from this server for the rest of its life.
+	Drain(ctx context.Context) error
+}
+
+// ClusterStatus is the cluster as one server knows it.
+type ClusterStatus struct {
+	// Server is the id of this server, Owner that of the owner, empty while none is known.
+	Server, Owner string
+	Servers       []ClusterServer
+}
+
+// ClusterServer is one server of a cluster.
+type ClusterServer struct {
+	ID, Address, Version string
+	Voter, Draining      bool
+	// Reachable: the member has answered this server. If not, Applied and Behind are 0.
+	Reachable       bool
+	Applied, Behind uint64
+	// Age is nil if the member cannot tell.
+	Age *time.Duration
+}
+
+// clusters serves ClusterService. Both fields are nil without a cluster.
+type clusters struct {
+	hindsightv1.UnimplementedClusterServiceServer
+	cluster Cluster
+	forward *forwarding
+}
+
+// group refuses groups that do not exist.
+func group(n uint32) error {
+	if n == 0 {
+		return nil
+	}
+	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
+}
+
+func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
+	if err := group(r.GetGroup()); err != nil || c.cluster == nil {
+		return &hindsightv1.GetClusterResponse{}, err
+	}
+	s := c.cluster.Status(ctx)
+	response := &hindsightv1.GetClusterResponse{Server: s.Server, Owner: s.Owner}
+	for n := range s.Servers {
+		response.Servers = append(response.Servers, serverToProto(&s.Servers[n], s.Owner))
+	}
+	return response, nil
+}
+
+func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
+	out := &hindsightv1.Server{
+		Server: s.ID, Address: s.Address, Version: s.Version, Reachable: s.Reachable, Draining: s.Draining,
+		State: hindsightv1.Server_STATE_JOINING,
+	}
+	if s.Reachable {
+		out.Applied, out.Behind = &s.Applied, &s.Behind
+	}
+	if s.Age != nil {
+		out.Age = durationpb.New(*s.Age)
+	}
+	switch {
+	case s.ID == owner:
+		out.State = hindsightv1.Server_STATE_OWNER
+	case s.Voter:
+		out.State = hindsightv1.Server_STATE_VOTER
+	}
+	return out
+}
+
+// change makes a change of the cluster.
+func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
+	if err := group(groupNumber); err != nil {
+		return err
+	}
+	if required && server == "" {
+		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
+	}
+	if c.cluster == nil {
+		return ErrNoCluster
+	}
+	return do(c.cluster)
+}
+
+func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
+	err := c.change(r.GetGroup(), r.GetServer(), false, func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.MoveOwnerResponse{Group: r.GetGroup()}, nil
+}
+
+func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
+	err := c.change(r.GetGroup(), r.GetServer(), true, func(cluster Cluster) error {
+		conn, err := cluster.Server(r.GetServer())
+		switch {
+		case err != nil:
+			return err
+		case conn == nil:
+			return cluster.Drain(ctx)
+		case c.forward.member:
+			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
+		}
+		_, err = hindsightv1.NewClusterServiceClient(conn).DrainServer(c.forward.outgoing(ctx), r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.DrainServerResponse{Group: r.GetGroup()}, nil
+}
+
+func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
+	err := c.change(r.GetGroup(), r.GetServer(), true, func(c Cluster) error { return c.Remove(ctx, r.GetServer()) })
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.RemoveServerResponse{Group: r.GetGroup()}, nil
+}

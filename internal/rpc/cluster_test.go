@@ -1,0 +1,59 @@
+package rpc_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// Every server shows the cluster, and changes of the cluster go to the owner.
+func TestClusterService(t *testing.T) {
+	p := servePair(t)
+	ctx := t.Context()
+	r, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+	if err != nil || r.GetOwner() != "a" || r.GetServer() != "b" || len(r.GetServers()) != 3 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	var states []string
+	for _, s := range r.GetServers() {
+		states = append(states, s.GetState().String())
+	}
+	if want := []string{"STATE_OWNER", "STATE_VOTER", "STATE_JOINING"}; !slices.Equal(states, want) {
+		t.Errorf("states %v, want %v", states, want)
+	}
+	_, err = p.replica.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Server: "b"})
+	// Both servers of the pair say that they are b: the other one refuses to be a.
+	_, drainErr := p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "a"})
+	if reason(status.Convert(drainErr)) != "SERVER_NOT_FOUND" {
+		t.Errorf("drain another: %v", drainErr)
+	}
+	_, removeErr := p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})
+	if err := errors.Join(err, removeErr); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})
+	if here, there := []string{"drain "}, []string{"move b", "remove c"}; err != nil || !slices.Equal(p.ofOwner.calls, there) || !slices.Equal(p.ofReplica.calls, here) {
+		t.Errorf("%v: the owner made %v, want %v; the other %v, want %v", err, p.ofOwner.calls, there, p.ofReplica.calls, here)
+	}
+	for want, err := range map[string]error{
+		"SERVER_NOT_FOUND": second(p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "x"})),
+		"INVALID_REQUEST":  second(p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{})),
+		"NO_CLUSTER":       second(serve(t).cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{})),
+	} {
+		if reason(status.Convert(err)) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 1}); reason(status.Convert(err)) != "INVALID_REQUEST" {
+		t.Errorf("group 1: %v", err)
+	}
+	if r, err := serve(t).cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{}); err != nil || len(r.GetServers()) > 0 {
+		t.Errorf("without a cluster: %v, %v", r, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

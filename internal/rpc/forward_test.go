@@ -1,0 +1,632 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+	"hindsight/internal/rpc"
+)
+
+// fakeCluster is a cluster that does what a test says.
+type fakeCluster struct {
+	owns   atomic.Bool
+	age    atomic.Int64
+	conn   atomic.Pointer[grpc.ClientConn]
+	other  atomic.Bool
+	mu     sync.Mutex
+	turned chan struct{}
+	// calls are the changes of the cluster.
+	calls []string
+	// results are those of forwarded calls.
+	results map[string]int
+}
+
+func (c *fakeCluster) Owns() bool { return c.owns.Load() }
+
+func (c *fakeCluster) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
+	if conn := c.conn.Load(); conn != nil {
+		return conn, nil
+	}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (c *fakeCluster) Age() time.Duration { return time.Duration(c.age.Load()) }
+
+func (c *fakeCluster) Owner() (id, address string) {
+	if c.conn.Load() == nil && !c.owns.Load() {
+		return "", ""
+	}
+	if c.other.Load() {
+		return "c", "192.0.2.3:7"
+	}
+	return "a", "192.0.2.1:7"
+}
+
+func (c *fakeCluster) Turned() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turned == nil {
+		c.turned = make(chan struct{})
+	}
+	return c.turned
+}
+
+// turn makes another server the owner.
+func (c *fakeCluster) turn() {
+	c.other.Store(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.turned)
+	c.turned = nil
+}
+
+func (c *fakeCluster) Server(server string) (grpc.ClientConnInterface, error) {
+	if server == "b" {
+		return nil, nil
+	}
+	if server == "x" {
+		return nil, rpc.ErrServerNotFound
+	}
+	return c.conn.Load(), nil
+}
+
+func (c *fakeCluster) Status(context.Context) rpc.ClusterStatus {
+	return rpc.ClusterStatus{Server: "b", Owner: "a", Servers: []rpc.ClusterServer{
+		{ID: "a", Address: "192.0.2.1:7", Voter: true, Reachable: true, Applied: 7},
+		{ID: "b", Address: "192.0.2.2:7", Voter: true},
+		{ID: "c", Address: "192.0.2.3:7"},
+	}}
+}
+
+func (c *fakeCluster) note(call, server string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call+" "+server)
+	if server == "x" {
+		return rpc.ErrServerNotFound
+	}
+	return nil
+}
+
+func (c *fakeCluster) Move(_ context.Context, server string) error   { return c.note("move", server) }
+func (c *fakeCluster) Drain(context.Context) error                   { return c.note("drain", "") }
+func (c *fakeCluster) Remove(_ context.Context, server string) error { return c.note("remove", server) }
+
+// result counts a forwarded call.
+func (c *fakeCluster) result(result string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results[result]++
+}
+
+// pair is two servers of which one owns the models. Each has a store of its own: what is forwarded
+// shows in the store of the owner alone.
+type pair struct {
+	owner, replica     *service
+	ofOwner, ofReplica *fakeCluster
+}
+
+func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
+	t.Helper()
+	p := &pair{ofOwner: &fakeCluster{results: map[string]int{}}, ofReplica: &fakeCluster{results: map[string]int{}}}
+	p.ofOwner.owns.Store(true)
+	p.owner = serve(t, func(o *rpc.Options) { o.Cluster = p.ofOwner })
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := p.owner.server.ServeMembers(listener); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { p.owner.end(); served.Wait() })
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ofReplica.conn.Store(conn)
+	p.replica = serve(t, append(settings, func(o *rpc.Options) { o.Cluster, o.Forwarded = p.ofReplica, p.ofReplica.result })...)
+	t.Cleanup(func() {
+		p.replica.end()
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// both creates the model m at both servers, as a replica has it.
+func (p *pair) both(t *testing.T) {
+	t.Helper()
+	p.owner.create(t, "m", linear(2))
+	p.ofReplica.owns.Store(true)
+	p.replica.create(t, "m", linear(2))
+	p.ofReplica.owns.Store(false)
+}
+
+func observation(n int) *hindsightv1.ObserveRequest {
+	return &hindsightv1.ObserveRequest{Model: "m", ObservationId: "o-" + strconv.Itoa(n), Features: []float64{1, float64(n)}, Target: label(float64(n))}
+}
+
+func TestEveryCallHasAPlace(t *testing.T) {
+	placed, ruled := rpc.PlacedMethods(), rpc.RuledMethods()
+	ruled = slices.DeleteFunc(ruled, func(m string) bool { return m[:len("/hindsight.")] != "/hindsight." })
+	if !slices.Equal(placed, ruled) {
+		t.Errorf("placed: %v\nruled: %v", placed, ruled)
+	}
+}
+
+// A server that is not the owner sends changes to the owner, and answers reads itself.
+func TestCallsAreForwarded(t *testing.T) {
+	p := servePair(t)
+	p.both(t)
+	ctx := t.Context()
+	for n := range 3 {
+		r, err := p.replica.Observe(ctx, observation(n))
+		if err != nil || r.GetOutcome().GetSequence() != uint64(n+1) {
+			t.Fatalf("observe: %v, %v", r, err)
+		}
+	}
+	if r, err := p.replica.ObserveBatch(ctx, &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{observation(2), observation(3)}}); err != nil ||
+		!r.GetOutcomes()[0].GetDuplicate() || r.GetOutcomes()[1].GetSequence() != 4 {
+		t.Errorf("a batch: %v, %v", r, err)
+	}
+	sequence := func(s *service) uint64 {
+		r, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetModel().GetSequence()
+	}
+	if here, there := sequence(p.replica), sequence(p.owner); here != 0 || there != 4 {
+		t.Errorf("%d observations here and %d at the owner, want 0 and 4", here, there)
+	}
+	for remember, want := range map[bool]uint64{true: 4, false: 0} {
+		var trailer metadata.MD
+		p.ofReplica.age.Store(int64(1500 * time.Millisecond))
+		r, err := p.replica.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: &remember}, grpc.Trailer(&trailer))
+		if err != nil || r.GetPrediction().GetStateSequence() != want || (r.GetPrediction().GetPredictionId() != "") != remember {
+			t.Errorf("remember %t: %v, %v", remember, r, err)
+		}
+		if age := trailer.Get(rpc.AgeTrailer); len(age) > 0 == remember || (!remember && age[0] != "1500") {
+			t.Errorf("remember %t: age %v", remember, age)
+		}
+		b, err := p.replica.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: &remember})
+		if err != nil || b.GetPredictions()[0].GetStateSequence() != want {
+			t.Errorf("a batch, remember %t: %v, %v", remember, b, err)
+		}
+	}
+	// A refusal of the owner arrives as it is.
+	_, err := p.replica.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
+	if reason(status.Convert(err)) != "DIMENSION_MISMATCH" {
+		t.Errorf("a wrong observation: %v", err)
+	}
+	// The owner's client from within the process, as JSON is, is forwarded too.
+	var created hindsightv1.CreateModelResponse
+	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
+		t.Fatal(err)
+	}
+	var trailer metadata.MD
+	var predicted hindsightv1.PredictResponse
+	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
+	err = p.replica.local(t).Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
+	if age := trailer.Get(rpc.AgeTrailer); err != nil || len(age) != 1 || age[0] != "1500" {
+		t.Errorf("a prediction from within: age %v, %v", age, err)
+	}
+	// The replica does not have the new model, and asks the owner.
+	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"}); err != nil || r.GetModel().GetId() != "n" {
+		t.Errorf("a new model: %v, %v", r, err)
+	}
+	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "none"}); reason(status.Convert(err)) != "MODEL_NOT_FOUND" {
+		t.Errorf("no model: %v, %v", r, err)
+	}
+	if p.ofReplica.results["answered"] == 0 || len(p.ofReplica.results) > 1 {
+		t.Errorf("results %v", p.ofReplica.results)
+	}
+}
+
+// A request may ask for a state that the replica does not have.
+func TestFreshness(t *testing.T) {
+	p := servePair(t)
+	p.both(t)
+	if _, err := p.owner.Observe(t.Context(), observation(1)); err != nil {
+		t.Fatal(err)
+	}
+	p.ofReplica.age.Store(int64(time.Second))
+	for name, c := range map[string]struct {
+		sequence  uint64
+		staleness *durationpb.Duration
+		want      uint64
+	}{
+		"any":         {0, nil, 0},
+		"sequence":    {1, nil, 1},
+		"young":       {0, durationpb.New(time.Millisecond), 1},
+		"old":         {0, durationpb.New(time.Minute), 0},
+		"young, zero": {0, durationpb.New(0), 1},
+	} {
+		r, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{
+			Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: c.sequence, MaxStaleness: c.staleness,
+		})
+		if err != nil || r.GetPrediction().GetStateSequence() != c.want {
+			t.Errorf("%s: %v, %v, want sequence %d", name, r, err, c.want)
+		}
+	}
+	for name, bad := range map[string]*durationpb.Duration{"negative": {Seconds: -1}, "invalid": {Nanos: -1, Seconds: 1}} {
+		_, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MaxStaleness: bad})
+		if reason(status.Convert(err)) != "INVALID_REQUEST" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The calls of a session have their own places, and are answered in order.
+func TestSessionIsRelayed(t *testing.T) {
+	p := servePair(t)
+	p.both(t)
+	stream, err := p.replica.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const calls = 500
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for n := range calls {
+			r := &hindsightv1.SessionRequest{CorrelationId: uint64(n)}
+			switch n % 3 {
+			case 0:
+				r.Call = &hindsightv1.SessionRequest_Observe{Observe: observation(n)}
+			case 1:
+				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}}
+			default:
+				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}}
+			}
+			if err := stream.Send(r); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Error(err)
+		}
+	})
+	for n := range calls {
+		r, err := stream.Recv()
+		if err != nil || r.GetCorrelationId() != uint64(n) || r.GetError() != nil {
+			t.Fatalf("answer %d: %v, %v", n, r, err)
+		}
+		switch n % 3 {
+		case 0:
+			if got := r.GetOutcome().GetSequence(); got != uint64(n/3+1) {
+				t.Errorf("answer %d: sequence %d", n, got)
+			}
+		case 1:
+			if got := r.GetPrediction(); got.GetStateSequence() != 0 || got.GetPredictionId() != "" {
+				t.Errorf("answer %d: %v", n, got)
+			}
+		default:
+			if got := r.GetPrediction(); got.GetPredictionId() == "" {
+				t.Errorf("answer %d: %v", n, got)
+			}
+		}
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %v", err)
+	}
+	sent.Wait()
+}
+
+// When the owner loses ownership during a session, its calls are refused with NOT_OWNER, and go to
+// the next owner.
+func TestSessionChangesOwners(t *testing.T) {
+	p := servePair(t)
+	p.both(t)
+	stream, err := p.replica.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(n int) *hindsightv1.SessionResponse {
+		t.Helper()
+		if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observation(n)}}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if r := ask(1); r.GetOutcome().GetSequence() != 1 {
+		t.Fatalf("the first: %v", r)
+	}
+	p.ofOwner.owns.Store(false)
+	if r := ask(2); reason(status.FromProto(r.GetError())) != "NOT_OWNER" {
+		t.Fatalf("without an owner: %v", r)
+	}
+	p.ofOwner.owns.Store(true)
+	if r := ask(2); r.GetOutcome().GetSequence() != 2 {
+		t.Fatalf("after it: %v", r)
+	}
+	p.ofReplica.owns.Store(true)
+	if r := ask(3); r.GetOutcome().GetSequence() != 1 {
+		t.Fatalf("at the new owner: %v", r)
+	}
+	p.ofReplica.owns.Store(false)
+	p.owner.end()
+	if r := ask(4); r.GetError().GetCode() != int32(codes.Unavailable) {
+		t.Fatalf("an owner that has ended: %v", r)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An export is read from the owner and an import goes there.
+func TestTransfersAreForwarded(t *testing.T) {
+	p := servePair(t)
+	p.owner.create(t, "m", linear(2))
+	if _, err := p.owner.Observe(t.Context(), observation(1)); err != nil {
+		t.Fatal(err)
+	}
+	export, err := p.replica.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data []byte
+	for {
+		r, err := export.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, r.GetChunk()...)
+	}
+	load := func(id string) (*hindsightv1.ImportModelResponse, error) {
+		load, err := p.replica.models.ImportModel(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := load.Send(&hindsightv1.ImportModelRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+		if id == "new" {
+			if _, err := load.Header(); err != nil { // The chunks may follow.
+				t.Fatal(err)
+			}
+		}
+		for chunk := range slices.Chunk(data, 100) {
+			if err := load.Send(&hindsightv1.ImportModelRequest{Chunk: chunk}); err != nil {
+				break // CloseAndRecv says why.
+			}
+		}
+		return load.CloseAndRecv()
+	}
+	if r, err := load("new"); err != nil || r.GetModel().GetSequence() != 1 {
+		t.Errorf("import: %v, %v", r, err)
+	}
+	if _, err := p.owner.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "new"}); err != nil {
+		t.Errorf("the import at the owner: %v", err)
+	}
+	if _, err := load("-"); reason(status.Convert(err)) != "INVALID_ID" {
+		t.Errorf("a bad id: %v", err)
+	}
+	if _, err := load("m"); reason(status.Convert(err)) != "MODEL_EXISTS" {
+		t.Errorf("a taken id: %v", err)
+	}
+}
+
+// Without an owner, changes wait within their deadline, and reads are answered.
+func TestNoOwner(t *testing.T) {
+	p := servePair(t)
+	p.both(t)
+	conn := p.ofReplica.conn.Swap(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := p.replica.Observe(ctx, observation(1))
+	s := status.Convert(err)
+	if s.Code() != codes.Unavailable || reason(s) != "NOT_OWNER" || !slices.ContainsFunc(s.Details(), func(d any) bool {
+		_, ok := d.(*errdetails.RetryInfo)
+		return ok
+	}) {
+		t.Errorf("observe: %v", err)
+	}
+	if r, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
+		t.Errorf("predict: %v, %v", r, err)
+	}
+	// The owner alone knows that a model does not exist.
+	if _, err := p.replica.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "n"}); reason(status.Convert(err)) != "NOT_OWNER" {
+		t.Errorf("no model: %v", err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := p.replica.Observe(t.Context(), observation(1))
+		answered <- err
+	}()
+	p.ofReplica.conn.Store(conn)
+	// The first search waits for its context, which ends the call here: the next one finds the owner.
+	if err := <-answered; err != nil && reason(status.Convert(err)) != "NOT_OWNER" {
+		t.Errorf("observe after an election: %v", err)
+	}
+	// An owner that is not ready yet is asked again.
+	p.ofOwner.owns.Store(false)
+	go func() {
+		_, err := p.replica.Observe(t.Context(), observation(2))
+		answered <- err
+	}()
+	p.ofOwner.owns.Store(true)
+	if err := <-answered; err != nil {
+		t.Errorf("observe at an owner that becomes ready: %v", err)
+	}
+}
+
+// If the connection breaks during a call, the call may have been made. If no connection is made,
+// it was not.
+func TestTheOwnerDies(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan struct{})
+	dying := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		close(called)
+		<-stream.Context().Done()
+		return nil
+	}))
+	var served sync.WaitGroup
+	served.Go(func() { _ = dying.Serve(listener) })
+	t.Cleanup(func() { dying.Stop(); served.Wait() })
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := servePair(t)
+	p.replica.end()
+	p.ofReplica = &fakeCluster{results: map[string]int{}}
+	p.ofReplica.conn.Store(conn)
+	p.replica = serve(t, func(o *rpc.Options) { o.Cluster, o.Forwarded = p.ofReplica, p.ofReplica.result })
+	t.Cleanup(func() { p.replica.end(); _ = conn.Close() })
+	go func() {
+		<-called
+		dying.Stop()
+	}()
+	if _, err := p.replica.Observe(t.Context(), observation(1)); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
+		t.Errorf("the connection broke: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := p.replica.Observe(ctx, observation(1)); reason(status.Convert(err)) != "NOT_OWNER" {
+		t.Errorf("no connection: %v", err)
+	}
+	if p.ofReplica.results["unknown"] != 1 || p.ofReplica.results["no_owner"] == 0 {
+		t.Errorf("results %v", p.ofReplica.results)
+	}
+}
+
+// A call to an owner that hangs ends when another server has become the owner.
+func TestTheOwnerHangs(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := make(chan struct{}, 2)
+	hung := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		called <- struct{}{}
+		<-stream.Context().Done()
+		return nil
+	}))
+	var served sync.WaitGroup
+	served.Go(func() { _ = hung.Serve(listener) })
+	t.Cleanup(func() { hung.Stop(); served.Wait() })
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &fakeCluster{results: map[string]int{}}
+	c.conn.Store(conn)
+	s := serve(t, func(o *rpc.Options) { o.Cluster, o.Forwarded = c, c.result })
+	t.Cleanup(func() { s.end(); _ = conn.Close() })
+	stream, err := s.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observation(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	var turned sync.WaitGroup
+	turned.Go(func() {
+		<-called
+		<-called
+		c.turn()
+	})
+	if _, err := s.Observe(t.Context(), observation(1)); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
+		t.Errorf("observe: %v", err)
+	}
+	if r, err := stream.Recv(); err != nil || reason(status.FromProto(r.GetError())) != "OUTCOME_UNKNOWN" {
+		t.Errorf("in a session: %v, %v", r, err)
+	}
+	turned.Wait()
+}
+
+// A principal is authenticated where its call came in, and its limits hold at the owner. Metadata
+// of a caller outside of the cluster names no principal.
+func TestThePrincipalIsForwarded(t *testing.T) {
+	known := auth.New(auth.Options{Now: time.Now})
+	known.Set([]auth.Entry{who("scoped", auth.Admin, "mine-"), who("reader", auth.Read), who("all", auth.Admin)})
+	var mu sync.Mutex
+	audit := map[string]string{}
+	p := servePair(t, func(o *rpc.Options) {
+		o.Auth, o.Now = known, time.Now
+		o.Audit = func(r *auth.Record) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Who == nil {
+				return
+			}
+			audit[r.Who.Name+" "+r.Call[len("/hindsight.v1."):]] = r.Outcome + " " + r.Reason
+		}
+	})
+	p.owner.create(t, "theirs", linear(2))
+	create := func(as_, id, follows string) error {
+		_, err := p.replica.models.CreateModel(as(t.Context(), as_), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2), Follows: follows})
+		return err
+	}
+	if err := create("scoped", "mine-1", ""); err != nil {
+		t.Errorf("an own model: %v", err)
+	}
+	if err := create("scoped", "theirs", ""); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Errorf("another's model: %v", err)
+	}
+	if err := create("reader", "mine-2", ""); reason(status.Convert(err)) != "ROLE_TOO_LOW" {
+		t.Errorf("a reader: %v", err)
+	}
+	// The alias is known to the owner alone, which judges its target.
+	if _, err := p.owner.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "mine-alias", Model: "theirs"}); err != nil {
+		t.Fatal(err)
+	}
+	o := observation(1)
+	o.Model = "mine-alias"
+	if _, err := p.replica.Observe(as(t.Context(), "scoped"), o); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Errorf("an alias of another's model: %v", err)
+	}
+	if _, err := p.replica.models.DeleteModel(as(t.Context(), "all"), &hindsightv1.DeleteModelRequest{Model: "none"}); reason(status.Convert(err)) != "MODEL_NOT_FOUND" {
+		t.Errorf("no model: %v", err)
+	}
+	forged := metadata.AppendToOutgoingContext(t.Context(), "hindsight-principal-bin", `{"name":"forged","role":3}`)
+	if _, err := p.replica.models.DeleteModel(forged, &hindsightv1.DeleteModelRequest{Model: "theirs"}); reason(status.Convert(err)) != "TOKEN_MISSING" {
+		t.Errorf("a forged principal: %v", err)
+	}
+	if _, err := p.replica.cluster.MoveOwner(as(t.Context(), "scoped"), &hindsightv1.MoveOwnerRequest{}); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Errorf("a limited principal moves the owner: %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for call, want := range map[string]string{
+		"scoped ModelService/CreateModel": "PERMISSION_DENIED MODEL_OUT_OF_SCOPE", "all ModelService/DeleteModel": "NOT_FOUND MODEL_NOT_FOUND",
+	} {
+		if audit[call] != want {
+			t.Errorf("audit of %s: %q, want %q", call, audit[call], want)
+		}
+	}
+}

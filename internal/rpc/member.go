@@ -1,0 +1,132 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+// principalKey is the metadata of the principal of a forwarded call. Only the cluster port
+// believes it: members of the cluster alone reach that port, and the member where the call came
+// in has authenticated the caller, judged the call and audited it.
+const principalKey = "hindsight-principal-bin"
+
+// carriedPrincipal is a principal in metadata.
+type carriedPrincipal struct {
+	Name    string    `json:"name"`
+	Subject string    `json:"subject,omitempty"`
+	Role    auth.Role `json:"role"`
+	Models  []string  `json:"models,omitempty"`
+}
+
+// addPrincipal adds the principal of a context to metadata, if it has one.
+func addPrincipal(ctx context.Context, to metadata.MD) {
+	p := auth.FromContext(ctx)
+	if p == nil {
+		return
+	}
+	text, err := json.Marshal(carriedPrincipal{p.Name, p.Subject, p.Role, p.Models})
+	if err != nil {
+		panic("rpc: " + err.Error()) // Strings and a number have JSON.
+	}
+	to.Set(principalKey, string(text))
+}
+
+// members are the interceptors of the cluster port.
+type members struct{ rules map[string]*rule }
+
+// enter adds the principal of a forwarded call to its context.
+func (m members) enter(ctx context.Context, method string) (context.Context, error) {
+	values := metadata.ValueFromIncomingContext(ctx, principalKey)
+	if len(values) == 0 {
+		return ctx, nil
+	}
+	var p carriedPrincipal
+	if err := json.Unmarshal([]byte(values[0]), &p); err != nil {
+		return nil, fmt.Errorf("%w: the principal of a forwarded call: %w", auth.ErrInvalid, err)
+	}
+	rule := m.rules[method]
+	if rule == nil {
+		return nil, fmt.Errorf("%w: %s has no rule", auth.ErrRole, method)
+	}
+	return rule.carry(ctx, &auth.Principal{Name: p.Name, Subject: p.Subject, Role: p.Role, Models: p.Models}), nil
+}
+
+func (m members) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	ctx, err := m.enter(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return handle(ctx, request)
+}
+
+func (m members) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, err := m.enter(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	return handle(service, tracedStream{stream, ctx})
+}
+
+// memberServer answers the calls that other members of the cluster forward. A nil memberServer
+// answers none.
+type memberServer struct {
+	*grpc.Server
+	predictions *predictions
+}
+
+// newMemberServer serves the API a second time, with other interceptors: where a call came in it
+// was judged, audited and counted.
+func newMemberServer(o *Options, shared *predictions, models *models, admission *admission, recovered recovery.Option) *memberServer {
+	own := &predictions{
+		engine: shared.engine, maxRows: shared.maxRows, sessionCalls: shared.sessionCalls, draining: shared.draining,
+		tracing: shared.tracing, refusals: &refusals{log: o.Log}, forward: newForwarding(o, shared.tracing, true),
+	}
+	in := members{rules()}
+	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
+	if own.tracing != nil {
+		unaries, streams = append(unaries, own.tracing.unary), append(streams, own.tracing.stream)
+	}
+	unaries = append(unaries, own.refusals.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), own.forward.unary)
+	streams = append(streams, own.refusals.stream, in.stream, recovery.StreamServerInterceptor(recovered), own.forward.stream)
+	s := &memberServer{predictions: own, Server: grpc.NewServer(
+		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
+		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
+	)}
+	hindsightv1.RegisterPredictionServiceServer(s, own)
+	hindsightv1.RegisterModelServiceServer(s, models)
+	hindsightv1.RegisterClusterServiceServer(s, &clusters{cluster: o.Cluster, forward: own.forward})
+	return s
+}
+
+func (s *memberServer) gracefulStop() {
+	if s != nil {
+		s.GracefulStop()
+		s.predictions.receivers.Wait()
+		s.predictions.forward.close()
+	}
+}
+
+func (s *memberServer) stop() {
+	if s != nil {
+		s.Stop()
+	}
+}
+
+// ServeMembers answers the calls that members forward, until Drain. The listener's connections are
+// those of members: a call there says for whom it is made.
+func (s *Server) ServeMembers(listener net.Listener) error {
+	if err := s.members.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("rpc: serve members: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+)
+
+// stream answers a stream here, or forwards it whole.
+func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	switch {
+	case f.places[info.FullMethod] != atOwner, f.becomesOwner(stream.Context()):
+		return f.named(handle(service, stream))
+	case f.member:
+		return f.named(engine.ErrNotOwner)
+	}
+	return f.named(f.proxy(stream, info))
+}
+
+// proxy passes the messages of a stream to the owner and back. Nothing has been read of the stream
+// before.
+func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel() // It ends the stream to the owner.
+	search, found := searching(ctx)
+	conn, err := f.conn(search)
+	found()
+	if err != nil {
+		return err
+	}
+	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
+	during, end := f.terms.during(ctx, f.cluster)
+	defer end()
+	owner, err := conn.NewStream(f.outgoing(during), description, info.FullMethod)
+	if err != nil {
+		return f.judge(ctx, err, false)
+	}
+	types := f.messages[info.FullMethod]
+	// A read cannot be interrupted: the goroutine ends with the stream, and Drain waits for it.
+	refused := make(chan error, 1)
+	f.receivers.Go(func() {
+		err := pass(stream.RecvMsg, owner.SendMsg, func() proto.Message { return types.request.New().Interface() })
+		if err != nil {
+			refused <- err
+			cancel()
+			return
+		}
+		_ = owner.CloseSend() // RecvMsg says what is wrong with the stream.
+	})
+	// A caller may wait for the header before it sends more.
+	if header, err := owner.Header(); err == nil && header != nil && info.IsClientStream {
+		if err := stream.SendHeader(nil); err != nil {
+			return fmt.Errorf("rpc: forward: %w", err)
+		}
+	}
+	err = pass(owner.RecvMsg, stream.SendMsg, func() proto.Message { return types.answer.New().Interface() })
+	select {
+	case err = <-refused: // The caller's stream failed, or its message was refused.
+		return err
+	default:
+		return f.judge(ctx, err, true)
+	}
+}
+
+// pass receives messages and sends them on. It returns nil at the end of the messages, and also if
+// they cannot be sent on: the other direction says why.
+func pass(receive, send func(any) error, empty func() proto.Message) error {
+	for {
+		m := empty()
+		if err := receive(m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := send(m); err != nil {
+			return nil //nolint:nilerr // See above.
+		}
+	}
+}
+
+// relay is a session with the owner, for the calls of a session that are the owner's. One
+// goroutine sends, another one receives the answers in the same order.
+type relay struct {
+	grpc.BidiStreamingClient[hindsightv1.SessionRequest, hindsightv1.SessionResponse]
+	forward *forwarding
+	session context.Context //nolint:containedctx // It is that of the stream here.
+	cancel  context.CancelFunc
+	// broken: the owner is not the owner any more, or does not answer.
+	broken atomic.Bool
+}
+
+// relay opens a session with the owner. It ends with the context.
+func (f *forwarding) relay(ctx, search context.Context) (*relay, error) {
+	conn, err := f.conn(search)
+	if err != nil {
+		return nil, err
+	}
+	during, cancel := f.terms.during(ctx, f.cluster)
+	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during))
+	if err != nil {
+		cancel()
+		return nil, f.judge(ctx, err, false)
+	}
+	return &relay{BidiStreamingClient: stream, forward: f, session: ctx, cancel: cancel}, nil
+}
+
+// session passes a call of a session to the owner, if it is the owner's. It returns nil if the call
+// is answered here. An owner that has changed gets a relay of its own.
+func (f *forwarding) session(ctx context.Context, method string, call any, request *hindsightv1.SessionRequest, to **relay) (*relay, error) {
+	if f == nil {
+		return nil, nil
+	}
+	ofOwner, err := f.ofOwner(ctx, method, call)
+	switch {
+	case err != nil || !ofOwner || f.becomesOwner(ctx):
+		return nil, err
+	case f.member:
+		return nil, engine.ErrNotOwner
+	}
+	search, found := searching(ctx)
+	defer found()
+	for pause := firstPause; *to == nil || (*to).broken.Load(); pause = min(2*pause, longestPause) {
+		relay, err := f.relay(ctx, search)
+		if err != nil && (!notOwner(err) || !sleep(search, pause)) {
+			return nil, err
+		}
+		if relay != nil {
+			*to = relay
+		}
+	}
+	if (*to).Send(request) != nil {
+		(*to).broken.Store(true) // The answer says why.
+	}
+	return *to, nil
+}
+
+// end ends the relay. The outcomes of calls without an answer are not known.
+func (r *relay) end() {
+	if r != nil {
+		r.broken.Store(true)
+		r.cancel()
+	}
+}
+
+// receive is the answer to the next call.
+func (r *relay) receive() (*hindsightv1.SessionResponse, error) {
+	response, err := r.Recv()
+	switch {
+	case errors.Is(err, io.EOF):
+		err = engine.ErrClosed // A session ends so while its server drains.
+	case err != nil && r.broken.Load():
+		err = fmt.Errorf("%w: the session with the owner has ended", engine.ErrUnknown)
+	default:
+		err = r.forward.judge(r.session, err, true)
+	}
+	if err != nil || notOwner(status.ErrorProto(response.GetError())) {
+		r.end()
+	}
+	return response, err
+}

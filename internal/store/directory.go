@@ -1,0 +1,201 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/storage"
+)
+
+// directory is a directory with databases. Its databases share a cache and a guard.
+type directory struct {
+	fs   vfs.FS
+	dir  string
+	log  *zap.Logger
+	lock io.Closer
+
+	cache  *pebble.Cache
+	guard  *guard
+	synced func(seconds float64)
+	// readOnly: nothing changes on the disk.
+	readOnly bool
+}
+
+func newDirectory(dir string, o Options) directory {
+	d := directory{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), synced: o.Synced}
+	if d.fs == nil {
+		d.fs = vfs.Default
+	}
+	if d.log == nil {
+		d.log = zap.NewNop()
+	}
+	return d
+}
+
+// lockDirectory locks the directory against other processes, until the process ends.
+func (d *directory) lockDirectory() error {
+	lock, err := d.fs.Lock(d.path(lockFile))
+	var path *iofs.PathError
+	switch {
+	case errors.As(err, &path): // The file could not be created.
+		return fmt.Errorf("store: create the lock: %w", err)
+	case err != nil:
+		return fmt.Errorf("store: data directory %s is %w: %w", d.dir, ErrInUse, err)
+	}
+	d.lock = lock
+	return nil
+}
+
+func (d *directory) path(elements ...string) string {
+	return d.fs.PathJoin(append([]string{d.dir}, elements...)...)
+}
+
+func (d *directory) syncDirectory(path string) error {
+	opened, err := d.fs.OpenDir(path)
+	if err != nil {
+		return fmt.Errorf("store: open directory %s: %w", path, err)
+	}
+	err = opened.Sync()
+	if closeErr := opened.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("store: sync directory %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, error) {
+	out := &database{
+		fs: newGuardFS(d.fs, d.guard, lazy, d.path(checkpointDirectory)), guard: d.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
+		damaged: make(chan struct{}), replaced: make(chan struct{}),
+	}
+	out.fs.synced = d.synced
+	if !d.readOnly {
+		var err error
+		if out.fs.mark, err = d.openMark(name); err != nil {
+			return nil, err
+		}
+	}
+	log := &pebbleLog{log: d.log.Named(name), guard: d.guard}
+	if name == pendingDirectory {
+		log.damage = out.damage
+	}
+	options := &pebble.Options{
+		FS: out.fs, Cache: d.cache, MemTableSize: memTable,
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      log,
+		EventListener:               log.events(),
+		MemTableStopWritesThreshold: pebbleStop,
+		L0StopWritesThreshold:       pebbleStop,
+		ReadOnly:                    d.readOnly,
+	}
+	for n := range options.Levels {
+		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+	}
+	var err error
+	if out.DB, err = pebble.Open(d.path(name), options); err != nil {
+		if out.fs.mark != nil {
+			err = errors.Join(err, out.fs.mark.file.Close())
+		}
+		return nil, fmt.Errorf("store: open %s: %w", d.path(name), err)
+	}
+	out.tables = options.MakeReaderOptions()
+	if d.readOnly {
+		return out, nil
+	}
+	if err := d.syncDirectory(d.dir); err != nil {
+		return nil, errors.Join(err, out.close())
+	}
+	return out, nil
+}
+
+// checkVersion refuses a database of a format after newest. It marks a database that is new, or of a
+// format before current, with current.
+func (d *directory) checkVersion(db *database, current, newest uint32) error {
+	value, ok, err := db.get([]byte{familyVersion})
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: read the format version: %w", err)
+	case !ok && d.readOnly:
+		return fmt.Errorf("%w: %s has no format version", ErrNotThere, d.dir)
+	case ok && len(value) != 4:
+		return fmt.Errorf("store: %w: format version of %d bytes, want 4", storage.ErrCorrupt, len(value))
+	case ok:
+		v := binary.BigEndian.Uint32(value)
+		if v > newest {
+			return fmt.Errorf("%w: format %d, this version reads up to %d", ErrNewer, v, newest)
+		}
+		if v >= current || d.readOnly {
+			return nil
+		}
+	}
+	err = db.commit(pebble.Sync, func(b *pebble.Batch) error { return setVersion(b, current) })
+	if err != nil {
+		return fmt.Errorf("store: mark the format version: %w", err)
+	}
+	return nil
+}
+
+func setVersion(b *pebble.Batch, version uint32) error {
+	return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, version), nil)
+}
+
+// Failed implements storage.Upkeep.
+func (d *directory) Failed() error { return d.guard.err() }
+
+// Refused returns a channel that the first refused write closes; see Failed.
+func (d *directory) Refused() <-chan struct{} { return d.guard.failed }
+
+func (d *directory) writeFile(name string, data []byte) error {
+	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
+	}
+	// A vfs.File may change what it writes, so it gets copies.
+	piece := make([]byte, min(len(data), writePiece))
+	for len(data) > 0 && err == nil {
+		n := copy(piece, data)
+		data = data[n:]
+		_, err = f.Write(piece[:n])
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func (d *directory) removeAll(path string) error {
+	if err := d.fs.RemoveAll(path); err != nil {
+		return fmt.Errorf("store: remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// close closes databases that are open, and unlocks the directory.
+func (d *directory) close(databases ...*database) error {
+	var failures []error
+	for _, db := range databases {
+		if db != nil {
+			failures = append(failures, db.close())
+		}
+	}
+	if d.cache != nil {
+		d.cache.Unref()
+	}
+	if d.lock != nil {
+		failures = append(failures, d.lock.Close())
+	}
+	return errors.Join(failures...)
+}

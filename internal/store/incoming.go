@@ -1,0 +1,323 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	iofs "io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// RaftDirectory is the directory of the log of Raft, in a data directory.
+const RaftDirectory = groupDirectory + "/raft"
+
+// A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
+// into incomingDirectory. The next Open replaces the databases and the snapshots by it.
+const (
+	groupDirectory    = "groups/0"
+	incomingDirectory = groupDirectory + "/incoming"
+	// The file completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
+	// parts of the checkpoint that are still there have to replace those of the store.
+	completeFile = "complete"
+	// The base of the checkpoint that the store began with.
+	baseFile = groupDirectory + "/base"
+	// The id of the member that the directory belongs to.
+	memberDirectory = "cluster"
+	memberFile      = memberDirectory + "/member"
+	memberBytes     = 16
+)
+
+// ErrMember says that the directory belongs to a member of a cluster, and only the cluster may change it.
+var ErrMember = errors.New("store: the data directory belongs to a member of a cluster: start the server with --cluster-address")
+
+func checkpointParts() []string { return []string{snapshots, pendingDirectory, logDirectory} }
+
+// Member returns the id of the member that the directory belongs to. A directory without one gets a
+// random id. An emptied directory is another member.
+func (s *Store) Member() (string, error) {
+	data, err := s.readSmall(s.path(memberFile))
+	if err == nil {
+		id := strings.TrimSpace(string(data))
+		if raw, err := hex.DecodeString(id); err != nil || len(raw) != memberBytes {
+			return "", fmt.Errorf("store: %s is not the id of a member", s.path(memberFile))
+		}
+		return id, nil
+	}
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	raw := make([]byte, memberBytes)
+	if _, err := rand.Read(raw); err != nil {
+		return "", fmt.Errorf("store: draw the id of a member: %w", err)
+	}
+	if err := s.fs.MkdirAll(s.path(memberDirectory), directoryMode); err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	id := hex.EncodeToString(raw)
+	if err := s.replaceFile(s.path(memberFile), []byte(id+"\n")); err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	return id, errors.Join(s.syncDirectory(s.path(memberDirectory)), s.syncDirectory(s.dir))
+}
+
+// checkMember refuses the directory of a member to a server of its own.
+func (s *Store) checkMember(member bool) error {
+	_, err := s.fs.Stat(s.path(memberFile))
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), err == nil && member:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s", ErrMember, s.dir)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// Base returns the index of an entry of the replicated log. The store began with a checkpoint that has the
+// entry, and all entries before it. Base is 0 if the store did not begin with a checkpoint.
+func (s *Store) Base() (uint64, error) {
+	data, err := s.readSmall(s.path(baseFile))
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("store: %w", err)
+	}
+	return parseBase(data)
+}
+
+func parseBase(data []byte) (uint64, error) {
+	base, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("store: the base of a checkpoint: %w", err)
+	}
+	return base, nil
+}
+
+// swapIncoming replaces the databases and the snapshots by a complete checkpoint. A checkpoint that is not
+// complete is removed. After a crash swapIncoming goes on where it was.
+func (s *Store) swapIncoming() error {
+	in := s.path(incomingDirectory)
+	complete := s.fs.PathJoin(in, completeFile)
+	data, err := s.readSmall(complete)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return s.removeAll(in)
+	}
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if _, err := parseBase(data); err != nil {
+		return err
+	}
+	for _, part := range checkpointParts() {
+		if err := s.swap(s.fs.PathJoin(in, part), s.path(part)); err != nil {
+			return fmt.Errorf("store: put a checkpoint in place: %w", err)
+		}
+	}
+	if err := s.fs.Rename(complete, s.path(baseFile)); err != nil {
+		return fmt.Errorf("store: put a checkpoint in place: %w", err)
+	}
+	if err := errors.Join(s.syncDirectory(s.path(groupDirectory)), s.syncDirectory(in)); err != nil {
+		return err
+	}
+	return s.removeAll(in)
+}
+
+// swap moves a part of a checkpoint into its place, unless it is there.
+func (s *Store) swap(from, to string) error {
+	if _, err := s.fs.Stat(from); errors.Is(err, iofs.ErrNotExist) {
+		_, err = s.fs.Stat(to)
+		return err
+	} else if err != nil {
+		return err
+	}
+	if err := errors.Join(s.removeAll(to), s.fs.Rename(from, to)); err != nil {
+		return err
+	}
+	// The new name is durable before the loss of the old one is.
+	return errors.Join(s.syncDirectory(s.dir), s.syncDirectory(s.fs.PathDir(from)))
+}
+
+// EachFile calls f for every file of a checkpoint. A name is relative to the checkpoint.
+func (s *Store) EachFile(ctx context.Context, checkpoint string, f func(name string, r io.Reader) error) error {
+	for _, part := range checkpointParts() {
+		if err := s.eachFile(ctx, checkpoint, part, f); err != nil {
+			return fmt.Errorf("store: read a checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) eachFile(ctx context.Context, checkpoint, name string, f func(string, io.Reader) error) (err error) {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	path := s.fs.PathJoin(checkpoint, name)
+	info, err := s.fs.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		names, err := s.list(path)
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		for _, below := range names {
+			if err := s.eachFile(ctx, checkpoint, name+"/"+below, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	file, err := s.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return f(name, file)
+}
+
+// Incoming is the checkpoint of another member, while the store receives it.
+type Incoming struct {
+	s      *Store
+	dir    string
+	file   vfs.File
+	digest hash.Hash
+	// made are the directories that need a sync.
+	made map[string]bool
+}
+
+// Receive begins to receive a checkpoint. It removes one that was received before.
+func (s *Store) Receive() (*Incoming, error) {
+	in := &Incoming{s: s, dir: s.path(incomingDirectory), made: map[string]bool{}}
+	if err := s.removeAll(in.dir); err != nil {
+		return nil, err
+	}
+	for _, part := range append(checkpointParts(), "") {
+		if err := in.makeDirectory(s.fs.PathJoin(in.dir, part)); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+func (in *Incoming) makeDirectory(dir string) error {
+	if in.made[dir] {
+		return nil
+	}
+	if err := in.s.fs.MkdirAll(dir, directoryMode); err != nil {
+		return fmt.Errorf("store: receive a checkpoint: %w", err)
+	}
+	in.made[dir] = true
+	return nil
+}
+
+// Create begins a file.
+func (in *Incoming) Create(name string) error {
+	part, _, _ := strings.Cut(name, "/")
+	if in.file != nil || !iofs.ValidPath(name) || !slices.Contains(checkpointParts(), part) || part == name {
+		return fmt.Errorf("store: a checkpoint has no file %q here", name)
+	}
+	path := in.s.fs.PathJoin(in.dir, in.s.fs.PathJoin(strings.Split(name, "/")...))
+	if err := in.makeDirectory(in.s.fs.PathDir(path)); err != nil {
+		return err
+	}
+	var err error
+	if in.file, err = in.s.fs.Create(path, vfs.WriteCategoryUnspecified); err != nil {
+		return fmt.Errorf("store: receive a checkpoint: %w", err)
+	}
+	in.digest = sha256.New()
+	return nil
+}
+
+// Write continues the file.
+func (in *Incoming) Write(p []byte) (int, error) {
+	if in.file == nil {
+		return 0, errors.New("store: a checkpoint continues no file")
+	}
+	_, _ = in.digest.Write(p)               // It never fails.
+	n, err := in.file.Write(bytes.Clone(p)) // A vfs.File may change what it writes.
+	if err != nil {
+		return n, fmt.Errorf("store: receive a checkpoint: %w", err)
+	}
+	return n, nil
+}
+
+// End ends the file. It fails if the digest is another.
+func (in *Incoming) End(sum []byte) error {
+	if in.file == nil {
+		return errors.New("store: a checkpoint ends no file")
+	}
+	file := in.file
+	in.file = nil
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("store: receive a checkpoint: %w", err)
+	}
+	if !bytes.Equal(in.digest.Sum(nil), sum) {
+		return errors.New("store: a file of a checkpoint arrived with other bytes")
+	}
+	return nil
+}
+
+// Complete makes the checkpoint replace the store at the next Open. The checkpoint has the entries of the
+// replicated log up to base.
+func (in *Incoming) Complete(base uint64) error {
+	if in.file != nil {
+		return errors.New("store: a checkpoint ends within a file")
+	}
+	for dir := range in.made {
+		if err := in.s.syncDirectory(dir); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{in.s.path("groups"), in.s.path(groupDirectory), in.s.dir} {
+		if err := in.s.syncDirectory(dir); err != nil {
+			return err
+		}
+	}
+	if err := in.s.replaceFile(in.s.fs.PathJoin(in.dir, completeFile), strconv.AppendUint(nil, base, 10)); err != nil {
+		return fmt.Errorf("store: receive a checkpoint: %w", err)
+	}
+	return in.s.syncDirectory(in.dir)
+}
+
+// Close ends a checkpoint that is not complete. Its files are removed at the next Receive or Open.
+func (in *Incoming) Close() error {
+	if in.file == nil {
+		return nil
+	}
+	file := in.file
+	in.file = nil
+	return file.Close()
+}
+
+// replaceFile writes a file that exists with all its data or not at all. The caller syncs the directory.
+func (d *directory) replaceFile(name string, data []byte) error {
+	temporary := name + ".tmp"
+	if err := d.writeFile(temporary, data); err != nil {
+		return err
+	}
+	return d.fs.Rename(temporary, name)
+}
+
+// readSmall reads a file of at most smallFile bytes.
+func (d *directory) readSmall(name string) (_ []byte, err error) {
+	f, err := d.fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, smallFile))
+}
+
+const smallFile = 4 << 10

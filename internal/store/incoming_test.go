@@ -1,0 +1,213 @@
+package store_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+func member(o *store.Options) {
+	store.SmallMemTables(o)
+	o.Member = true
+}
+
+// send sends a checkpoint of a store to another. Complete ends it, unless base is 0.
+func send(t *testing.T, from, to *store.Store, base uint64) {
+	t.Helper()
+	dir, err := from.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := to.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = from.EachFile(t.Context(), dir, func(name string, r io.Reader) error {
+		if err := in.Create(name); err != nil {
+			return err
+		}
+		digest := sha256.New()
+		if _, err := io.Copy(io.MultiWriter(in, digest), r); err != nil {
+			return err
+		}
+		return in.End(digest.Sum(nil))
+	})
+	if err == nil && base > 0 {
+		err = in.Complete(base)
+	}
+	if err := errors.Join(err, in.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sender is a store with a model, a snapshot, a pending prediction and a position.
+func sender(t *testing.T) *store.Store {
+	t.Helper()
+	s := open(t, vfs.NewMem(), store.SmallMemTables)
+	t.Cleanup(func() { closed(t, s) })
+	ctx := storage.At(t.Context(), storage.Position{Index: 7})
+	m, err := s.Create(ctx, "sent", []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(3) {
+		if err := m.Append(storage.At(t.Context(), storage.Position{Index: 8 + n}), commit(n+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutWaiting([]storage.Prediction{{ID: "p", Value: []byte("row")}})); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkSent looks for what sender has, and nothing else.
+func checkSent(t *testing.T, s *store.Store) {
+	t.Helper()
+	m := find(t, s, "sent")
+	state, err := m.ReadSnapshot(2)
+	if err != nil || string(state) != "state" {
+		t.Errorf("snapshot %q, %v", state, err)
+	}
+	if n := len(replayed(t, m)); n != 3 || s.CountWaiting() != 1 {
+		t.Errorf("%d records, %d predictions", n, s.CountWaiting())
+	}
+	if p := s.Position(); p != (storage.Position{Index: 10}) {
+		t.Errorf("position %v", p)
+	}
+	if base, err := s.Base(); err != nil || base != 12 {
+		t.Errorf("base %d, %v", base, err)
+	}
+	models := 0
+	if err := s.Models(t.Context(), func(storage.Entry) error { models++; return nil }); err != nil || models != 1 {
+		t.Errorf("%d models, %v", models, err)
+	}
+}
+
+// receiver is the disk of a member with another model.
+func receiver(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	s := open(t, disk, member)
+	if _, err := s.Member(); err != nil {
+		t.Fatal(err)
+	}
+	m := create(t, s, "old")
+	appended(t, m, record(1))
+	if err := m.WriteSnapshot(1, []byte("old state")); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s)
+	return disk
+}
+
+func TestAReceivedCheckpointReplacesTheStore(t *testing.T) {
+	from := sender(t)
+	disk := receiver(t)
+	s := open(t, disk, member)
+	id, err := s.Member()
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, from, s, 12)
+	find(t, s, "old") // Until the store is opened again.
+	closed(t, s)
+
+	s = open(t, disk, member)
+	checkSent(t, s)
+	if again, err := s.Member(); err != nil || again != id {
+		t.Errorf("member %s, %v, want %s", again, err, id)
+	}
+	closed(t, s)
+	s = open(t, disk, member)
+	checkSent(t, s)
+	closed(t, s)
+	if _, err := store.Open("data", store.Options{FS: disk}); !errors.Is(err, store.ErrMember) {
+		t.Errorf("a server without a cluster opened the directory of a member: %v", err)
+	}
+}
+
+func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
+	from := sender(t)
+	disk := receiver(t)
+	s := open(t, disk, member)
+	send(t, from, s, 0)
+	closed(t, s)
+	s = open(t, disk, member)
+	find(t, s, "old")
+	closed(t, s)
+	if _, err := disk.Stat("data/groups/0/incoming"); err == nil {
+		t.Error("the checkpoint is still there")
+	}
+}
+
+// A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves one of the two.
+func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
+	from := sender(t)
+	disk := receiver(t)
+	completed := false
+	for _, left := range crashes(t, disk, seeded(t), member, func(s *store.Store) { send(t, from, s, 12) }) {
+		s := open(t, left, member)
+		if base, err := s.Base(); err != nil {
+			t.Error(err)
+		} else if base == 0 {
+			find(t, s, "old")
+		} else {
+			completed = true
+			checkSent(t, s)
+		}
+		closed(t, s)
+	}
+	if !completed {
+		t.Error("no power cut came after the end")
+	}
+	var cuts []*vfs.MemFS
+	s := open(t, inject(disk, func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !strings.HasPrefix(op.Path, "data/log/") && !strings.HasPrefix(op.Path, "data/pending/") {
+			cuts = append(cuts, disk.CrashClone(vfs.CrashCloneCfg{}), disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: seeded(t)}))
+		}
+		return nil
+	}), member)
+	checkSent(t, s)
+	closed(t, s)
+	for _, left := range cuts {
+		s := open(t, left, member)
+		checkSent(t, s)
+		closed(t, s)
+	}
+	t.Logf("%d power cuts", len(cuts))
+}
+
+func TestIncomingRefuses(t *testing.T) {
+	s := open(t, vfs.NewMem(), member)
+	defer closed(t, s)
+	in, err := s.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "log", "LOCK", "log/../../LOCK", "/log/x", "other/x", "log//x"} {
+		if in.Create(name) == nil {
+			t.Errorf("created %q", name)
+		}
+	}
+	if _, err := in.Write(nil); err == nil {
+		t.Error("wrote no file")
+	}
+	if err := in.Create("log/1"); err != nil {
+		t.Fatal(err)
+	}
+	if in.Create("log/2") == nil || in.Complete(1) == nil {
+		t.Error("went on within a file")
+	}
+	if in.End([]byte("other")) == nil {
+		t.Error("took other bytes")
+	}
+}

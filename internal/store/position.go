@@ -1,0 +1,130 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
+)
+
+// position is the last position that was written. A call under a position (storage.At) commits its
+// effect and the position in one batch, without a sync. A power cut leaves a prefix of the commits, so
+// that the position stands for the commands before it and for none after it.
+//
+// Files are durable at once. A file that says that commits happened, or whose removal says so, waits for
+// them; see settle.
+type position struct {
+	sync.Mutex
+	last storage.Position
+	// begun: the directory has a position, zero before the first command.
+	begun bool
+}
+
+const positionLength = 8 + 4
+
+// Position implements storage.Upkeep.
+func (s *Store) Position() storage.Position {
+	s.position.Lock()
+	defer s.position.Unlock()
+	return s.position.last
+}
+
+func (s *Store) hasPosition() bool {
+	s.position.Lock()
+	defer s.position.Unlock()
+	return s.position.begun
+}
+
+// complete commits the batch that completes a call: through commit, or, under a position, with the
+// position and without a sync. Calls under positions do not run concurrently.
+func (s *Store) complete(ctx context.Context, commit func(fill func(*pebble.Batch) error) error, fill func(*pebble.Batch) error) error {
+	p, ok := storage.PositionOf(ctx)
+	if !ok {
+		return commit(fill)
+	}
+	if err := s.beginPositions(); err != nil {
+		return err
+	}
+	err := s.logDB.commitUnsynced(func(b *pebble.Batch) error {
+		if err := fill(b); err != nil {
+			return err
+		}
+		return setPosition(b, p)
+	})
+	if err != nil {
+		return err
+	}
+	s.position.Lock()
+	defer s.position.Unlock()
+	s.position.last = p
+	return nil
+}
+
+// beginPositions durably marks a directory before its first command. After a crash the mark tells a
+// start to give numbers in the order of the commands.
+func (s *Store) beginPositions() error {
+	s.position.Lock()
+	defer s.position.Unlock()
+	if s.position.begun {
+		return nil
+	}
+	return s.zeroPosition()
+}
+
+// ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated
+// log: the positions of the previous one mean nothing there.
+func (s *Store) ResetPosition() error {
+	s.position.Lock()
+	defer s.position.Unlock()
+	return s.zeroPosition()
+}
+
+// zeroPosition commits a position of zero. The caller holds the lock of the position.
+func (s *Store) zeroPosition() error {
+	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
+		if err := setVersion(b, positionVersion); err != nil {
+			return err
+		}
+		return setPosition(b, storage.Position{})
+	})
+	if err != nil {
+		return fmt.Errorf("begin positions: %w", err)
+	}
+	s.position.last, s.position.begun = storage.Position{}, true
+	return nil
+}
+
+func setPosition(b *pebble.Batch, p storage.Position) error {
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, positionLength), p.Index)
+	return b.Set([]byte{familyPosition}, binary.BigEndian.AppendUint32(value, p.Command), nil)
+}
+
+func (s *Store) loadPosition() error {
+	value, ok, err := s.logDB.get([]byte{familyPosition})
+	if err != nil {
+		return fmt.Errorf("store: read the position: %w", err)
+	}
+	if !ok {
+		return nil
+	}
+	if len(value) != positionLength {
+		return fmt.Errorf("store: %w: position of %d bytes, want %d", storage.ErrCorrupt, len(value), positionLength)
+	}
+	s.position.Lock()
+	defer s.position.Unlock()
+	s.position.last = storage.Position{Index: binary.BigEndian.Uint64(value), Command: binary.BigEndian.Uint32(value[8:])}
+	s.position.begun = true
+	return nil
+}
+
+// settle makes all commits durable if some were not synced because they have positions.
+func (s *Store) settle() error {
+	if !s.hasPosition() {
+		return nil
+	}
+	return s.logDB.force()
+}

@@ -1,0 +1,336 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
+)
+
+var (
+	// ErrNoEntry says that the log of Raft has no entry of the index.
+	ErrNoEntry = errors.New("store: no entry of this index in the log of Raft")
+	// ErrNoValue says that Raft has no value under the key. The Raft library knows the error by its text.
+	ErrNoValue = errors.New("not found")
+)
+
+// RaftEntry is an entry of the log of Raft.
+type RaftEntry struct {
+	Index, Term      uint64
+	Type             uint8
+	Data, Extensions []byte
+	AppendedAt       time.Time
+}
+
+// RaftLog is the log and the values of one Raft server, on Pebble in a directory of its own. Every write is
+// durable on return. As in a Store, the first refused write ends all writing.
+//
+// A flipped bit is refused and never served: entries and values have checksums, and OpenRaftLog reads
+// them all. Raft must not go on without a part of the log that it acknowledged, so nothing here repairs one.
+type RaftLog struct {
+	directory
+	db *database
+	// writing serializes writes with what they make of the bounds.
+	writing sync.Mutex
+	// bounds are the indices of the first and the last entry, 0 without one. Between them may be holes.
+	bounds struct {
+		sync.Mutex
+		first, last uint64
+	}
+	closeOnce sync.Once
+}
+
+const (
+	familyValue     = 'k' // key -> checksum, value
+	raftVersion     = 1
+	raftMemTable    = 8 << 20
+	raftCache       = 16 << 20
+	raftDepth       = 5 // The directories to sync: groups/<n>/raft, the data directory and the one above.
+	raftEntryHeader = 4 + 8 + 1 + 8 + 4
+)
+
+// OpenRaftLog opens the log of a Raft server in a directory, or creates both. It fails with storage.ErrCorrupt
+// on damage, and as Open does. Of the options it takes FS, Synced and Logger.
+func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
+	l := &RaftLog{directory: newDirectory(dir, o)}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if failed := l.Failed(); failed != nil && !errors.Is(err, storage.ErrCorrupt) {
+			err = failed
+		}
+		err = errors.Join(fmt.Errorf("open the log of Raft: %w", damaged(err)), l.Close())
+	}()
+	if err := l.fs.MkdirAll(dir, directoryMode); err != nil {
+		return nil, fmt.Errorf("store: create %s: %w", dir, err)
+	}
+	for above, n := dir, 0; n < raftDepth; above, n = l.fs.PathDir(above), n+1 {
+		if err := l.syncDirectory(above); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.lockDirectory(); err != nil {
+		return nil, err
+	}
+	if err := l.checkTail(logDirectory, false); err != nil {
+		return nil, err
+	}
+	l.cache = pebble.NewCache(raftCache)
+	if l.db, err = l.openDB(logDirectory, false, cmp.Or(o.memTable, raftMemTable)); err != nil {
+		return nil, err
+	}
+	if err := l.checkVersion(l.db, raftVersion, raftVersion); err != nil {
+		return nil, err
+	}
+	l.guard.opening.Store(false)
+	if err := l.verify(); err != nil {
+		return nil, err
+	}
+	if err := l.readBounds(); err != nil {
+		return nil, err
+	}
+	if err := l.Failed(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// damaged adds storage.ErrCorrupt to an error of Pebble that means damage.
+func damaged(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return errors.Join(storage.ErrCorrupt, err)
+	}
+	return err
+}
+
+// verify reads every entry and every value.
+func (l *RaftLog) verify() error {
+	err := l.db.scan([]byte{familyLog}, []byte{familyLog + 1}, func(k, v []byte) (bool, error) {
+		_, err := decodeEntry(k, v)
+		return true, err
+	})
+	if err == nil {
+		err = l.db.scan([]byte{familyValue}, []byte{familyValue + 1}, func(k, v []byte) (bool, error) {
+			_, err := checked(k, v)
+			return true, err
+		})
+	}
+	return err
+}
+
+// readBounds reads the indices of the first and the last entry. The caller holds writing, or is alone.
+func (l *RaftLog) readBounds() (err error) {
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{familyLog}, UpperBound: []byte{familyLog + 1}})
+	if err != nil {
+		return damaged(fmt.Errorf("store: find the ends of the log of Raft: %w", err))
+	}
+	var first, last uint64
+	if it.First() {
+		first = binary.BigEndian.Uint64(it.Key()[1:])
+		if it.Last() {
+			last = binary.BigEndian.Uint64(it.Key()[1:])
+		}
+	}
+	if err := it.Close(); err != nil {
+		return damaged(fmt.Errorf("store: find the ends of the log of Raft: %w", err))
+	}
+	l.bounds.Lock()
+	defer l.bounds.Unlock()
+	l.bounds.first, l.bounds.last = first, last
+	return nil
+}
+
+// Close closes the log. No other call may run. A second Close does nothing.
+func (l *RaftLog) Close() (err error) {
+	l.closeOnce.Do(func() {
+		close(l.guard.closing)
+		err = l.close(l.db)
+	})
+	return err
+}
+
+// FirstIndex returns the index of the first entry, 0 if the log is empty.
+func (l *RaftLog) FirstIndex() (uint64, error) {
+	l.bounds.Lock()
+	defer l.bounds.Unlock()
+	return l.bounds.first, nil
+}
+
+// LastIndex returns the index of the last entry, 0 if the log is empty.
+func (l *RaftLog) LastIndex() (uint64, error) {
+	l.bounds.Lock()
+	defer l.bounds.Unlock()
+	return l.bounds.last, nil
+}
+
+// Entry returns the entry of an index. It fails with ErrNoEntry if there is none.
+func (l *RaftLog) Entry(index uint64) (RaftEntry, error) {
+	k := key(familyLog, index)
+	v, ok, err := l.db.get(k)
+	if err != nil {
+		return RaftEntry{}, fmt.Errorf("store: read entry %d of the log of Raft: %w", index, damaged(err))
+	}
+	if !ok {
+		return RaftEntry{}, fmt.Errorf("%w: %d", ErrNoEntry, index)
+	}
+	return decodeEntry(k, v)
+}
+
+// decodeEntry decodes an entry. Its data alias v.
+func decodeEntry(k, v []byte) (e RaftEntry, err error) {
+	body, err := checked(k, v)
+	switch {
+	case err != nil:
+		return e, err
+	case len(k) != modelKeyLength || len(v) < raftEntryHeader:
+		return e, fmt.Errorf("store: %w: entry of Raft under a key of %d bytes, of %d bytes", storage.ErrCorrupt, len(k), len(v))
+	}
+	e.Index, e.Term, e.Type = binary.BigEndian.Uint64(k[1:]), binary.BigEndian.Uint64(body), body[8]
+	if at := int64(binary.BigEndian.Uint64(body[9:])); at != 0 {
+		e.AppendedAt = time.Unix(0, at)
+	}
+	n, rest := binary.BigEndian.Uint32(body[17:]), body[21:]
+	if uint64(n) > uint64(len(rest)) {
+		return e, fmt.Errorf("store: %w: entry %d of Raft has extensions of %d bytes in %d", storage.ErrCorrupt, e.Index, n, len(rest))
+	}
+	e.Extensions, e.Data = rest[:n:n], rest[n:]
+	return e, nil
+}
+
+// checked returns a value without its checksum, which covers the key too.
+func checked(k, v []byte) ([]byte, error) {
+	if len(v) < 4 || binary.BigEndian.Uint32(v) != checksum(k, nil, v[4:]) {
+		return nil, fmt.Errorf("store: %w: the checksum of %q of Raft does not fit", storage.ErrCorrupt, k)
+	}
+	return v[4:], nil
+}
+
+// Append durably stores entries. The first may follow a hole.
+func (l *RaftLog) Append(entries []RaftEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	err := l.write(func(b *pebble.Batch) error {
+		for n := range entries {
+			if err := setEntry(b, &entries[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() error {
+		l.bounds.Lock()
+		defer l.bounds.Unlock()
+		for n := range entries {
+			index := entries[n].Index
+			l.bounds.last = max(l.bounds.last, index)
+			if l.bounds.first == 0 || index < l.bounds.first {
+				l.bounds.first = index
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("append to the log of Raft: %w", err)
+	}
+	return nil
+}
+
+// setEntry puts an entry, in the memory of the batch.
+func setEntry(b *pebble.Batch, e *RaftEntry) error {
+	if len(e.Extensions) > math.MaxUint32 {
+		return fmt.Errorf("entry %d has extensions of %d bytes", e.Index, len(e.Extensions))
+	}
+	put := b.SetDeferred(modelKeyLength, raftEntryHeader+len(e.Extensions)+len(e.Data))
+	appendKey(put.Key[:0], familyLog, e.Index)
+	v := put.Value[4:4]
+	v = append(binary.BigEndian.AppendUint64(v, e.Term), e.Type)
+	at := int64(0)
+	if !e.AppendedAt.IsZero() {
+		at = e.AppendedAt.UnixNano()
+	}
+	v = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(v, uint64(at)), uint32(len(e.Extensions)))
+	v = append(append(v, e.Extensions...), e.Data...)
+	binary.BigEndian.PutUint32(put.Value, checksum(put.Key, nil, v))
+	return put.Finish()
+}
+
+// DeleteRange durably deletes the entries from first to last.
+func (l *RaftLog) DeleteRange(first, last uint64) error {
+	upper := []byte{familyLog + 1}
+	if last < math.MaxUint64 {
+		upper = key(familyLog, last+1)
+	}
+	if first > last {
+		return nil
+	}
+	err := l.write(func(b *pebble.Batch) error { return b.DeleteRange(key(familyLog, first), upper, nil) }, l.readBounds)
+	if err != nil {
+		return fmt.Errorf("delete entries %d to %d of the log of Raft: %w", first, last, err)
+	}
+	return nil
+}
+
+// Set durably stores a value.
+func (l *RaftLog) Set(name, value []byte) error {
+	k := valueKey(name)
+	v := append(binary.BigEndian.AppendUint32(nil, checksum(k, nil, value)), value...)
+	err := l.write(func(b *pebble.Batch) error { return b.Set(k, v, nil) }, func() error { return nil })
+	if err != nil {
+		return fmt.Errorf("store a value of Raft: %w", err)
+	}
+	return nil
+}
+
+// Get returns a value. It fails with ErrNoValue if there is none.
+func (l *RaftLog) Get(name []byte) ([]byte, error) {
+	k := valueKey(name)
+	v, ok, err := l.db.get(k)
+	if err != nil {
+		return nil, fmt.Errorf("store: read a value of Raft: %w", damaged(err))
+	}
+	if !ok {
+		return nil, ErrNoValue
+	}
+	return checked(k, v)
+}
+
+// SetUint64 is Set of a number.
+func (l *RaftLog) SetUint64(name []byte, value uint64) error {
+	return l.Set(name, binary.BigEndian.AppendUint64(nil, value))
+}
+
+// GetUint64 is Get of a number.
+func (l *RaftLog) GetUint64(name []byte) (uint64, error) {
+	v, err := l.Get(name)
+	if err != nil {
+		return 0, err
+	}
+	if len(v) != 8 {
+		return 0, fmt.Errorf("store: %w: value %q of Raft has %d bytes, want 8", storage.ErrCorrupt, name, len(v))
+	}
+	return binary.BigEndian.Uint64(v), nil
+}
+
+func valueKey(name []byte) []byte { return append([]byte{familyValue}, name...) }
+
+// write commits a batch durably, and calls after when it is committed.
+func (l *RaftLog) write(fill func(*pebble.Batch) error, after func() error) error {
+	if err := l.db.room(context.Background()); err != nil {
+		return err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.db.commitSynced(fill); err != nil {
+		return err
+	}
+	return after()
+}
