@@ -44,9 +44,11 @@ const (
 	// A proposal may wait for stallTimeout while nothing is committed.
 	stallTimeout  = 5 * time.Second
 	watchInterval = 500 * time.Millisecond
-	// Close waits for proposals for proposalTimeout, and then for raft for shutdownTimeout.
+	// Close waits for proposals for proposalTimeout, for those that are left after the connections are closed for
+	// stepDownTimeout, and then for raft for shutdownTimeout.
 	proposalTimeout  = 2 * time.Second
 	shutdownTimeout  = 10 * time.Second
+	stepDownTimeout  = 4 * leaseTimeout
 	transferAttempts = 3
 	// An earlier transfer ends within transferTimeout, the time of its requests.
 	transferTimeout = 3 * rpcTimeout
@@ -348,13 +350,17 @@ func (l *Log) Mark() error {
 	return nil
 }
 
-// Close ends the log. Proposals that wait get at most proposalTimeout. If the disk does not answer, raft does not
+// Close ends the log. Proposals that wait get at most proposalTimeout, and stepDownTimeout more without the other
+// servers. If the disk does not answer, raft does not
 // end, and Close fails with ErrStalled after shutdownTimeout: then the storage must stay open. A second Close does nothing.
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.gate.end(proposalTimeout)
 		close(l.stop)
 		l.layer.abort()
+		// An owner that no server answers steps down, and raft answers its proposals. After Shutdown raft may never
+		// answer a proposal that is committed and not applied.
+		l.gate.end(stepDownTimeout)
 		ended := make(chan error, 1)
 		go func() { ended <- l.raft.Shutdown().Error() }()
 		timer := time.NewTimer(shutdownTimeout)
