@@ -290,6 +290,53 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
+// Every change of unknown outcome says so, and can be repeated: the repeated call succeeds, or is refused because the
+// first one was made.
+func TestChangesOfUnknownOutcome(t *testing.T) {
+	for _, fate := range []int{commandNotDone, commandLate} {
+		s := startOrdered(t, 2)
+		var exported []byte
+		for _, c := range []struct {
+			what string
+			do   func(*host) error
+			// made refuses a repeated call whose first one was made. Nil: the repeated call succeeds.
+			made error
+		}{
+			{"create", func(h *host) error { _, err := h.CreateModel(t.Context(), "m", linear(1)); return err }, nil},
+			{"update", func(h *host) error {
+				_, err := h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "M" }})
+				return err
+			}, nil},
+			{"set alias", func(h *host) error { _, err := h.SetAlias(t.Context(), "live", "m", ""); return err }, nil},
+			{"delete alias", func(h *host) error { return h.DeleteAlias(t.Context(), "live") }, engine.ErrAliasNotFound},
+			{"restore", func(h *host) error { _, err := h.RestoreModel(t.Context(), "m", 0); return err }, nil},
+			{"delete", func(h *host) error { return h.DeleteModel(t.Context(), "m") }, engine.ErrModelNotFound},
+			{"import", func(h *host) error { _, err := h.ImportModel(t.Context(), "m", exported); return err }, engine.ErrModelExists},
+		} {
+			owner := s.move(s.owner().place)
+			if c.what == "delete" {
+				var err error
+				if exported, err = owner.host.ExportModel(t.Context(), "m", engine.ExportOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.fate(fate)
+			if err := c.do(owner.host); !errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrStorage) {
+				t.Errorf("%d: %s: %v", fate, c.what, err)
+			}
+			want := c.made
+			if fate == commandNotDone {
+				want = nil
+			}
+			owner = s.move(s.owner().place)
+			if err := c.do(owner.host); !errors.Is(err, want) {
+				t.Errorf("%d: %s again: %v, want %v", fate, c.what, err, want)
+			}
+		}
+		s.equal()
+	}
+}
+
 // A call that creates a model again, before it is known what came of the first one, finds the model.
 func TestCreatedMeanwhile(t *testing.T) {
 	s := startServers(t, 1)

@@ -319,9 +319,9 @@ func (b *batcher) land(f *flight, err error) {
 	b.mu.Unlock()
 	switch {
 	case err == nil:
-		err = errors.New("the outcome is not known: the entry was committed and not applied")
+		err = fmt.Errorf("%w: the entry was committed and not applied", storage.ErrUnknown)
 	case !errors.Is(err, storage.ErrNotOwner):
-		err = fmt.Errorf("the outcome is not known: %w", err)
+		err = fmt.Errorf("%w: %w", storage.ErrUnknown, err)
 	}
 	for _, c := range f.calls {
 		if !c.rides || !again {

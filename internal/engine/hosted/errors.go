@@ -25,8 +25,9 @@ var (
 	ErrFollows = errors.New("the model follows another one and learns its observations alone")
 	ErrMoving  = errors.New("the model is being moved to another server; try again")
 	ErrMoved   = errors.New("another server has the model")
-	ErrUnknown = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed  = errors.New("the server is shutting down")
+	// ErrUnknown: the change may or may not be durable.
+	ErrUnknown = recovery.ErrUnknown
 	// ErrCorrupt: the state is not what was learned.
 	ErrCorrupt = machine.ErrCorrupt
 	// ErrStorage: the store could not be read or written.

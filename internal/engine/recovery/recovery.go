@@ -96,12 +96,14 @@ func (m Recovered) Cause(err error) error {
 	return err
 }
 
-// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt or
-// ErrStorage. Errors of a context stay as they are.
+// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt, ErrUnknown
+// or ErrStorage. Errors of a context stay as they are.
 func StorageError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, storage.ErrUnknown): // It may wrap an error of a context.
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.Is(err, machine.ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, storage.ErrNotOwner):
 		return err
@@ -175,6 +177,9 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 
 // ErrStorage says that the store cannot be read or written.
 var ErrStorage = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
+
+// ErrUnknown says that a change may or may not be durable.
+var ErrUnknown = errors.New("it is not known whether the change was made; send the call again, an observation under its id")
 
 // ErrReached ends a replay at its sequence.
 var ErrReached = errors.New("reached")

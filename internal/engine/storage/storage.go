@@ -30,6 +30,8 @@ var (
 	ErrNotFound = errors.New("storage: not found")
 	// ErrNotOwner: another server owns the replicated store. Nothing was written.
 	ErrNotOwner = errors.New("storage: another server owns the store")
+	// ErrUnknown: the change may or may not be made, now or later.
+	ErrUnknown = errors.New("storage: the outcome is not known")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
