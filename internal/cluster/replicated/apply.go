@@ -21,7 +21,7 @@ type applier struct {
 // Apply applies an entry of the log to the local store. The log calls it with every entry, one at a time, in their
 // order, with ascending indices. After a restart it may begin with entries that are applied already. An error means
 // that this server cannot apply the entry, and nothing after it: the local store failed, or the entry is of a newer
-// version. The command that fails is applied again after a restart.
+// version or of another group. The command that fails is applied again after a restart.
 func (s *Store) Apply(index uint64, entry []byte) error {
 	if s.apply.failed != nil {
 		return s.apply.failed
@@ -36,6 +36,9 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	e, err := command.Decode(entry)
 	if err != nil {
 		return err
+	}
+	if e.Group != group {
+		return fmt.Errorf("%w: it is of group %d, and this log of group %d", command.ErrMalformed, e.Group, group)
 	}
 	own, after := e.Proposer == s.batcher.proposer, s.Position()
 	var calls []*call

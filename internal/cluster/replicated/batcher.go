@@ -288,7 +288,7 @@ func (b *batcher) remove(c *call) {
 }
 
 func (b *batcher) entry(f *flight) []byte {
-	data := command.NewEntry(command.Header{Proposer: b.proposer, Serial: f.serial}, f.bytes)
+	data := command.NewEntry(command.Header{Group: group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
 		data = append(data, c.body...)
 	}

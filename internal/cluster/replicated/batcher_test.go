@@ -389,19 +389,25 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// An entry of a newer version is not applied, nor one that is no entry.
+// An entry of a newer version is not applied, nor one of another group, nor one that is no entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
-	for want, entry := range map[error][]byte{
-		command.ErrNewer:     append([]byte{command.Version + 1}, make([]byte, 40)...),
-		command.ErrMalformed: {command.Version, 0},
+	alias := command.Command{Kind: command.PutAlias, Name: "x"}
+	for _, c := range []struct {
+		entry []byte
+		want  error
+	}{
+		{append([]byte{command.Version + 1}, make([]byte, 40)...), command.ErrNewer},
+		{[]byte{command.Version, 0}, command.ErrMalformed},
+		{alias.Append(command.NewEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, memory.New(time.Now))
-		if err := g.Apply(1, entry); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
+		if err := g.Apply(1, c.entry); !errors.Is(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
 		}
 		good := command.NewEntry(command.Header{}, 0)
-		if err := g.Apply(2, good); !errors.Is(err, want) {
+		if err := g.Apply(2, good); !errors.Is(err, c.want) {
 			t.Errorf("the next entry: %v", err)
 		}
+		must(t, g.EachAlias(t.Context(), func(name string, _ []byte) error { return errors.New("applied " + name) }))
 	}
 }

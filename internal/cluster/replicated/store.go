@@ -14,6 +14,9 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
+// group is the number of the only group of models.
+const group = 0
+
 // Log is the replicated log, as one server sees it.
 type Log interface {
 	// Propose appends an entry and waits until it is committed and this server has applied it. It returns soon
