@@ -52,6 +52,8 @@ func (c Config) checkCluster() (name, want string) {
 		return "cluster-ca", "a file beside cluster-cert and cluster-key"
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
 		return "durability", "sync in a cluster: the servers acknowledge what a majority of them has on disk"
+	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:
+		return "pending-durability", "written in a cluster: Predict does not wait until other servers have its features"
 	}
 	return "", ""
 }

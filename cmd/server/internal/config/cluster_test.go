@@ -32,6 +32,7 @@ func TestClusterSettings(t *testing.T) {
 		"--cluster-address=a:1 --cluster-cert=c --cluster-key=k": "cluster-ca",
 		"--cluster-ca=c":                                         "cluster-address",
 		"--cluster-address=a:1 --durability=async":               "durability",
+		"--cluster-address=a:1 --pending-durability=sync":        "pending-durability",
 	} {
 		_, err := config.Load(strings.Fields(args), environment{}.lookup)
 		if err == nil || !strings.HasPrefix(err.Error(), want+" ") {
