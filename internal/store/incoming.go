@@ -40,6 +40,10 @@ const (
 // ErrMember says that the directory belongs to a member of a cluster, and only the cluster may change it.
 var ErrMember = errors.New("store: the data directory belongs to a member of a cluster: start the server with --cluster-address")
 
+// ErrSwapping says that a complete checkpoint has yet to replace the store. Some parts may be those of the
+// checkpoint already.
+var ErrSwapping = errors.New("store: a checkpoint of another server of the cluster is replacing the store: start the server, which completes that, or empty the directory, and the server joins with a new checkpoint")
+
 func checkpointParts() []string { return []string{snapshots, pendingDirectory, logDirectory} }
 
 // Member returns the id of the member that the directory belongs to. A directory without one gets a
@@ -101,6 +105,18 @@ func parseBase(data []byte) (uint64, error) {
 		return 0, fmt.Errorf("store: the base of a checkpoint: %w", err)
 	}
 	return base, nil
+}
+
+// checkSwapped fails with ErrSwapping if swapIncoming would replace the store.
+func (s *Store) checkSwapped() error {
+	_, err := s.fs.Stat(s.path(incomingDirectory, completeFile))
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s", ErrSwapping, s.dir)
+	}
+	return fmt.Errorf("store: %w", err)
 }
 
 // swapIncoming replaces the databases and the snapshots by a complete checkpoint. A checkpoint that is not

@@ -178,12 +178,26 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 	}), member)
 	checkSent(t, s)
 	closed(t, s)
+	swapping := 0
 	for _, left := range cuts {
+		// An inspection sees the whole checkpoint, or says what the directory is.
+		switch s, pending, err := store.Inspect("data", store.Options{FS: left}); {
+		case errors.Is(err, store.ErrSwapping):
+			swapping++
+		case err != nil || pending != nil:
+			t.Error(err, pending)
+		default:
+			checkSent(t, s)
+			closed(t, s)
+		}
 		s := open(t, left, member)
 		checkSent(t, s)
 		closed(t, s)
 	}
-	t.Logf("%d power cuts", len(cuts))
+	if swapping == 0 {
+		t.Error("no inspection came before the end of the swap")
+	}
+	t.Logf("%d power cuts, %d before the end of the swap", len(cuts), swapping)
 }
 
 func TestIncomingRefuses(t *testing.T) {

@@ -19,16 +19,12 @@ var ErrPending = errors.New("the pending predictions are damaged")
 
 // Inspect opens a data directory for reading: it changes nothing and removes nothing. If the
 // pending predictions are unreadable, pending says why, and the store has none. Inspect fails
-// with ErrNotThere, and with ErrInUse while another process has the directory open.
+// with ErrNotThere, with ErrSwapping, and with ErrInUse while another process has the directory open.
 func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	o.Logger = nil
 	s := newStore(dir, o)
-	for _, name := range []string{lockFile, logDirectory} {
-		if _, err := s.fs.Stat(s.path(name)); errors.Is(err, os.ErrNotExist) {
-			return nil, nil, fmt.Errorf("%w: %s has no %s", ErrNotThere, dir, name)
-		} else if err != nil {
-			return nil, nil, fmt.Errorf("store: %w", err)
-		}
+	if err := s.checkThere(lockFile); err != nil {
+		return nil, nil, err
 	}
 	if err := s.lockDirectory(); err != nil {
 		return nil, nil, err
@@ -39,6 +35,13 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	// An interrupted swap may have removed the log, so the swap is the better answer.
+	if err := s.checkSwapped(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkThere(logDirectory); err != nil {
+		return nil, nil, err
+	}
 	if err := s.checkRestored(o.Restoring); err != nil {
 		return nil, nil, err
 	}
@@ -67,6 +70,18 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 		s.remembered.Store(0)
 	}
 	return s, pending, nil
+}
+
+// checkThere fails with ErrNotThere if the directory has no such part.
+func (s *Store) checkThere(name string) error {
+	_, err := s.fs.Stat(s.path(name))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: %s has no %s", ErrNotThere, s.dir, name)
+	case err != nil:
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
 }
 
 // Verified is the progress of Verify.
