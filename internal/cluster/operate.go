@@ -11,8 +11,9 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// flushTimeout bounds the time in which what rides in the log is sent before ownership moves.
-const flushTimeout = 200 * time.Millisecond
+// flushTimeout bounds the time in which what rides in the log is sent before ownership moves. Predictions wait
+// meanwhile, and observations do not.
+const flushTimeout = time.Second
 
 // Status is what this server knows of the cluster.
 type Status struct {
@@ -124,7 +125,9 @@ func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
 func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
 	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := n.store.Flush(flushing); err != nil {
+	release, err := n.store.Hold(flushing)
+	defer release()
+	if err != nil {
 		n.log.Debug("ownership moves before all that rides was sent", zap.Error(err))
 	}
 	return l.Move(ctx, to)

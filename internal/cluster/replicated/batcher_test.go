@@ -189,8 +189,10 @@ func TestCallersLeave(t *testing.T) {
 	all := g.models(t, "abc")
 	cause := errors.New("the caller has left")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	flying, other := appending(ctx, all[0]), appending(t.Context(), all[1])
-	first, second := <-g.proposals, <-g.proposals
+	flying := appending(ctx, all[0])
+	first := <-g.proposals
+	other := appending(t.Context(), all[1])
+	second := <-g.proposals
 	queued := appending(ctx, all[2])
 	cancel(cause)
 	for _, ended := range []<-chan error{flying, queued} {
@@ -245,8 +247,10 @@ func TestFlush(t *testing.T) {
 func TestEntriesAreBounded(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
-	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
-	first, second := <-g.proposals, <-g.proposals
+	one := appending(t.Context(), all[0])
+	first := <-g.proposals
+	other := appending(t.Context(), all[1])
+	second := <-g.proposals
 	const many = 3000
 	large := prediction("large")
 	large.Value = make([]byte, 600<<10)
@@ -294,8 +298,10 @@ func TestEntriesAreBounded(t *testing.T) {
 func TestRidingWaits(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
-	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
-	first, second := <-g.proposals, <-g.proposals
+	one := appending(t.Context(), all[0])
+	first := <-g.proposals
+	other := appending(t.Context(), all[1])
+	second := <-g.proposals
 	put := func(n int) error {
 		p := prediction(fmt.Sprint("p", n))
 		p.Value = make([]byte, 1<<20)
@@ -329,13 +335,14 @@ func TestRidingWaits(t *testing.T) {
 func TestClose(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
-	flying := []<-chan error{appending(t.Context(), all[0]), appending(t.Context(), all[1])}
+	one := appending(t.Context(), all[0])
 	<-g.proposals
+	other := appending(t.Context(), all[1])
 	<-g.proposals
 	must(t, all[0].PutWaiting([]storage.Prediction{prediction("p")}))
 	queued := appending(t.Context(), all[2])
 	go g.Close()
-	for _, ended := range flying {
+	for _, ended := range []<-chan error{one, other} {
 		if err := <-ended; err == nil || errors.Is(err, storage.ErrNotOwner) {
 			t.Errorf("in flight: %v", err)
 		}
@@ -361,8 +368,10 @@ func (broken) PutAlias(context.Context, string, []byte) error { return errDisk }
 func TestLocalStoreFails(t *testing.T) {
 	g := newGate(t, broken{memory.New(time.Now)})
 	all := g.models(t, "ab")
-	one, other := appending(t.Context(), all[0]), appending(t.Context(), all[1])
-	first, second := <-g.proposals, <-g.proposals
+	one := appending(t.Context(), all[0])
+	first := <-g.proposals
+	other := appending(t.Context(), all[1])
+	second := <-g.proposals
 	alias := later(func() error { return g.PutAlias(t.Context(), "x", nil) })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

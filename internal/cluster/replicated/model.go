@@ -116,6 +116,10 @@ func (m *Model) PutWaiting(rows []storage.Prediction) error {
 }
 
 func (m *Model) putWaiting(rows []storage.Prediction) (wait func() error, err error) {
+	if err := m.store.putting.Acquire(context.Background(), 1); err != nil {
+		return nil, err
+	}
+	defer m.store.putting.Release(1)
 	if !m.store.o.Owner() {
 		return nil, storage.ErrNotOwner
 	}

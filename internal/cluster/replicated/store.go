@@ -7,8 +7,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
@@ -52,6 +55,8 @@ type Store struct {
 	o       Options
 	batcher *batcher
 	apply   applier
+	// putting is held in part while pending predictions are put, and as a whole by Hold.
+	putting *semaphore.Weighted
 
 	// models are the handles of the models of the local store, by their numbers. Apply adds and removes them.
 	models struct {
@@ -66,7 +71,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if o.Owner == nil {
 		o.Owner = func() bool { return true }
 	}
-	s := &Store{local: o.Local, o: o}
+	s := &Store{local: o.Local, o: o, putting: semaphore.NewWeighted(math.MaxInt64)}
 	s.models.byNumber = map[uint64]*Model{}
 	err := o.Local.Models(ctx, func(e storage.Entry) error {
 		if e.Model != nil {
@@ -90,12 +95,22 @@ func New(ctx context.Context, o Options) (*Store, error) {
 func (s *Store) Close() { s.batcher.close() }
 
 // Flush waits until the commands of all calls so far are committed, or have failed. A command that rides may wait
-// otherwise for 10 ms after its call. A server that gives the store to another one flushes first.
+// otherwise for 10 ms after its call.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.batcher.flush(ctx); err != nil {
 		return fmt.Errorf("replicated: flush: %w", err)
 	}
 	return nil
+}
+
+// Hold makes PutWaiting wait until release, and flushes. A server holds the store before it gives the store to another
+// server, and releases it afterwards: a prediction that is put in between would be on this server alone. The caller
+// calls release also after an error.
+func (s *Store) Hold(ctx context.Context) (release func(), err error) {
+	if err := s.putting.Acquire(ctx, math.MaxInt64); err != nil {
+		return func() {}, fmt.Errorf("replicated: hold pending predictions back: %w", err)
+	}
+	return func() { s.putting.Release(math.MaxInt64) }, s.Flush(ctx)
 }
 
 // handle returns the one handle of a local model.
