@@ -14,16 +14,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
-// unpacked is a copy of the directory that a server of format 1 left when it
+// unpacked is a copy of the directory that a server of a format left when it
 // was killed. It had two models: golden, of 30 observations with ids, three
 // pending predictions and a snapshot at 18; and other, of one observation.
-func unpacked(t *testing.T) string {
+func unpacked(t *testing.T, format string) string {
 	t.Helper()
-	f, err := os.Open("testdata/format1.tar.gz")
+	f, err := os.Open(filepath.Join("testdata", format+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,21 +60,78 @@ func unpacked(t *testing.T) string {
 // A directory of format 1 is read in full, and is of format 3 then. To look at
 // it changes nothing.
 func TestFormat1(t *testing.T) {
-	dir := unpacked(t)
+	dir := unpacked(t, "format1")
+	const snapshot = 573
 	inspected, waiting, err := store.Inspect(dir, store.Options{})
 	if err != nil || waiting != nil {
 		t.Fatal(err, waiting)
 	}
-	wantGolden(t, inspected)
+	wantGolden(t, inspected, snapshot)
 	closed(t, inspected)
 	for range 2 {
 		s, err := store.Open(dir, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantGolden(t, s)
+		wantGolden(t, s, snapshot)
 		closed(t, s)
 	}
+	wantFormat(t, dir, 3)
+}
+
+// A directory of format 4 is that of a member of a cluster. The server was killed after a sync and one more
+// observation of other, which only the log of Raft has.
+func TestFormat4(t *testing.T) {
+	dir := unpacked(t, "format4")
+	const snapshot, position = 2580, 36
+	inspected, waiting, err := store.Inspect(dir, store.Options{})
+	if err != nil || waiting != nil {
+		t.Fatal(err, waiting)
+	}
+	wantGolden(t, inspected, snapshot)
+	closed(t, inspected)
+	for range 2 {
+		s, err := store.Open(dir, store.Options{Member: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantGolden(t, s, snapshot)
+		if id, err := s.Member(); err != nil || id != "b036dbc6dc76a0f24be7e3367c46d3fc" {
+			t.Errorf("member %s, %v", id, err)
+		}
+		if p := s.Position(); p != (storage.Position{Index: position}) {
+			t.Errorf("position %v", p)
+		}
+		closed(t, s)
+	}
+	wantFormat(t, dir, 4)
+	raft, err := store.OpenRaftLog(filepath.Join(dir, store.RaftDirectory), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := raft.LastIndex(); err != nil || last != 38 {
+		t.Errorf("the log of Raft ends at %d, %v", last, err)
+	}
+	next, err := raft.Entry(position + 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := command.Decode(next.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []command.Kind{command.PutIDs, command.Append} {
+		if c, ok, err := entry.Next(); err != nil || !ok || c.Kind != want || c.Model != 2 {
+			t.Errorf("the next entry has %+v, %t, %v", c, ok, err)
+		}
+	}
+	if err := raft.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func wantFormat(t *testing.T, dir string, format byte) {
+	t.Helper()
 	db, err := pebble.Open(filepath.Join(dir, "log"), &pebble.Options{
 		FS: vfs.Default, FormatMajorVersion: pebble.FormatNewest, Logger: silent{},
 	})
@@ -81,7 +139,7 @@ func TestFormat1(t *testing.T) {
 		t.Fatal(err)
 	}
 	version, closer, err := db.Get([]byte{'v'})
-	if err != nil || !slices.Equal(version, []byte{0, 0, 0, 3}) {
+	if err != nil || !slices.Equal(version, []byte{0, 0, 0, format}) {
 		t.Errorf("format %v, %v", version, err)
 	}
 	if err := errors.Join(closer.Close(), db.Close()); err != nil {
@@ -89,7 +147,7 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-func wantGolden(t *testing.T, s *store.Store) {
+func wantGolden(t *testing.T, s *store.Store, snapshot int) {
 	t.Helper()
 	m, other := find(t, s, "golden"), find(t, s, "other")
 	records := replayed(t, m)
@@ -141,7 +199,7 @@ func wantGolden(t *testing.T, s *store.Store) {
 	if err != nil || !slices.Equal(kept, []uint64{18}) {
 		t.Errorf("snapshots %v, %v", kept, err)
 	}
-	if data, err := m.ReadSnapshot(18); err != nil || len(data) != 573 {
+	if data, err := m.ReadSnapshot(18); err != nil || len(data) != snapshot {
 		t.Errorf("a snapshot of %d bytes, %v", len(data), err)
 	}
 	s.Verify(func(problem error) {
