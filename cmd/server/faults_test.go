@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 	"testing"
@@ -14,7 +15,10 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-var tortureLogs = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
+var (
+	tortureLogs   = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
+	tortureFaults = flag.String("torture-faults", ".", "regular expression of the faults of a cluster")
+)
 
 // fault is inflicted on a fleet under load, and repaired before it returns.
 type fault struct {
@@ -296,6 +300,8 @@ func TestTortureCluster(t *testing.T) {
 		t.Skip("make torture SERVERS=3 runs it")
 	}
 	const length = time.Minute
+	chosen := regexp.MustCompile(*tortureFaults)
+	known := slices.DeleteFunc(faults(), func(x fault) bool { return !chosen.MatchString(x.name) })
 	end := time.Now().Add(*tortureFor)
 	all := map[string]int{}
 	var lost, twice, acknowledged int
@@ -309,7 +315,6 @@ func TestTortureCluster(t *testing.T) {
 		f.load(*tortureClients)
 		stop := time.Now().Add(min(length, time.Until(end)))
 		for time.Now().Before(stop) {
-			known := faults()
 			f.inflict(known[f.rng.IntN(len(known))])
 		}
 		found := f.finish()

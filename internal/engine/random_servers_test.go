@@ -413,9 +413,12 @@ func (r *random) followersAtRest() {
 	owner := r.move(r.owner().place)
 	r.awaitAll()
 	models, err := owner.host.ListModels("", "", 100)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	for _, m := range models {
-		var last uint64
-		if last, err = owner.last(m.ID); err == nil {
+		last, err := owner.last(m.ID)
+		if err == nil {
 			err = owner.host.Await(r.t.Context(), m.ID, last)
 		}
 		if err != nil {
