@@ -389,14 +389,15 @@ func answerOf(o *hindsightv1.Outcome) string {
 	return fmt.Sprintf("%x %q %x", o.GetPrediction(), o.GetClass(), o.GetLoss())
 }
 
-// attempted records the attempts of one call.
+// attempted records the attempts of one call. A call ends when seen has its sequences: a current read that begins
+// after the end demands them.
 func (c *customer) attempted(from int64, model string, ids []string, outcomes []*hindsightv1.Outcome, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	a := attempt{client: c.number, model: model, from: from, until: c.since(), result: resultOf(err)}
 	if a.result == unknown {
 		a.until = never
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for n, id := range ids {
 		a.id = id
 		if err == nil {
@@ -496,13 +497,13 @@ func (c *customer) read(model string, x sample, current bool) {
 	if got != codes.OK {
 		return
 	}
-	s.until = c.since()
 	if s.process != c.process() { // Another process may have answered.
 		s.process = -c.number - 1
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.until = c.since()
 	c.mu.reads = append(c.mu.reads, s)
 	if current { // A stale read of a process that forgets is no promise to others.
 		c.mu.seen[model] = max(c.mu.seen[model], s.sequence)

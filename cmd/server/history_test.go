@@ -329,6 +329,18 @@ func (f *findings) linearizable(h history, fates map[name]*fate, logs map[string
 	}
 	if got := porcupine.CheckOperationsTimeout(sequences(), operations, time.Minute); got != porcupine.Ok {
 		f.problem("what %d calls saw is not linearizable: %v", len(operations), got)
+		f.behind(h.reads, fates)
+	}
+}
+
+// behind names the current reads that saw less than was acknowledged before they began.
+func (f *findings) behind(reads []sighting, fates map[name]*fate) {
+	for _, r := range reads {
+		for _, x := range fates {
+			if r.current && x.model == r.model && x.best == acknowledged && x.acked < r.from && x.sequence > r.sequence {
+				f.problem("%s was read at %d from %d ns on, %d was acknowledged at %d ns", r.model, r.sequence, r.from, x.sequence, x.acked)
+			}
+		}
 	}
 }
 
