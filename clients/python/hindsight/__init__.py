@@ -17,6 +17,7 @@ from hindsight.client import Client, Model
 from hindsight.errors import HindsightError
 from hindsight.messages import (
     Alias,
+    Cluster,
     Comparison,
     Event,
     History,
@@ -37,7 +38,7 @@ __version__ = VERSION
 connect = Client.connect
 
 __all__ = [
-    "UNCHANGED", "Alias", "Client", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
+    "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
     "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Session", "Snapshot", "SpecCost",
     "connect", "errors",
 ]

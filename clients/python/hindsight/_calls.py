@@ -8,13 +8,13 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import IO, Any, Generic, Optional, TypeVar, Union
 
 from hindsight import messages
 from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, timestamp
-from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
+from hindsight.v1 import cluster_pb2, model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
 #: The bytes of an import in one message.
@@ -35,7 +35,7 @@ UNCHANGED = Unchanged()
 class Call(Generic[T]):
     """One call."""
 
-    #: PredictionService or ModelService.
+    #: PredictionService, ModelService or ClusterService.
     service: str
     #: The method.
     method: str
@@ -47,10 +47,22 @@ class Call(Generic[T]):
     again: bool = True
     #: The reason of a further try that says that an earlier try has succeeded.
     done: str = ""
+    #: Adds the age of the state that answered, where the answer has a place for the age.
+    aged: Callable[[T, timedelta], T] = lambda answer, age: answer
+
+    def answer(self, response: Any, trailers: Any) -> T:
+        """Reads the response and the trailers of the server."""
+        ages = [value for key, value in trailers or () if key == "hindsight-age-ms"]
+        answer = self.read(response)
+        return self.aged(answer, timedelta(milliseconds=int(ages[0]))) if ages else answer
 
 
 def _predictions(method: str, request: Any, read: Callable[[Any], T]) -> Call[T]:
     return Call("PredictionService", method, request, read)
+
+
+def _cluster(method: str, request: Any, read: Callable[[Any], T], again: bool = True) -> Call[T]:
+    return Call("ClusterService", method, request, read, again)
 
 
 def _models(method: str, request: Any, read: Callable[[Any], T], again: bool = True, done: str = "") -> Call[T]:
@@ -111,14 +123,27 @@ def observe_request(
 
 
 def predict(
-    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False,
+    min_sequence: int = 0, max_staleness: Optional[Span] = None,
 ) -> Call[messages.Prediction]:
     request = predict_request(model, x, id, label_ttl, remember, explain)
-    return _predictions("Predict", request, lambda r: messages.Prediction.of(r.prediction))
+    _fresh(request, min_sequence, max_staleness)
+    return Call(
+        "PredictionService", "Predict", request, lambda r: messages.Prediction.of(r.prediction),
+        aged=lambda p, age: replace(p, age=age),
+    )
+
+
+def _fresh(request: Any, min_sequence: int, max_staleness: Optional[Span]) -> None:
+    """Bounds what the state of the answering server may lack."""
+    request.min_sequence = min_sequence
+    if max_staleness is not None:
+        request.max_staleness.CopyFrom(duration(max_staleness))
 
 
 def predict_batch(
-    model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool
+    model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool,
+    min_sequence: int = 0, max_staleness: Optional[Span] = None,
 ) -> Call[list[messages.Prediction]]:
     refuse_frame(rows, "predict_frame takes")
     r = prediction_pb2.PredictBatchRequest(model=model)
@@ -136,7 +161,11 @@ def predict_batch(
             r.label_ttl.CopyFrom(duration(label_ttl))
     else:
         r.remember = False
-    return _predictions("PredictBatch", r, lambda a: [messages.Prediction.of(p) for p in a.predictions])
+    _fresh(r, min_sequence, max_staleness)
+    return Call(
+        "PredictionService", "PredictBatch", r, lambda a: [messages.Prediction.of(p) for p in a.predictions],
+        aged=lambda predictions, age: [replace(p, age=age) for p in predictions],
+    )
 
 
 def observe(
@@ -322,3 +351,20 @@ def aliases() -> Call[list[messages.Alias]]:
 
 def delete_alias(alias: str) -> Call[None]:
     return _models("DeleteAlias", model_pb2.DeleteAliasRequest(alias=alias), lambda a: None, done="ALIAS_NOT_FOUND")
+
+
+def cluster() -> Call[messages.Cluster]:
+    return _cluster("GetCluster", cluster_pb2.GetClusterRequest(), messages.Cluster.of)
+
+
+def move_owner(server: str) -> Call[None]:
+    # Without a server, a second try could move ownership once more.
+    return _cluster("MoveOwner", cluster_pb2.MoveOwnerRequest(server=server), lambda a: None, again=bool(server))
+
+
+def drain_server(server: str) -> Call[None]:
+    return _cluster("DrainServer", cluster_pb2.DrainServerRequest(server=server), lambda a: None)
+
+
+def remove_server(server: str) -> Call[None]:
+    return _cluster("RemoveServer", cluster_pb2.RemoveServerRequest(server=server), lambda a: None, again=False)

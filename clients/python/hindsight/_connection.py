@@ -13,7 +13,7 @@ from hindsight._calls import Call
 from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
 from hindsight._security import Path, Security, Token
 from hindsight._servers import Servers, split
-from hindsight._threads import insecure_channel, secure_channel, sleep
+from hindsight._threads import exchange, insecure_channel, secure_channel, sleep
 from hindsight.retry import Retry, Tries
 
 C = TypeVar("C", bound="Connection")
@@ -104,7 +104,7 @@ class Connection:
             method = getattr(self._servers.stub(at, call.service), call.method)
             try:
                 message = call.request if request is None else request()
-                return call.read(method(message, timeout=left, metadata=self._security.metadata()))
+                return call.answer(*exchange(method, message, timeout=left, metadata=self._security.metadata()))
             except grpc.RpcError as e:
                 error = self._security.error(e, self._address)
             if self._servers.failed(at, error) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):

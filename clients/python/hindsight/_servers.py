@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from hindsight import errors
-from hindsight.v1 import model_pb2_grpc, prediction_pb2_grpc
+from hindsight.v1 import cluster_pb2_grpc, model_pb2_grpc, prediction_pb2_grpc
 
 
 class Servers:
     """One server, or the servers of a cluster: after a failure, calls go to the next one."""
 
     def __init__(self, channels: list[Any]) -> None:
-        stubs: Any = prediction_pb2_grpc.PredictionServiceStub, model_pb2_grpc.ModelServiceStub
+        stubs: dict[str, Any] = {
+            "PredictionService": prediction_pb2_grpc.PredictionServiceStub, "ModelService": model_pb2_grpc.ModelServiceStub,
+            "ClusterService": cluster_pb2_grpc.ClusterServiceStub,
+        }
         self.channels = channels
-        self._stubs: list[dict[str, Any]] = [{"PredictionService": stubs[0](c), "ModelService": stubs[1](c)} for c in channels]
+        self._stubs: list[dict[str, Any]] = [{name: stub(c) for name, stub in stubs.items()} for c in channels]
         #: The number of the server that is called.
         self.current = 0
 

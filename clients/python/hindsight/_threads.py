@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from grpc import insecure_channel, secure_channel
 
-__all__ = ["Closed", "Condition", "Future", "Lock", "Worker", "insecure_channel", "new_future", "secure_channel", "sleep"]
+__all__ = ["Closed", "Condition", "Future", "Lock", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
 
 #: Raised by a call on a closed channel.
 Closed = ValueError
@@ -35,6 +35,12 @@ class Worker:
     def join(self) -> None:
         """Waits for the end of the thread."""
         self._thread.join()
+
+
+def exchange(method: Any, message: Any, **options: Any) -> tuple[Any, Any]:
+    """Makes a call. Returns the response and the trailers."""
+    response, call = method.with_call(message, **options)
+    return response, call.trailing_metadata()
 
 
 def new_future() -> Future[Any]:

@@ -96,6 +96,22 @@ class Client(Connection):
         """Removes an alias. Its model stays."""
         self.run(_calls.delete_alias(alias))
 
+    def cluster(self) -> messages.Cluster:
+        """The servers that keep the same models, and their owner. A server alone answers none."""
+        return self.run(_calls.cluster())
+
+    def move_owner(self, server: str = "") -> None:
+        """Makes a server of the cluster the owner, by its id or address; by default the most advanced one."""
+        self.run(_calls.move_owner(server))
+
+    def drain_server(self, server: str) -> None:
+        """Moves ownership away from a server of the cluster until the server is stopped."""
+        self.run(_calls.drain_server(server))
+
+    def remove_server(self, server: str) -> None:
+        """Removes a server from the cluster for good. The call is sent once."""
+        self.run(_calls.remove_server(server))
+
 
 class Model:
     """A model of a server. Threads may share it."""
@@ -110,13 +126,18 @@ class Model:
 
     def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True,
-        explain: bool = False, timeout: Optional[float] = None,
+        explain: bool = False, min_sequence: int = 0, max_staleness: Optional[Span] = None,
+        timeout: Optional[float] = None,
     ) -> messages.Prediction:
         """Predicts for features, or for named inputs. remember=False: no label will come.
 
-        explain: the prediction of auto has an explanation.
+        explain: the prediction of auto has an explanation. In a cluster the state that
+        predicts has at least min_sequence observations, such as the sequence of an Outcome,
+        and is at most max_staleness seconds old.
         """
-        return self.client.run(_calls.predict(self.id, x, id, label_ttl, remember, explain), timeout)
+        return self.client.run(
+            _calls.predict(self.id, x, id, label_ttl, remember, explain, min_sequence, max_staleness), timeout
+        )
 
     def observe(
         self, x: Union[messages.Prediction, str, Input], label: Label, *, weight: Optional[float] = None,
@@ -131,10 +152,13 @@ class Model:
 
     def predict_batch(
         self, rows: Iterable[Input], *, ids: Optional[Sequence[str]] = None, label_ttl: Optional[Span] = None,
-        remember: bool = True, timeout: Optional[float] = None,
+        remember: bool = True, min_sequence: int = 0, max_staleness: Optional[Span] = None,
+        timeout: Optional[float] = None,
     ) -> list[messages.Prediction]:
-        """Predicts every row from the same state."""
-        return self.client.run(_calls.predict_batch(self.id, rows, ids, label_ttl, remember), timeout)
+        """Predicts every row from the same state. min_sequence and max_staleness bound it as in predict."""
+        return self.client.run(
+            _calls.predict_batch(self.id, rows, ids, label_ttl, remember, min_sequence, max_staleness), timeout
+        )
 
     def observe_batch(
         self, rows: Iterable[Any], labels: Iterable[Label], *, weights: Optional[Iterable[float]] = None,

@@ -71,6 +71,14 @@ class Server:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
+def cluster(count: int = 3) -> list[Server]:
+    """Servers that found a cluster. They serve before the cluster has an owner."""
+    with contextlib.ExitStack() as held:
+        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        peers = ["127.0.0.1:%d" % one.getsockname()[1] for one in listeners]
+    return [Server("--cluster-address", peer, "--cluster-join", ",".join(peers)) for peer in peers]
+
+
 class Proxy:
     """Passes bytes on between clients and a server, until it is told to keep one way back."""
 

@@ -49,6 +49,11 @@ class AioTest(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(errors.ModelNotFound):
             await self.client.model(self.name + "-copy").get()
 
+    async def test_a_server_without_a_cluster(self):
+        self.assertEqual((await self.client.cluster()).servers, ())
+        with self.assertRaises(errors.FailedPrecondition):
+            await self.client.drain_server("a")
+
     async def test_session(self):
         async with self.model.session(in_flight=16) as session:
             predictions = [await session.predict([n, 1]) for n in range(100)]

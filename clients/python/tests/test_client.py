@@ -10,7 +10,7 @@ import unittest
 
 import hindsight
 from hindsight import errors
-from tests.server import TIMEOUT, Proxy, Server
+from tests.server import TIMEOUT, Proxy, Server, cluster
 
 NAMED = {"inputs": [{"name": "temperature", "numeric": {}}, {"name": "city", "categorical": {}}, {"name": "at", "time": {}}]}
 OUTPUTS = {"dimension": 1, "outputs": 2, "linear_awv": {}}
@@ -54,6 +54,12 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(here.observe([1, 2], 3).sequence, 1)
             with here.session() as session:
                 self.assertEqual(session.observe([1, 2], 3).result(TIMEOUT).sequence, 2)
+
+    def test_a_server_without_a_cluster(self):
+        self.assertEqual(self.client.cluster().servers, ())
+        with self.assertRaises(errors.FailedPrecondition) as caught:
+            self.client.move_owner()
+        self.assertEqual(caught.exception.reason, "NO_CLUSTER")
 
     def test_a_round(self):
         model = self.model()
@@ -104,7 +110,8 @@ class ClientTest(unittest.TestCase):
 
     def test_not_remembered(self):
         model = self.model()
-        prediction = model.predict([1, 2], remember=False)
+        learned = model.observe([2, 1], 1.0)
+        prediction = model.predict([1, 2], remember=False, min_sequence=learned.sequence, max_staleness=60)
         self.assertEqual(prediction.prediction_id, "")
         with self.assertRaisesRegex(ValueError, "remember=False"):
             model.observe(prediction, 1.0)
@@ -290,6 +297,54 @@ class ClientTest(unittest.TestCase):
         for t in threads:
             t.join(TIMEOUT)
         self.assertEqual(model.get().sequence, 80)
+
+
+class ClusterTest(unittest.TestCase):
+    def until(self, what, ready):
+        """Waits until an answer is what the test waits for, and returns the answer."""
+        deadline = time.monotonic() + TIMEOUT
+        while not ready(answer := what()):
+            self.assertLess(time.monotonic(), deadline, answer)
+            time.sleep(0.05)
+        return answer
+
+    def test_three_servers(self):
+        clients = []
+        for server in cluster():
+            self.addCleanup(server.close)
+            clients.append(hindsight.connect(server.address, timeout=TIMEOUT))
+            self.addCleanup(clients[-1].close)
+        voters = {"STATE_OWNER", "STATE_VOTER"}
+        met = [self.until(c.cluster, lambda a: a.owner and len(a.servers) == 3 and {s.state for s in a.servers} == voters) for c in clients]
+        owner, replica = (next(c for c, a in zip(clients, met) if (a.owner == a.server) == owns) for owns in (True, False))
+        spec = {"dimension": 1, "linear_awv": {}}
+        model = replica.create("m", spec)
+        sequence = model.observe([1], 2).sequence
+        # The replica learns at its own pace, and answers what it has learned with the age of its state.
+        aged = self.until(lambda: model.predict([1], remember=False, min_sequence=sequence), lambda p: p.age is not None)
+        self.assertEqual(aged.state_sequence, sequence)
+        self.assertIsInstance(aged.age, datetime.timedelta)
+        self.assertIsNotNone(model.predict_batch([[1], [2]], remember=False)[1].age)
+        self.assertIsNone(model.predict([1], remember=False, max_staleness=0).age)  # The owner answered.
+        self.assertIsNone(owner.model("m").predict([1], remember=False).age)
+
+        status = replica.cluster()
+        for member in status.servers:
+            self.assertTrue(member.reachable)
+            self.assertGreater(member.applied, 0)
+        replica.move_owner(status.server)
+        self.until(replica.cluster, lambda a: a.owner == a.server)
+        replica.drain_server(status.server)
+        drained = self.until(replica.cluster, lambda a: a.owner not in ("", a.server))
+        self.assertTrue(next(s for s in drained.servers if s.server == drained.server).draining)
+        with self.assertRaises(errors.FailedPrecondition) as caught:
+            replica.remove_server(drained.owner)
+        self.assertEqual(caught.exception.reason, "SERVER_STATE")
+        other = next(s for s in drained.servers if s.server not in (drained.owner, drained.server))
+        replica.remove_server(other.address)
+        self.until(replica.cluster, lambda a: len(a.servers) == 2)
+        with self.assertRaises(errors.NotFound):
+            replica.remove_server("x")
 
 
 class CrashTest(unittest.TestCase):

@@ -260,6 +260,27 @@ class RetryTest(unittest.TestCase):
         self.assertEqual(last(Retry(), 0.04, later), (1, 1))  # The wait would pass the deadline.
         self.assertIsNone(last(Retry(), 60, later))
 
+    def test_predictions_bound_the_age_of_their_state(self):
+        for call in (
+            _calls.predict("m", [1], None, None, False, min_sequence=7, max_staleness=0.5),
+            _calls.predict_batch("m", [[1]], None, None, False, min_sequence=7, max_staleness=0.5),
+        ):
+            self.assertEqual(call.request.min_sequence, 7)
+            self.assertEqual(call.request.max_staleness.ToTimedelta(), datetime.timedelta(milliseconds=500))
+        self.assertFalse(_calls.predict("m", [1], None, None, False).request.HasField("max_staleness"))
+
+    def test_the_trailers_have_the_age_of_the_state(self):
+        call = _calls.predict("m", [1], None, None, False)
+        response = prediction_pb2.PredictResponse()
+        self.assertIsNone(call.answer(response, None).age)
+        trailers = [("x", "y"), ("hindsight-age-ms", "12")]
+        self.assertEqual(call.answer(response, trailers).age, datetime.timedelta(milliseconds=12))
+        self.assertIsNone(_calls.observe("m", [1], 2, None, None).answer(prediction_pb2.ObserveResponse(), trailers).loss)
+
+    def test_a_change_of_the_cluster_that_may_happen_twice_is_sent_once(self):
+        calls = _calls.move_owner(""), _calls.move_owner("a"), _calls.drain_server("a"), _calls.remove_server("a")
+        self.assertEqual([call.again for call in calls], [False, True, True, False])
+
     def test_ids_are_minted_once(self):
         call = _calls.observe("m", [1], 2.0, None, None)
         self.assertEqual(len(call.request.observation_id), 32)

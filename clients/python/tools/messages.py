@@ -20,6 +20,7 @@ MODULES = {
     "models": ["Model", "ValidateSpecResponse", "Learner", "Snapshot", "RestoreModelResponse", "Alias"],
     "stats": ["ModelStats"],
     "history": ["GetModelHistoryResponse", "WatchModelResponse"],
+    "cluster": ["GetClusterResponse"],
 }
 # Names in Python.
 NAMES = {
@@ -28,6 +29,11 @@ NAMES = {
     "RestoreModelResponse": "Restored",
     "GetModelHistoryResponse": "History",
     "WatchModelResponse": "Event",
+    "GetClusterResponse": "Cluster",
+}
+# What the client adds to a message: the name, the type, and the comment.
+ADDED = {
+    "Prediction": ("age", "Optional[timedelta]", "In a cluster, how old the state that answered is at most. Absent where the owner answered, and in sessions."),
 }
 SPEC = "hindsight.v1.ModelSpec"
 # Messages that become plain values: their type and how they are read.
@@ -153,6 +159,10 @@ def write(messages, full):
         )
         lines.append(f"    {attribute}: {kind}")
         arguments.append(f"            {attribute}={read},")
+    if added := ADDED.get(name):
+        attribute, kind, comment = added
+        lines += textwrap.wrap(comment, 98, initial_indent="    #: ", subsequent_indent="    #: ")
+        lines.append(f"    {attribute}: {kind} = None")
     if kinds := KINDS.get(name):
         said = ", ".join(f'"{field}": "{kind}"' for field, kind in kinds.items())
         lines += ["", "    def __repr__(self) -> str:", "        return described(", "            self,"]
@@ -175,7 +185,7 @@ def imports(text, modules):
     for source, names in (("datetime", ["datetime", "timedelta", "timezone"]), ("typing", ["Any", "Optional"])):
         if found := used(names):
             groups[1].append(f"from {source} import {', '.join(found)}")
-    sources = {"hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["model_pb2", "prediction_pb2"]}
+    sources = {"hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["cluster_pb2", "model_pb2", "prediction_pb2"]}
     for source in sorted(sources):
         if found := used(sorted(sources[source])):
             groups[2].append(f"from {source} import {', '.join(found)}")

@@ -1,5 +1,9 @@
 """What the client answers. Generated from the API by tools/messages.py: do not edit."""
 
+from hindsight.messages.cluster import (
+    Cluster,
+    Server,
+)
 from hindsight.messages.history import (
     DriftMark,
     Event,
@@ -49,10 +53,10 @@ from hindsight.messages.stats import (
 )
 
 __all__ = [
-    "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Comparison",
-    "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "History", "HistoryPoint",
-    "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats", "LabelGateStats",
-    "LearnedInput", "Learner", "LearnerField", "ModelInfo", "ModelStats", "ModelSummary", "Move", "Outcome",
-    "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin", "Restored",
-    "Snapshot", "SpecCost",
+    "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
+    "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "History",
+    "HistoryPoint", "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats",
+    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "ModelInfo", "ModelStats", "ModelSummary",
+    "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
+    "Restored", "Server", "Snapshot", "SpecCost",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Optional
 
 from hindsight._values import described
@@ -102,6 +103,9 @@ class Prediction:
     #: If requested, what each family of experts says. Absent where the prediction of a repeated
     #: id is returned.
     explanation: tuple[FamilyPart, ...]
+    #: In a cluster, how old the state that answered is at most. Absent where the owner answered,
+    #: and in sessions.
+    age: Optional[timedelta] = None
 
     @classmethod
     def of(cls, m: prediction_pb2.Prediction) -> Prediction:

@@ -1,0 +1,73 @@
+"""What the client answers: cluster. Generated from the API by tools/messages.py: do not edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Optional
+
+from hindsight._values import enum_name
+from hindsight.v1 import cluster_pb2
+
+
+@dataclass(frozen=True)
+class Server:
+    """Server is a member of the cluster."""
+
+    #: Its id, which its data directory has.
+    server: str
+    #: Where the other servers reach it.
+    address: str
+    #: What it is in the cluster.
+    state: str
+    #: It has answered the answering server. If not, the next four are absent.
+    reachable: bool
+    #: The newest entry of the log that it has applied.
+    applied: Optional[int]
+    #: How many entries fewer it has applied than the most advanced server.
+    behind: Optional[int]
+    #: How old its state is at most. Absent also while it knows no owner.
+    age: Optional[timedelta]
+    #: The version of its program.
+    version: str
+    #: It is being drained, and passes ownership on.
+    draining: bool
+
+    @classmethod
+    def of(cls, m: cluster_pb2.Server) -> Server:
+        """Reads the message of the API."""
+        return cls(
+            server=m.server,
+            address=m.address,
+            state=enum_name(cluster_pb2.Server.State, m.state),
+            reachable=m.reachable,
+            applied=m.applied if m.HasField("applied") else None,
+            behind=m.behind if m.HasField("behind") else None,
+            age=m.age.ToTimedelta() if m.HasField("age") else None,
+            version=m.version,
+            draining=m.draining,
+        )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Cluster answers GetCluster."""
+
+    #: The group of models.
+    group: int
+    #: The id of the answering server. Empty without a cluster.
+    server: str
+    #: The id of the owner. Empty while there is none.
+    owner: str
+    #: The servers, by address.
+    servers: tuple[Server, ...]
+
+    @classmethod
+    def of(cls, m: cluster_pb2.GetClusterResponse) -> Cluster:
+        """Reads the message of the API."""
+        return cls(
+            group=m.group,
+            server=m.server,
+            owner=m.owner,
+            servers=tuple(Server.of(e) for e in m.servers),
+        )
