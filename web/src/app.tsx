@@ -1,10 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { getCluster } from "./api/client";
 import { getAccess, mayAdminister, signOut, SIGNED_OUT } from "./api/session";
 import { CreatePage } from "./pages/create";
 import { ModelPage } from "./pages/model";
 import { ModelsPage } from "./pages/models";
+import { ServersPage } from "./pages/servers";
 import { SignIn } from "./pages/signin";
-import { createHref, modelsHref, usePlace } from "./router";
+import { createHref, modelsHref, serversHref, usePlace } from "./router";
 import { ThemeContext, useThemeChoice, type Choice } from "./theme";
 import { useLoad } from "./ui/load";
 import { NoticeContext, type Notice } from "./ui/notice";
@@ -26,6 +28,8 @@ export function App() {
   const who = access.value?.signedIn;
   const admin = access.value !== undefined && mayAdminister(access.value);
   const open = access.value !== undefined && (!access.value.tokens || who !== undefined);
+  // One call answers whether the server has a cluster. ServersPage alone calls again.
+  const cluster = useLoad(async (signal) => (open ? getCluster(signal) : undefined), [open, who?.name]);
   useEffect(() => {
     addEventListener(SIGNED_OUT, access.again);
     return () => removeEventListener(SIGNED_OUT, access.again);
@@ -53,6 +57,7 @@ export function App() {
           <nav aria-label="Pages">
             <a href={modelsHref()} aria-current={place.page === "models" ? "page" : undefined}>Models</a>
             {admin && <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>}
+            {open && cluster.value?.server && <a href={serversHref} aria-current={place.page === "servers" ? "page" : undefined}>Servers</a>}
           </nav>
           {who && (
             <button type="button" class="quiet who" onClick={() => void signOut().finally(access.again)} aria-label={`Sign out ${who.name}, ${who.role}`}>
@@ -80,6 +85,7 @@ export function App() {
           <AdminContext.Provider value={admin}>
             {open && place.page === "models" && <ModelsPage query={place.query} />}
             {open && place.page === "create" && (admin ? <CreatePage /> : <p class="empty">Creating a model needs the role admin.</p>)}
+            {open && place.page === "servers" && <ServersPage />}
             {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
           </AdminContext.Provider>
         </main>

@@ -4,10 +4,12 @@ import { useEffect, useState } from "preact/hooks";
 export type Place =
   | { page: "models"; query: URLSearchParams }
   | { page: "create" }
+  | { page: "servers" }
   | { page: "model"; id: string };
 
 export const modelHref = (id: string): string => `#/models/${encodeURIComponent(id)}`;
 export const createHref = "#/create";
+export const serversHref = "#/servers";
 
 export function modelsHref(query?: URLSearchParams): string {
   const text = query?.toString();
@@ -19,6 +21,7 @@ function place(): Place {
   const model = /^\/models\/([^/]+)$/.exec(path)?.[1];
   if (model) return { page: "model", id: decoded(model) };
   if (path === "/create") return { page: "create" };
+  if (path === "/servers") return { page: "servers" };
   return { page: "models", query: new URLSearchParams(query) };
 }
 

@@ -2,8 +2,10 @@
 // at its console. HINDSIGHT_SERVER is the server program, CHROMIUM the browser.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -35,7 +37,16 @@ export function setup(fill, flags = () => []) {
   return it;
 }
 
-async function startServer(flags) {
+/** ports are free ports, for addresses that several servers have to know before they start. */
+export async function ports(n) {
+  const held = Array.from({ length: n }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(held.map((s) => once(s, "listening")));
+  const found = held.map((s) => s.address().port);
+  await Promise.all(held.map((s) => new Promise((resolve) => s.close(resolve))));
+  return found;
+}
+
+export async function startServer(flags) {
   const directory = await mkdtemp(join(tmpdir(), "console-"));
   const child = spawn(process.env.HINDSIGHT_SERVER, [
     "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, "--log-format", "json", ...flags,

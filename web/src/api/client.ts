@@ -1,6 +1,6 @@
 import { reach, refused } from "./refusal";
 import type {
-  Alias, Comparison, CreateBody, History, InputImportance, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
+  Alias, Cluster, Comparison, CreateBody, History, InputImportance, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
   SpecCost, Stats,
 } from "./types";
 import { parse } from "./exact";
@@ -134,6 +134,19 @@ export async function deleteModel(model: string, purge: boolean): Promise<Model 
 
 export async function undeleteModel(model: string): Promise<Model> {
   return (await json<{ model: Model }>("POST", `${at(model)}:undelete`, {})).model;
+}
+
+export async function getCluster(signal?: AbortSignal): Promise<Cluster> {
+  return json("GET", "v1/cluster", undefined, signal);
+}
+
+export async function moveOwner(server: string): Promise<void> {
+  await json("POST", "v1/cluster:moveOwner", { server });
+}
+
+/** drainServer moves ownership away from a server until the server is stopped. */
+export async function drainServer(server: string): Promise<void> {
+  await json("POST", `v1/servers/${encodeURIComponent(server)}:drain`, {});
 }
 
 export async function metrics(signal?: AbortSignal): Promise<string> {

@@ -348,6 +348,27 @@ export interface SpecCost {
   observeFlops?: number;
 }
 
+/** Cluster is the servers of a cluster as the answering server knows them. Without a cluster, server is empty. */
+export interface Cluster {
+  server?: string;
+  owner?: string;
+  servers?: Server[];
+}
+
+export interface Server {
+  server: string;
+  address?: string;
+  state?: string;
+  reachable?: boolean;
+  /** applied, behind, age and version are absent if the server does not answer. */
+  applied?: number;
+  behind?: number;
+  /** Seconds, such as "0.012s". */
+  age?: string;
+  version?: string;
+  draining?: boolean;
+}
+
 /** Typed is a number, or what was typed in its place: the server says what is wrong with it. */
 export type Typed = number | string;
 

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { accessible, fits, ports, setup, startServer, until, visit } from "./harness.mjs";
+
+const others = [];
+const it = setup(undefined, async () => {
+  const peers = (await ports(3)).map((port) => `127.0.0.1:${port}`);
+  const [own, ...more] = peers.map((peer) => ["--cluster-address", peer, "--cluster-join", peers.join(",")]);
+  for (const flags of more) others.push(await startServer(flags));
+  return own;
+});
+after(() => Promise.all(others.map((s) => s.stop())));
+
+const alone = setup();
+
+test("the page lists the servers of a cluster, and moves and drains", () => visit(it, "", {}, async (page) => {
+  await page.getByRole("link", { name: "Servers" }).click();
+  await page.getByRole("heading", { level: 1, name: "Servers" }).waitFor();
+  const rows = page.locator("tbody tr");
+  const texts = () => rows.allInnerTexts();
+  const count = async (text) => (await texts()).filter((t) => t.includes(text)).length;
+  await until("the servers have met", async () => (await rows.count()) === 3 && (await count("owner")) === 1 && (await count("replica")) === 2);
+  await until("all answer", async () => (await texts()).every((t) => /\tyes\t[\d,]+\t\d+\t/.test(t)));
+  assert.equal(await count("this server"), 1);
+  await accessible(page);
+  await page.setViewportSize({ width: 320, height: 900 });
+  await fits(page);
+  await page.setViewportSize({ width: 1280, height: 900 });
+
+  const replica = rows.filter({ hasText: "replica" }).first();
+  const address = (await replica.locator("th").innerText()).match(/[\d.]+:\d+/)[0];
+  const chosen = rows.filter({ hasText: address });
+  await chosen.getByRole("button", { name: "Move here" }).click();
+  await page.getByText(`${address} is the owner.`).waitFor();
+  await until("it owns", async () => (await chosen.innerText()).includes("owner"));
+  await chosen.getByRole("button", { name: "Drain" }).click();
+  await page.getByText(`${address} is drained until it is restarted.`).waitFor();
+  await until("another owns", async () => /replica\s*drained/.test(await chosen.innerText()) && (await count("owner")) === 1);
+  assert.equal(await chosen.getByRole("button").count(), 0);
+
+  const dead = others.pop();
+  await dead.stop();
+  await until("one does not answer", async () => (await texts()).some((t) => /\tno\t–\t–\t–/.test(t)));
+}));
+
+test("a reader is not offered to move and drain", () => visit(it, "", {}, async (page) => {
+  await page.route("**/server.json", (route) => route.fulfill({ json: { tokens: true, signedIn: { name: "rod", role: "read" } } }));
+  await page.goto(`${it.server.url}/#/servers`);
+  await page.reload();
+  await page.getByText("this server", { exact: true }).waitFor();
+  assert.equal(await page.locator("table").getByRole("button").count(), 0);
+}));
+
+test("a server alone shows no link, and is asked once", async () => {
+  let asked = 0;
+  await visit(alone, "", {}, async (page) => {
+    await page.getByRole("heading", { name: "No models yet" }).waitFor();
+    await page.waitForLoadState("networkidle");
+    page.on("request", (r) => { asked += r.url().endsWith("/v1/cluster"); });
+    await page.reload();
+    await page.getByRole("heading", { name: "No models yet" }).waitFor();
+    // The list polls, and the cluster is not polled with it.
+    await page.waitForRequest(/\/v1\/models\?/);
+    assert.equal(await page.getByRole("link", { name: "Servers" }).count(), 0);
+    assert.equal(asked, 1);
+    await page.goto(`${alone.server.url}/#/servers`);
+    await page.getByText("This server is not in a cluster.").waitFor();
+  });
+});
