@@ -1,8 +1,10 @@
 package check_test
 
 import (
+	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,16 +16,63 @@ import (
 
 // TestCompose loads deploy/compose.yaml as docker compose does.
 func TestCompose(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "deploy/compose.yaml")}, cli.WithConsistency(true))
+	project := compose(t, "deploy/compose.yaml")
+	if got, want := slices.Sorted(maps.Keys(project.Services)), []string{"grafana", "hindsight", "prometheus"}; !slices.Equal(got, want) {
+		t.Errorf("services %q, want %q", got, want)
+	}
+	checkServer(t, project.Services["hindsight"])
+}
+
+// TestComposeCluster checks that the servers of deploy/compose.cluster.yaml name each other, and that the server
+// accepts their settings.
+func TestComposeCluster(t *testing.T) {
+	t.Setenv("HINDSIGHT_TLS_DIR", t.TempDir())
+	project := compose(t, "deploy/compose.cluster.yaml")
+	bin := filepath.Join(t.TempDir(), "hindsight-server")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/server")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var addresses []string
+	for _, name := range slices.Sorted(maps.Keys(project.Services)) {
+		addresses = append(addresses, name+":7946")
+	}
+	if len(addresses) != 3 {
+		t.Errorf("servers %q, want three", addresses)
+	}
+	for name, service := range project.Services {
+		checkServer(t, service)
+		run := exec.CommandContext(t.Context(), bin, "healthcheck")
+		for variable, value := range service.Environment {
+			run.Env = append(run.Env, variable+"="+*value)
+			if strings.HasPrefix(*value, "/") && !slices.ContainsFunc(service.Volumes, func(v types.ServiceVolumeConfig) bool { return strings.HasPrefix(*value, v.Target+"/") }) {
+				t.Errorf("%s: %s is %s, where nothing is mounted", name, variable, *value)
+			}
+		}
+		for variable, want := range map[string]string{"HINDSIGHT_CLUSTER_ADDRESS": name + ":7946", "HINDSIGHT_CLUSTER_JOIN": strings.Join(addresses, ",")} {
+			if got := service.Environment[variable]; got == nil || *got != want {
+				t.Errorf("%s: another %s than %s", name, variable, want)
+			}
+		}
+		// Status 1: no server answers. Status 2: the settings were refused.
+		out, err := run.CombinedOutput()
+		if failed := new(exec.ExitError); !errors.As(err, &failed) || failed.ExitCode() != 1 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// compose loads a file as docker compose does, and checks what holds for every service.
+func compose(t *testing.T, file string) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, file)}, cli.WithOsEnv, cli.WithConsistency(true))
 	if err != nil {
 		t.Fatal(err)
 	}
 	project, err := options.LoadProject(t.Context())
 	if err != nil {
 		t.Fatal(err)
-	}
-	if got, want := slices.Sorted(maps.Keys(project.Services)), []string{"grafana", "hindsight", "prometheus"}; !slices.Equal(got, want) {
-		t.Errorf("services %q, want %q", got, want)
 	}
 	for name, service := range project.Services {
 		if service.MemLimit == 0 {
@@ -49,7 +98,13 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
-	server, known := project.Services["hindsight"], settings(t)
+	return project
+}
+
+// checkServer checks the settings and limits of a service that is a server.
+func checkServer(t *testing.T, server types.ServiceConfig) {
+	t.Helper()
+	known := settings(t)
 	for variable := range server.Environment {
 		if !known[variable] {
 			t.Errorf("the server has no setting %s", variable)
