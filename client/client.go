@@ -91,7 +91,7 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 
 // Dial prepares a connection. The first call makes it. An address without a port gets
 // DefaultPort; see Address. Addresses between commas are servers of one cluster: the client uses
-// the first that answers, and after a failure the next. Close must be called.
+// the first server that answers, and after a failure the next. The caller must call Close.
 func Dial(address string, options ...Option) (*Client, error) {
 	addresses, err := Addresses(address)
 	if err != nil {

@@ -161,24 +161,25 @@ func (c *Client) DeleteAlias(ctx context.Context, alias string) error {
 	return err
 }
 
-// Servers returns the servers that keep the same models. Without a cluster there are none.
+// Servers returns the servers of the cluster. Without a cluster the list is empty.
 func (c *Client) Servers(ctx context.Context) (*hindsightv1.GetClusterResponse, error) {
 	return invoke(ctx, c, true, c.cluster.GetCluster, &hindsightv1.GetClusterRequest{})
 }
 
-// MoveOwner makes another server the owner: that of an id or an address, or any if it is empty.
+// MoveOwner makes another server the owner, named by id or address. An empty name lets the cluster
+// choose.
 func (c *Client) MoveOwner(ctx context.Context, server string) error {
 	_, err := invoke(ctx, c, server != "", c.cluster.MoveOwner, &hindsightv1.MoveOwnerRequest{Server: server})
 	return err
 }
 
-// DrainServer moves ownership away from a server, so that it can be stopped.
+// DrainServer moves ownership away from a server, so that an operator can stop the server.
 func (c *Client) DrainServer(ctx context.Context, server string) error {
 	_, err := invoke(ctx, c, true, c.cluster.DrainServer, &hindsightv1.DrainServerRequest{Server: server})
 	return err
 }
 
-// RemoveServer removes a server from the cluster for good. The call is not sent again.
+// RemoveServer removes a server from the cluster for good. The client does not retry the call.
 func (c *Client) RemoveServer(ctx context.Context, server string) error {
 	_, err := invoke(ctx, c, false, c.cluster.RemoveServer, &hindsightv1.RemoveServerRequest{Server: server})
 	return err

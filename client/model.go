@@ -167,14 +167,14 @@ func WithoutLabel() PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.Remember = new(bool) }
 }
 
-// AtSequence asks for the prediction of a state with at least so many observations, such as the
-// Sequence of an Outcome: without it, a server of a cluster may not have learned yet what another
-// has acknowledged.
+// AtSequence asks for the prediction of a state with at least so many observations, for example the
+// Sequence of an Outcome. Without AtSequence, a server of a cluster may answer before it has
+// learned what another server has acknowledged.
 func AtSequence(sequence uint64) PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.MinSequence = sequence }
 }
 
-// NotOlder bounds how old the state of a server of a cluster may be.
+// NotOlder bounds the age of the state from which a server of a cluster answers.
 func NotOlder(age time.Duration) PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.MaxStaleness = durationpb.New(age) }
 }

@@ -20,8 +20,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// servers are connections to the servers of a cluster, or to one server. A connection uses the
-// first of its addresses that answers. Connection n tries the addresses from n on. After a failure,
+// servers are connections to the servers of a cluster, or to one server. Connection n tries the
+// addresses in order, from address n on, and uses the first server that answers. After a failure,
 // calls use the next connection.
 type servers struct {
 	conns   []*grpc.ClientConn
@@ -93,8 +93,8 @@ func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method stri
 	return judgedStream{stream, s, n}, nil
 }
 
-// judge makes further calls use the next connection if the server of connection n does not answer,
-// or cannot do a call now. Another server may.
+// judge makes further calls use the next connection after an error of connection n that another
+// server may not have.
 func (s *servers) judge(n uint32, err error) {
 	if len(s.conns) == 1 || err == nil || errors.Is(err, io.EOF) {
 		return
@@ -104,7 +104,7 @@ func (s *servers) judge(n uint32, err error) {
 	}
 }
 
-// elsewhere reports whether another server may answer.
+// elsewhere reports whether another server may answer the call.
 func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timedOut() }
 
 // ready reports whether a server has answered the current connection.
@@ -120,7 +120,7 @@ func (s *servers) close() error {
 	return errors.Join(errs...)
 }
 
-// judgedStream is a stream whose end is judged.
+// judgedStream passes the error that ends a stream to judge.
 type judgedStream struct {
 	grpc.ClientStream
 	servers *servers

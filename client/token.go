@@ -100,7 +100,8 @@ func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 var _ credentials.PerRPCCredentials = bearer{}
 
-// isRemote reports whether a target of gRPC may be of another machine, so that others can listen.
+// isRemote reports whether a target of gRPC may be on another machine, so that others on the
+// network can listen.
 func isRemote(target string) bool {
 	if scheme, rest, ok := strings.Cut(target, ":"); ok && (scheme == "unix" || scheme == "unix-abstract") {
 		return rest == ""

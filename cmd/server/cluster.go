@@ -28,21 +28,21 @@ import (
 	"hindsight/internal/store"
 )
 
-// membersInterval is the time between two questions to all members how they are.
+// membersInterval is the time between two requests to all members for their status.
 const membersInterval = 5 * time.Second
 
-// member is this server as a member of a cluster. A nil member is a server alone.
+// member is this server as a member of a cluster. A nil member is a server without a cluster.
 type member struct {
 	node   *cluster.Node
 	log    *zap.Logger
 	opened time.Time
-	// reopening is true from the moment in which the store has to be opened again.
+	// reopening is true once a checkpoint has arrived, so that this server must open its store again.
 	reopening atomic.Bool
-	// states counts the members by their states when they were asked last.
+	// states counts the members by state, as of the last request.
 	states atomic.Pointer[map[string]int]
 }
 
-// openMember opens the store of the cluster. Other servers cannot connect before.
+// openMember opens the store of the cluster, and the cluster port.
 func (s *server) openMember(ctx context.Context, options store.Options) (*home, error) {
 	c := s.config
 	secure, err := clusterTLS(c)
@@ -62,8 +62,8 @@ func (s *server) openMember(ctx context.Context, options store.Options) (*home, 
 	return &home{disk: m.node.Local(), models: m.node.Store(), checkpoints: m.node, close: m.node.Close, member: m}, nil
 }
 
-// clusterTLS is the configuration of connections among the servers, nil without TLS. Each connection reads the
-// certificate anew, so that it may be renewed.
+// clusterTLS returns the configuration of connections among the servers, nil without TLS. Each connection reads the
+// certificate from its file, so that an operator can renew it without a restart.
 func clusterTLS(c config.Config) (*tls.Config, error) {
 	if c.ClusterCert == "" {
 		return nil, nil
@@ -93,18 +93,18 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 	}, nil
 }
 
-// replication are the options of an engine over the store of the cluster.
+// replication returns the options of an engine over the store of the cluster.
 func (m *member) replication() engine.Replication {
 	if m == nil {
 		return engine.Replication{}
 	}
 	return engine.Replication{Owner: m.node.Owns, Digests: true, DigestMismatch: func(model string, sequence uint64) {
-		m.log.Error("the state of a model is not that of the owner: this server gets the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
+		m.log.Error("the state of a model differs from the owner's state: this server fetches the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
 		m.node.Repair()
 	}}
 }
 
-// cluster is what the gRPC server knows of the cluster, nil without one.
+// cluster returns the cluster as the gRPC server sees it, nil without a cluster.
 func (m *member) cluster() rpc.Cluster {
 	if m == nil {
 		return nil
@@ -140,7 +140,8 @@ func (m *member) serve(ctx context.Context, group *errgroup.Group, models *engin
 	})
 }
 
-// lent is a listener that stays open while the store is opened again, so that clients that connect wait.
+// lent returns a listener that stays open while this server opens its store again, so that new connections wait and
+// do not fail.
 func (m *member) lent(l net.Listener) net.Listener {
 	tcp, ok := l.(*net.TCPListener)
 	if m == nil || !ok {
@@ -167,12 +168,12 @@ func (l *lentListener) Accept() (net.Conn, error) {
 // Close implements net.Listener.
 func (l *lentListener) Close() error {
 	if l.keep.Load() {
-		return l.SetDeadline(time.Unix(1, 0)) // It ends Accept.
+		return l.SetDeadline(time.Unix(1, 0)) // The deadline ends Accept.
 	}
 	return l.TCPListener.Close()
 }
 
-// watchOwner tells the engine of new owners, and logs them.
+// watchOwner calls OwnerChanged of the engine for each new owner, and logs the owner.
 func (m *member) watchOwner(ctx context.Context, models *engine.Engine) {
 	known := ""
 	for ctx.Err() == nil {
@@ -198,7 +199,7 @@ func (m *member) watchMembers(ctx context.Context) {
 		states := map[string]int{}
 		for _, one := range m.node.Members(ctx) {
 			switch {
-			case one.Owner: // See read.
+			case one.Owner: // read counts the owner.
 			case !one.Voter:
 				states["joining"]++
 			case one.Err != nil:
@@ -216,7 +217,7 @@ func (m *member) watchMembers(ctx context.Context) {
 	}
 }
 
-// knowsOwner reports whether changes can be made.
+// knowsOwner reports whether this server knows an owner, so that clients can make changes.
 func (m *member) knowsOwner() bool {
 	if m == nil {
 		return true
@@ -231,23 +232,23 @@ func (m *member) drain(ctx context.Context) {
 		return
 	}
 	if err := m.node.Drain(ctx); err != nil {
-		m.log.Warn("the ownership was not handed on: the others elect an owner", zap.Error(err))
+		m.log.Warn("this server could not hand ownership on: the other servers elect an owner", zap.Error(err))
 	}
 }
 
-// replicated shows the metrics of the cluster. Without a cluster it is not watched and counts nothing.
+// replicated are the metrics of the cluster. Without a cluster Replication is nil.
 type replicated struct {
 	member atomic.Pointer[member]
 	*metrics.Replication
 }
 
-// watch shows the metrics.
+// watch registers the metrics.
 func (r *replicated) watch(instruments *metrics.Metrics) (err error) {
 	r.Replication, err = instruments.Replication(rpc.ForwardResults(), r.read)
 	return err
 }
 
-// forwarded counts the calls to the owner by their result; nil without a cluster.
+// forwarded returns the counter of forwarded calls by result, nil without a cluster.
 func (r *replicated) forwarded() func(result string) {
 	if r.Replication == nil {
 		return nil
@@ -255,7 +256,7 @@ func (r *replicated) forwarded() func(result string) {
 	return r.Forwarded
 }
 
-// read is what this server knows of the cluster.
+// read returns the cluster as this server knows it.
 func (r *replicated) read() metrics.Cluster {
 	m := r.member.Load()
 	if m == nil {
@@ -273,7 +274,7 @@ func (r *replicated) read() metrics.Cluster {
 	return out
 }
 
-// Proposed counts an entry that this server proposed.
+// Proposed counts a proposal of this server by its outcome.
 func (r *replicated) Proposed(took time.Duration, err error) {
 	switch {
 	case err == nil:
@@ -332,7 +333,7 @@ func (s servers) Remove(ctx context.Context, which string) error {
 	return translated(s.Node.Remove(ctx, which))
 }
 
-// translated names an error of the cluster as package rpc does.
+// translated wraps an error of package cluster in the corresponding error of package rpc.
 func translated(err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrNoMember):

@@ -116,7 +116,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		case s.isReady():
 			answer(w, http.StatusOK, "ready\n")
 		case s.ready.Load():
-			answer(w, http.StatusServiceUnavailable, "no server of the cluster owns the models\n")
+			answer(w, http.StatusServiceUnavailable, "this server knows no owner of the cluster\n")
 		default:
 			answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 		}

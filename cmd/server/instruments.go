@@ -49,7 +49,7 @@ const lastSpans = 5 * time.Second
 // Each implements metrics.Source.
 func (s *server) Each(yield func(*figures.Live)) { s.opened.Load().models.Each(yield) }
 
-// count makes the counters of calls, and those of the cluster.
+// count makes the counters of calls and of the cluster.
 func (s *server) count() error {
 	s.observed = newCalls()
 	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
@@ -64,7 +64,7 @@ func (s *server) count() error {
 	return nil
 }
 
-// watch connects the instruments with what is open.
+// watch connects the instruments to the open store and engine.
 func (s *server) watch() error {
 	var backupsErr error
 	if s.schedule.Load() != nil {

@@ -28,18 +28,18 @@ func (r *recovered) write(w io.Writer) {
 		fmt.Fprintf(w, "without     %s\n", address)
 	}
 	fmt.Fprint(w, `
-This server alone decides what the models are. Observations that the other servers have
-acknowledged after the last entry here may be missing, and clients do not send them
-again. The servers without must never start with their directories again: with half of
-them the old cluster would go on beside this one. Empty their directories, and start them
-with --cluster-join to add them.
+The models of this server become the models of the cluster. Observations that the other servers
+have acknowledged after the last entry may be missing, and clients do not send them again.
+Never start the servers listed as "without" with their present directories: half of them could continue
+the old cluster beside the new one. Empty their directories, and start them with
+--cluster-join to add them to the new cluster.
 `)
 	if r.Done {
 		fmt.Fprint(w, "\nDone: start this server.\n")
 	}
 }
 
-var errNotConfirmed = errors.New("nothing was changed: confirm with --yes")
+var errNotConfirmed = errors.New("the directory is unchanged: confirm with --yes")
 
 // clusterCommand runs "cluster recover": it makes the server of a data directory the only member of its cluster, after
 // more than half of the members are lost for good.
@@ -51,7 +51,7 @@ func clusterCommand(c call) int {
 	command := newSubcommand("cluster recover")
 	yes := command.own.Bool("yes", false, "")
 	return command.run(c, func(settings config.Config, _ *progress) (outcome, error) {
-		if _, err := os.Stat(filepath.Join(settings.DataDir, "cluster")); err != nil { // Open would make a member of it.
+		if _, err := os.Stat(filepath.Join(settings.DataDir, "cluster")); err != nil { // Open would turn the directory into a member's.
 			return nil, fmt.Errorf("%s is not the directory of a member of a cluster: %w", settings.DataDir, err)
 		}
 		s, err := cluster.Recover(settings.DataDir, store.Options{}, settings.ClusterAddress, func(*cluster.Survivor) bool { return *yes })

@@ -55,7 +55,7 @@ func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.
 	return s, nil
 }
 
-// figures are those so far.
+// figures returns the figures so far.
 func (s *schedule) figures() backups {
 	s.mu.Lock()
 	defer s.mu.Unlock()

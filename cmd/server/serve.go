@@ -51,9 +51,9 @@ type server struct {
 	web        *http.Server
 	// ready is true while the server serves and is not draining.
 	ready atomic.Bool
-	// opened is what is open; nil until the first start is done.
+	// opened is nil until the store and the engine are open for the first time.
 	opened atomic.Pointer[opened]
-	// observed counts and times calls, refused counts refusals by their reason.
+	// observed counts and times calls. refused counts refusals by reason.
 	observed   *grpcprom.ServerMetrics
 	refused    func(reason string)
 	replicated replicated
@@ -149,8 +149,8 @@ func closing(err *error, what string, closePart func() error) {
 	}
 }
 
-// host serves calls to the models until the context ends. In a cluster the store may have to be closed and opened
-// again, because the owner has sent a newer one.
+// host serves calls to the models until the context ends. In a cluster host closes the store and opens it again after
+// a checkpoint of the owner has arrived.
 func (s *server) host(ctx context.Context) error {
 	for {
 		err := s.hostOnce(ctx)
@@ -158,14 +158,14 @@ func (s *server) host(ctx context.Context) error {
 			return err
 		}
 		if s.wasCut.Load() {
-			return fmt.Errorf("%w, and a call did not end: start the server again", err)
+			return fmt.Errorf("%w, but a call did not end: start the server again", err)
 		}
-		s.log.Info("the store is opened again")
+		s.log.Info("the server opens its store again")
 	}
 }
 
-// errOpenAgain: the store has to be closed and opened again.
-var errOpenAgain = errors.New("the store has to be opened again")
+// errOpenAgain: the server must close its store and open it again.
+var errOpenAgain = errors.New("the server must open its store again")
 
 // opened is the store, the engine and the gRPC server.
 type opened struct {
@@ -241,11 +241,11 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 	return err
 }
 
-// home is the store of the models, and what opened it.
+// home is the store of the models, with the parts of the server that depend on the kind of store.
 type home struct {
 	disk   *store.Store
 	models storage.Store
-	// checkpoints makes the checkpoints of disk.
+	// checkpoints makes checkpoints of disk.
 	checkpoints checkpointer
 	close       func() error
 	// member is nil without a cluster.
@@ -270,10 +270,10 @@ func (s *server) openStore(ctx context.Context) (*home, error) {
 	return &home{disk: disk, models: disk, checkpoints: disk, close: disk.Close}, nil
 }
 
-// isReady reports whether the server serves, and knows an owner if it is in a cluster.
+// isReady reports whether the server serves and, in a cluster, knows an owner.
 func (s *server) isReady() bool { return s.ready.Load() && s.opened.Load().member.knowsOwner() }
 
-// drain ends the calls in flight, within the shutdown timeout. An owner hands its ownership on before.
+// drain ends the calls in flight, within the shutdown timeout. An owner first hands ownership on.
 func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, m *member) {
 	s.log.Info("draining")
 	s.ready.Store(false)

@@ -16,23 +16,23 @@ import (
 // fetchRetry is the time between two attempts to get a checkpoint.
 const fetchRetry = time.Second
 
-// isBehind asks for a checkpoint that has an entry. It does not wait.
+// isBehind requests a checkpoint that has the entry of an index. It does not wait.
 func (n *Node) isBehind(index uint64) {
 	select {
 	case n.behind <- index:
-	default: // One is on its way.
+	default: // A request is pending.
 	}
 }
 
-// Repair replaces the store of this server by the owner's: Restart closes when that is ready. The owner
-// itself cannot be repaired.
+// Repair requests the owner's store as a replacement for the store of this server. Restart closes when the
+// replacement has arrived. On the owner itself Repair has no effect.
 func (n *Node) Repair() {
 	if l := n.consensus.Load(); l != nil && !l.Owns() {
 		n.isBehind(l.Applied())
 	}
 }
 
-// fetchWhenBehind gets one checkpoint from the owner, once this server cannot get on without.
+// fetchWhenBehind waits until a checkpoint is requested, fetches it from the owner, and closes Restart.
 func (n *Node) fetchWhenBehind(ctx context.Context) {
 	var index uint64
 	select {
@@ -41,25 +41,25 @@ func (n *Node) fetchWhenBehind(ctx context.Context) {
 		return
 	}
 	started := n.o.Now()
-	n.log.Info("the log of the owner begins after the state of this server: it gets a checkpoint", zap.Uint64("index", index))
+	n.log.Info("this server fetches a checkpoint of the owner", zap.Uint64("index", index))
 	for {
 		err := n.fetch(ctx, index)
 		if err == nil {
-			n.log.Info("a checkpoint has arrived: the store is opened again", zap.Duration("took", n.o.Now().Sub(started)))
+			n.log.Info("a checkpoint has arrived: this server opens its store again", zap.Duration("took", n.o.Now().Sub(started)))
 			close(n.restart)
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		n.log.Warn("no checkpoint of the owner, it is tried again", zap.Error(err))
+		n.log.Warn("this server has received no checkpoint of the owner, and tries again", zap.Error(err))
 		if pause(ctx, fetchRetry) != nil {
 			return
 		}
 	}
 }
 
-// pause waits.
+// pause waits for a time, or fails when ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -71,11 +71,11 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fetch receives a checkpoint of the owner. It replaces the store when the store is opened next.
+// fetch receives a checkpoint of the owner. The next Open replaces the store by the checkpoint.
 func (n *Node) fetch(ctx context.Context, index uint64) error {
 	owner, known := n.Owner()
 	if !known || owner.ID == n.self.ID {
-		return errors.New("cluster: no other server is the owner")
+		return errors.New("cluster: this server knows no other owner")
 	}
 	client, err := n.client(owner.Address)
 	if err != nil {
@@ -117,7 +117,7 @@ func receive(stream clusterv1.MemberService_CheckpointClient, in *store.Incoming
 			err = in.End(part.Sha256)
 		case *clusterv1.CheckpointResponse_Complete:
 			if base < index || part.Complete != files {
-				return fmt.Errorf("cluster: a checkpoint with %d of %d files up to entry %d, want %d", files, part.Complete, base, index)
+				return fmt.Errorf("cluster: the checkpoint has %d of %d files and ends at entry %d, want entry %d", files, part.Complete, base, index)
 			}
 			return in.Complete(base)
 		default:

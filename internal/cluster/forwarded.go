@@ -14,8 +14,8 @@ func (n *Node) Turned() <-chan struct{} {
 	return turned
 }
 
-// ConnTo returns a connection to a member for calls that this server forwards, by its id or its address. It is nil
-// for this server.
+// ConnTo returns a connection for calls that this server forwards to a member, named by id or address. For this
+// server itself the connection is nil.
 func (n *Node) ConnTo(which string) (grpc.ClientConnInterface, error) {
 	l := n.consensus.Load()
 	if l == nil {

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// Before a cluster is founded, the servers ask each other every meetInterval.
+	// Until a cluster exists, each server asks the others every meetInterval.
 	meetInterval = 250 * time.Millisecond
 	// The log says every complainInterval which servers do not answer.
 	complainInterval = 10 * time.Second
 	tendInterval     = 250 * time.Millisecond
 	joinTimeout      = 5 * time.Second
-	// A member without a vote gets one once its state is younger than currentAge.
+	// A member without a vote asks for a vote once its state is younger than currentAge.
 	currentAge = time.Second
 	// A member that knows no owner for lonelyAfter asks the others whether it was removed.
 	lonelyAfter = 2 * time.Second
 )
 
-// founders are the addresses of --cluster-join and the server's own, sorted.
+// founders returns the addresses of --cluster-join and the server's own address, sorted.
 func (n *Node) founders() []string {
 	out := append(slices.Clone(n.o.Join), n.self.Address)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// others are the servers of --cluster-join and the members, without this server.
+// others returns the addresses of --cluster-join and of the members, without this server.
 func (n *Node) others() []string {
 	out := n.founders()
 	if l := n.consensus.Load(); l != nil {
@@ -80,9 +80,9 @@ func (n *Node) run(ctx context.Context) {
 		}
 		if err != nil {
 			n.fail(err)
-			// The server counts for no majority any more. Close joins the rest.
+			// The log ends now, so that this server counts for no majority. Close joins the other goroutines.
 			if err := l.Close(); err != nil {
-				n.log.Warn("the log did not end", zap.Error(err))
+				n.log.Warn("close the log", zap.Error(err))
 			}
 			return
 		}
@@ -102,7 +102,7 @@ func (n *Node) openLog() error {
 	return nil
 }
 
-// has reports whether the local store has an entry and all before it.
+// has reports whether the local store has all entries up to an index.
 func (n *Node) has(index uint64) bool {
 	base, err := n.local.Base()
 	if err != nil {
@@ -112,11 +112,11 @@ func (n *Node) has(index uint64) bool {
 	return max(base, n.local.Position().Index) >= index
 }
 
-// become returns when this server is a member, has founded a cluster, or found one that it joins.
+// become returns when this server is a member, has founded a cluster, or has found a cluster to join.
 //
-// A server founds a cluster only after every server of --cluster-join has answered and none is a member: a server that lost
-// its directory meets the others, and founds no second cluster. The server with models founds, and without models
-// the first by address.
+// A server founds a cluster only after every server of --cluster-join has answered and none is a member. So a server
+// that has lost its directory founds no second cluster. The server with models founds. If no server has models, the
+// server with the first address founds.
 func (n *Node) become(ctx context.Context) error {
 	complained := time.Time{}
 	for {
@@ -144,8 +144,8 @@ func (n *Node) become(ctx context.Context) error {
 	}
 }
 
-// founder returns the address of the server that founds the cluster, or what is missing to know it. Both are empty if
-// one of the servers is a member, so that this server joins.
+// founder returns the address of the server that founds the cluster, or the reasons why the founder is not known yet.
+// Both are empty if a server is a member already: then this server joins.
 func (n *Node) founder(answers []answer) (address string, missing []string, err error) {
 	var withData []string
 	if n.data {
@@ -156,13 +156,13 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 		switch {
 		case a.err != nil:
 			missing = append(missing, a.err.Error())
-		case a.said.GetId() == n.self.ID: // Another name of this server.
+		case a.said.GetId() == n.self.ID: // The address is another name of this server.
 		case a.said.GetMember() && n.data:
 			return "", nil, fmt.Errorf("%w: %s belongs to a cluster, and this server has models of its own", ErrFounders, a.address)
 		case a.said.GetMember():
 			return "", nil, nil
 		case !slices.Equal(a.said.GetServers(), want):
-			missing = append(missing, fmt.Sprintf("%s is to join %s, and this server %s", a.address, strings.Join(a.said.GetServers(), ","), strings.Join(want, ",")))
+			missing = append(missing, fmt.Sprintf("%s has --cluster-join %s, and this server has %s", a.address, strings.Join(a.said.GetServers(), ","), strings.Join(want, ",")))
 		default:
 			addresses = append(addresses, a.said.GetAddress())
 			if a.said.GetData() {
@@ -181,13 +181,13 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 	return slices.Min(addresses), nil, nil
 }
 
-// tend keeps this server a member: one that is not asks the owner to add it, one without a vote asks for it. An error is
-// for good.
+// tend keeps this server a member. It asks the owner to add this server, to update its address, or to give it a vote.
+// It does not retry, because run calls it again. After an error this server must leave the cluster.
 func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) error {
 	if l.Owns() {
 		if n.draining.Load() {
 			if err := n.handOn(ctx, l); err != nil {
-				n.log.Debug("this server is drained, and stays the owner", zap.Error(err))
+				n.log.Debug("this server is drained but stays the owner", zap.Error(err))
 			}
 		}
 		return nil
@@ -207,7 +207,8 @@ func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration)
 	return nil
 }
 
-// join asks the owner to make this server a member, with or without a vote. It is tried again later if that fails.
+// join asks the owner to make this server a member, with or without a vote. If the owner cannot, join returns nil,
+// and tend tries again.
 func (n *Node) join(ctx context.Context, l *consensus.Log, current bool) error {
 	address := ""
 	if owner, known := l.Owner(); known {
@@ -238,7 +239,8 @@ func (n *Node) join(ctx context.Context, l *consensus.Log, current bool) error {
 	return nil
 }
 
-// checkRemoved fails if an owner does not know this member: while the member was away, the cluster has removed it.
+// checkRemoved fails with ErrRemoved if the owner does not know this server. The cluster has then removed the server
+// while the server was down.
 func (n *Node) checkRemoved(ctx context.Context) error {
 	for _, a := range n.ask(ctx, n.others()) {
 		if a.err == nil && a.said.GetOwnerId() == a.said.GetId() && !a.said.GetKnown() {

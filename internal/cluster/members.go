@@ -15,7 +15,7 @@ import (
 	"hindsight/internal/cluster/consensus"
 )
 
-// memberServer answers the other servers.
+// memberServer answers calls of the other servers.
 type memberServer struct {
 	clusterv1.UnimplementedMemberServiceServer
 	n *Node
@@ -29,7 +29,7 @@ func (s memberServer) Hello(_ context.Context, r *clusterv1.HelloRequest) (*clus
 	return s.n.describe(r.GetId())
 }
 
-// describe tells another server what this one is.
+// describe answers Hello of the server with the id to.
 func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.founders(), AgeMs: -1,
@@ -58,10 +58,10 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	return out, nil
 }
 
-// checkGroup refuses a call for a group that this server does not have. There is one, 0.
+// checkGroup refuses all groups but 0, the only group.
 func checkGroup(group uint32) error {
 	if group != 0 {
-		return status.Errorf(codes.InvalidArgument, "no group %d", group)
+		return status.Errorf(codes.InvalidArgument, "group %d does not exist", group)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (n *Node) joined(group uint32) (*consensus.Log, error) {
 	}
 	l := n.consensus.Load()
 	if l == nil {
-		return nil, status.Error(codes.Unavailable, "this server is no member yet")
+		return nil, status.Error(codes.Unavailable, "this server is not a member yet")
 	}
 	return l, nil
 }
@@ -92,13 +92,13 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	if err != nil {
 		return nil, err
 	}
-	// An address that is not the server's would remove the member there.
+	// The address must be the joining server's, because admit removes another member at the same address.
 	said, err := n.hello(ctx, r.GetAddress())
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if said.GetId() != r.GetId() {
-		return nil, status.Errorf(codes.FailedPrecondition, "the server at %s is %s and not %s", r.GetAddress(), said.GetId(), r.GetId())
+		return nil, status.Errorf(codes.FailedPrecondition, "the server at %s has the id %s, want %s", r.GetAddress(), said.GetId(), r.GetId())
 	}
 	n.joining.Lock()
 	defer n.joining.Unlock()
@@ -108,7 +108,7 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	return &clusterv1.JoinResponse{}, nil
 }
 
-// admit makes a server a member. The caller holds joining.
+// admit makes a server a member, or updates a member. The caller holds joining.
 func (n *Node) admit(ctx context.Context, l *consensus.Log, m Member) error {
 	for _, old := range l.Members() {
 		switch {
@@ -117,14 +117,14 @@ func (n *Node) admit(ctx context.Context, l *consensus.Log, m Member) error {
 		case old.ID == m.ID:
 			m.Voter = m.Voter || old.Voter
 		case old.Address == m.Address:
-			// Its directory is lost: another member answers there.
-			n.log.Info("a member is replaced by another at its address", zap.String("address", m.Address), zap.String("old", old.ID), zap.String("new", m.ID))
+			// The old member has lost its directory, and the new member runs in its place.
+			n.log.Info("a new member replaces the member at its address", zap.String("address", m.Address), zap.String("old", old.ID), zap.String("new", m.ID))
 			if err := l.Remove(ctx, old.ID); err != nil {
 				return err
 			}
 		}
 	}
-	n.log.Info("a member joins", zap.String("address", m.Address), zap.String("id", m.ID), zap.Bool("voter", m.Voter))
+	n.log.Info("the owner adds a member", zap.String("address", m.Address), zap.String("id", m.ID), zap.Bool("voter", m.Voter))
 	return l.Add(ctx, m)
 }
 
@@ -134,21 +134,22 @@ const chunk = 256 << 10
 // Checkpoint implements clusterv1.MemberServiceServer.
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
 	n, ctx := s.n, stream.Context()
-	// What is applied is committed. So the state of a leader will do, which cannot own the log before others have it.
+	// Applied entries are committed. So a leader can send its state before it owns the log. It must, if it cannot own
+	// the log before another server has the state.
 	l, err := n.joined(r.GetGroup())
 	if err != nil {
 		return err
 	}
 	base := l.Applied()
 	if base < r.GetIndex() {
-		return status.Errorf(codes.FailedPrecondition, "the log ends at %d, before %d", base, r.GetIndex())
+		return status.Errorf(codes.FailedPrecondition, "the store ends at entry %d, before entry %d", base, r.GetIndex())
 	}
 	dir, err := n.Checkpoint(ctx)
 	if err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	defer func() { err = errors.Join(err, n.RemoveCheckpoint()) }()
-	n.log.Info("a member gets a checkpoint", zap.Uint64("base", base))
+	n.log.Info("a member receives a checkpoint", zap.Uint64("base", base))
 	if err := stream.Send(&clusterv1.CheckpointResponse{Part: &clusterv1.CheckpointResponse_Begin{Begin: base}}); err != nil {
 		return err
 	}
@@ -169,10 +170,10 @@ func sendFile(stream clusterv1.MemberService_CheckpointServer, name string, from
 	}
 	digest := sha256.New()
 	for {
-		data := make([]byte, chunk) // The stream may keep a message after Send.
+		data := make([]byte, chunk) // The stream may use a message after Send returns.
 		count, err := io.ReadFull(from, data)
 		if count > 0 {
-			_, _ = digest.Write(data[:count]) // It never fails.
+			_, _ = digest.Write(data[:count]) // A hash never fails.
 			if err := stream.Send(&clusterv1.CheckpointResponse{Part: &clusterv1.CheckpointResponse_Data{Data: data[:count]}}); err != nil {
 				return err
 			}

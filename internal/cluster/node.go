@@ -1,6 +1,6 @@
-// Package cluster makes several servers one store. A Node is one of the servers: it has a local store with all
-// models, and takes part in a log that orders the changes of all. One server owns the log at a time, and only
-// the owner changes models. If the owner fails, another server owns the log within seconds.
+// Package cluster replicates one store on several servers. A Node is one of the servers: it has a local store with
+// all models, and takes part in a log that orders all changes. One server owns the log at a time, and only the owner
+// changes models. If the owner fails, another server owns the log within seconds.
 package cluster
 
 import (
@@ -28,16 +28,17 @@ import (
 var (
 	// ErrRemoved: the cluster has removed this server.
 	ErrRemoved = consensus.ErrRemoved
-	// ErrAsync: a cluster needs a durable log.
-	ErrAsync = errors.New("cluster: a cluster cannot acknowledge before its log is durable")
-	// ErrFounders: no server can found the cluster, or this one cannot join it.
-	ErrFounders = errors.New("cluster: servers that are not of one cluster have models")
+	// ErrAsync: the options ask for asynchronous durability, and a cluster needs a durable log.
+	ErrAsync = errors.New("cluster: a cluster needs durability sync")
+	// ErrFounders: several servers have models, so that none can found the cluster, or this server has models and
+	// cannot join.
+	ErrFounders = errors.New("cluster: only one server may bring models into a cluster")
 	// ErrNoMember: no member has the id or the address.
-	ErrNoMember = errors.New("cluster: no such member")
+	ErrNoMember = errors.New("cluster: no member has this id or address")
 	// ErrNoSuccessor: no other voter answers, or all are drained.
-	ErrNoSuccessor = errors.New("cluster: no other server can own the store now")
-	// ErrAddress: the other servers cannot connect to the address.
-	ErrAddress = errors.New("cluster: the cluster address is what other servers connect to: it needs a host and a port")
+	ErrNoSuccessor = errors.New("cluster: no other server can own the store")
+	// ErrAddress: other servers cannot connect to the address.
+	ErrAddress = errors.New("cluster: other servers connect to the cluster address: it needs a host and a port")
 	// ErrOwnerStays: the owner cannot be removed.
 	ErrOwnerStays = errors.New("cluster: move the ownership before removing its owner")
 )
@@ -56,23 +57,23 @@ type Options struct {
 	// Directory is the data directory, and Store says how to open the store there.
 	Directory string
 	Store     store.Options
-	// Address is what the other servers connect to, and what the server listens on unless Listener is
-	// set. The node closes the listener, also if Open fails.
+	// Address is the address that the other servers connect to. Without a Listener the server also listens on it. The
+	// node closes the Listener, even if Open fails.
 	Address  string
 	Listener net.Listener
-	// Dial connects to the address of another server. Nil is the operating system's.
+	// Dial connects to another server. Nil is the operating system's dialer.
 	Dial Dialer
-	// Join are the addresses of the servers of the cluster. They may include Address. Without them
-	// the server founds a cluster of its own.
+	// Join are the addresses of the servers of the cluster. They may include Address. Without other addresses the
+	// server founds a cluster by itself.
 	Join []string
-	// TLS has the certificate of this server and the authority of all. Nil is plaintext, between loopback
+	// TLS has the certificate of this server and the authority of all servers. Nil is plaintext, between loopback
 	// addresses only.
 	TLS *tls.Config
-	// Version is that of the program, for the other servers to tell.
+	// Version is the version of the program. Other servers show it.
 	Version string
 	// Undone is as in replicated.Options.
 	Undone func(sequence uint64) func(value []byte) bool
-	// Proposed receives what became of an entry that this server proposed, and how long it took. It may be nil.
+	// Proposed receives the outcome and the duration of each proposal of this server. It may be nil.
 	Proposed func(took time.Duration, err error)
 	Marks    consensus.Marks
 	Now      func() time.Time
@@ -93,16 +94,16 @@ type Node struct {
 	server  *grpc.Server
 	store   *replicated.Store
 
-	// consensus is nil until this server is, or waits to become, a member. Then opened closes.
+	// consensus is nil until become has returned. Then opened closes.
 	consensus atomic.Pointer[consensus.Log]
 	opened    chan struct{}
 	// changed is set before consensus is.
 	changed func(storage.Change)
-	// joining is held while the owner changes the members.
+	// The owner holds joining while it changes the members.
 	joining sync.Mutex
 	// checkpoint has a token while the store has no checkpoint.
 	checkpoint chan struct{}
-	// behind asks for a checkpoint that has an index.
+	// behind has the index of a requested checkpoint.
 	behind   chan uint64
 	draining atomic.Bool
 	restart  chan struct{}
@@ -114,8 +115,8 @@ type Node struct {
 	closed     error
 }
 
-// Open opens the store of a member. The node neither changes it nor takes part in the cluster before Serve.
-// It tells other servers what it is. If a checkpoint has arrived before, it replaces the store.
+// Open opens the store of a member. If a complete checkpoint has arrived, Open first replaces the store by it. Before
+// Serve the node only answers other servers: it does not change its store or take part in the log.
 func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if o.Store.Async {
 		return nil, ErrAsync
@@ -158,7 +159,7 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	// A handler that reads the store ends before the store closes.
+	// Stop waits for handlers, because they read the store.
 	n.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	clusterv1.RegisterMemberServiceServer(n.server, memberServer{n: n})
 	n.background.Go(func() {
@@ -169,7 +170,7 @@ func Open(ctx context.Context, o Options) (_ *Node, err error) {
 	return n, nil
 }
 
-// checkAddress refuses an address that means something else on another server.
+// checkAddress refuses an address that other servers cannot connect to.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
@@ -207,14 +208,14 @@ func hasData(ctx context.Context, s storage.Store) (bool, error) {
 	return has, nil
 }
 
-// connectionFailed logs the failure of a connection that another server, or a stranger, opened.
+// connectionFailed logs the failure of an accepted connection. Info is enough, because anyone can connect.
 func (n *Node) connectionFailed(err error) {
 	n.log.Info("a connection to the cluster port failed", zap.Error(err))
 }
 
-// Serve lets the node take part in the cluster: it founds the cluster or joins it, if it is no member, and
-// applies the log to the store. It calls changed for what other servers, and earlier runs, proposed. Serve
-// returns at once, and is called once.
+// Serve lets the node take part in the cluster. A node that is not a member founds or joins the cluster. Then the
+// node applies the log to the store, and calls changed for commands that other servers, or earlier runs, proposed.
+// Serve returns at once. The caller calls it once.
 func (n *Node) Serve(changed func(storage.Change)) {
 	n.changed = changed
 	ctx, stop := context.WithCancel(context.Background())
@@ -230,17 +231,18 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// Failed has the error after which this server takes no part in the cluster: the disk failed or does not answer,
-// the cluster has removed the server, or the server cannot join.
+// Failed delivers the error after which this server takes no part in the cluster: the disk failed or hangs, the
+// cluster has removed the server, or the server cannot join.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// Restart closes when the store has to be closed and opened again: a checkpoint of the owner is going to replace it.
+// Restart closes when a checkpoint of the owner has arrived. The caller then closes the node and opens it again, so
+// that the checkpoint replaces the store.
 func (n *Node) Restart() <-chan struct{} { return n.restart }
 
 // Store returns the store of the cluster.
 func (n *Node) Store() storage.Store { return n.store }
 
-// Local returns the store of this server, to read it.
+// Local returns the store of this server. The caller only reads it.
 func (n *Node) Local() *store.Store { return n.local }
 
 // Listener accepts the calls that other servers forward.
@@ -253,7 +255,7 @@ func (n *Node) Self() Member { return n.self }
 func (n *Node) Propose(ctx context.Context, entry []byte) error {
 	l := n.consensus.Load()
 	if l == nil {
-		return fmt.Errorf("cluster: this server is no member: %w", storage.ErrNotOwner)
+		return fmt.Errorf("cluster: this server is not a member: %w", storage.ErrNotOwner)
 	}
 	if n.o.Proposed == nil {
 		return l.Propose(ctx, entry)
@@ -264,7 +266,8 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 	return err
 }
 
-// Owns reports whether this server owns the store: it may change models, and has applied all earlier changes.
+// Owns reports whether this server owns the store: only the owner changes models, after it has applied all earlier
+// changes.
 func (n *Node) Owns() bool {
 	l := n.consensus.Load()
 	return l != nil && l.Owns()
@@ -279,8 +282,8 @@ func (n *Node) Owner() (Member, bool) {
 	return l.Owner()
 }
 
-// Conn returns a connection to the owner for calls that this server forwards. It waits until there is an owner, or
-// fails with storage.ErrNotOwner at the end of ctx. The owner may be this server.
+// Conn returns a connection to the owner for calls that this server forwards. It waits until this server knows an
+// owner, or fails with storage.ErrNotOwner when ctx ends. The owner may be this server.
 func (n *Node) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	for {
 		owner, known, turned := n.look()
@@ -295,7 +298,7 @@ func (n *Node) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	}
 }
 
-// look returns the owner, and a channel that closes when that may have changed.
+// look returns the owner, and a channel that closes when the owner may have changed.
 func (n *Node) look() (Member, bool, <-chan struct{}) {
 	l := n.consensus.Load()
 	if l == nil {
@@ -306,7 +309,7 @@ func (n *Node) look() (Member, bool, <-chan struct{}) {
 	return owner, known, turned
 }
 
-// Age returns how old the state of this server is at most.
+// Age bounds the age of the state of this server.
 func (n *Node) Age() time.Duration {
 	l := n.consensus.Load()
 	if l == nil {
@@ -315,7 +318,7 @@ func (n *Node) Age() time.Duration {
 	return l.Age()
 }
 
-// Checkpoint is that of the local store. It waits until the checkpoint before is removed.
+// Checkpoint makes a checkpoint of the local store. It first waits until the previous checkpoint is removed.
 func (n *Node) Checkpoint(ctx context.Context) (string, error) {
 	select {
 	case <-n.checkpoint:
@@ -329,20 +332,20 @@ func (n *Node) Checkpoint(ctx context.Context) (string, error) {
 	return dir, err
 }
 
-// RemoveCheckpoint ends what Checkpoint began.
+// RemoveCheckpoint removes the checkpoint, and lets the next Checkpoint begin.
 func (n *Node) RemoveCheckpoint() error {
 	defer func() { n.checkpoint <- struct{}{} }()
 	return n.local.RemoveCheckpoint()
 }
 
-// Close leaves the cluster to the other servers, and closes the store. A second Close does nothing.
+// Close ends this server's part in the cluster, and closes the store. A second Close returns the same error.
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
 		if n.stop != nil {
 			n.stop()
 		}
 		var failures []error
-		// The proposals that wait end first, then who might propose.
+		// Close ends the pending proposals before the goroutines that propose.
 		if l := n.consensus.Load(); l != nil {
 			_ = l.Close() // The second Close below returns the error too.
 		}
@@ -357,11 +360,11 @@ func (n *Node) Close() error {
 		}
 		n.background.Wait()
 		stalled := error(nil)
-		if l := n.consensus.Load(); l != nil { // It may have been opened meanwhile.
+		if l := n.consensus.Load(); l != nil { // run may have opened the log meanwhile.
 			stalled = l.Close()
 		}
 		if n.closed = errors.Join(append(failures, stalled)...); stalled != nil {
-			return // Raft still uses the stores. They close with the process.
+			return // Raft still uses the stores, so they stay open until the process ends.
 		}
 		if n.raftLog != nil {
 			n.closed = errors.Join(n.closed, n.raftLog.Close())

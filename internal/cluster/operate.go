@@ -11,14 +11,14 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// flushTimeout bounds the time in which what rides in the log is sent before ownership moves. Predictions wait
-// meanwhile, and observations do not.
+// flushTimeout bounds the flush of riding commands before ownership moves. New predictions wait meanwhile, and
+// observations do not.
 const flushTimeout = time.Second
 
-// Status is what this server knows of the cluster.
+// Status is the cluster as this server knows it.
 type Status struct {
 	Self Member
-	// Owner is zero if this server knows none.
+	// Owner is zero if this server knows no owner.
 	Owner    Member
 	Owns     bool
 	Draining bool
@@ -28,7 +28,7 @@ type Status struct {
 	Log consensus.Status
 }
 
-// Status returns what this server knows of the cluster, at once.
+// Status returns the cluster as this server knows it. It does not wait.
 func (n *Node) Status() Status {
 	out := Status{Self: n.self, Draining: n.draining.Load(), Age: Unheard}
 	l := n.consensus.Load()
@@ -45,14 +45,14 @@ func (n *Node) Status() Status {
 	return out
 }
 
-// MemberStatus is what a member says of itself.
+// MemberStatus is the status of a member as the member reports it.
 type MemberStatus struct {
 	Member
 	Owner, Draining bool
 	// Err is why the member does not answer. Then the fields after Err are zero.
 	Err     error
 	Applied uint64
-	// Age is Unheard if the member cannot tell.
+	// Age is Unheard if the member does not know it.
 	Age     time.Duration
 	Version string
 }
@@ -70,7 +70,7 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		switch {
 		case a.err != nil:
 		case a.said.GetId() != m.ID:
-			m.Err = fmt.Errorf("cluster: at %s is another server, %s", m.Address, a.said.GetId())
+			m.Err = fmt.Errorf("cluster: another server, %s, runs at %s", a.said.GetId(), m.Address)
 		default:
 			m.Applied, m.Draining, m.Version = a.said.GetApplied(), a.said.GetDraining(), a.said.GetVersion()
 			if m.Age = Unheard; a.said.GetAgeMs() >= 0 {
@@ -82,8 +82,8 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 	return out
 }
 
-// Move hands the ownership to a voter, by its id or its address, or to the one that has the most of the log if to is empty.
-// Calls wait meanwhile. Only the owner moves ownership; others fail with storage.ErrNotOwner.
+// Move hands the ownership to a voter, named by id or address. If to is empty, Move chooses the voter that has the
+// most of the log. Changes wait meanwhile. On a server that is not the owner, Move fails with storage.ErrNotOwner.
 func (n *Node) Move(ctx context.Context, to string) error {
 	l := n.consensus.Load()
 	if l == nil || !l.Owns() {
@@ -101,14 +101,15 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	case !m.Voter:
 		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
 	}
-	// To wait for a server that does not answer would keep all calls waiting.
+	// Move refuses a server that does not answer, because all calls would wait for it.
 	if _, err := n.hello(ctx, m.Address); err != nil {
 		return fmt.Errorf("cluster: move the ownership: %w", err)
 	}
 	return n.move(ctx, l, m)
 }
 
-// handOn hands the ownership to the voter that has the most of the log, of those that answer and are not drained.
+// handOn hands the ownership to a voter that answers and is not drained. Of several it chooses the voter that has the
+// most of the log.
 func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
 	var to MemberStatus
 	for _, m := range n.Members(ctx) {
@@ -128,7 +129,7 @@ func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
 	release, err := n.store.Hold(flushing)
 	defer release()
 	if err != nil {
-		n.log.Debug("ownership moves before all that rides was sent", zap.Error(err))
+		n.log.Debug("ownership moves before the log has all riding commands", zap.Error(err))
 	}
 	return l.Move(ctx, to)
 }
@@ -142,8 +143,8 @@ func find(l *consensus.Log, which string) (Member, error) {
 	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, which)
 }
 
-// Drain hands the ownership on, now and whenever this server becomes the owner again. It is how a server ends. If Drain
-// fails with ErrNoSuccessor, this server stays the owner until another can be.
+// Drain hands the ownership on, now and whenever this server becomes the owner again. A server drains before it ends.
+// If Drain fails with ErrNoSuccessor, this server stays the owner until another server can own the log.
 func (n *Node) Drain(ctx context.Context) error {
 	n.draining.Store(true)
 	l := n.consensus.Load()
@@ -156,8 +157,8 @@ func (n *Node) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Remove removes a member for good, by its id or its address. The owner removes, and not itself. To join again, a removed
-// server begins with an empty directory.
+// Remove removes a member for good, named by id or address. Only the owner removes members, and it cannot remove
+// itself. A removed server needs an empty directory to join again.
 func (n *Node) Remove(ctx context.Context, which string) error {
 	l := n.consensus.Load()
 	if l == nil || !l.Owns() {

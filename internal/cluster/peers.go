@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// Another server says who it is within helloTimeout.
+	// Another server answers Hello within helloTimeout.
 	helloTimeout = time.Second
-	// A server that has come back is found within maxBackoff.
+	// This server connects to a restarted server within maxBackoff.
 	maxBackoff     = 500 * time.Millisecond
 	connectTimeout = 2 * time.Second
 )
 
-// peers has the connections to other servers, one for each kind and address.
+// peers are the connections to other servers, one for each kind and address.
 type peers struct {
 	stream *consensus.Stream
 	mu     struct {
@@ -49,7 +49,7 @@ func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mu.closed {
-		return nil, errors.New("cluster: the node is closed")
+		return nil, errors.New("cluster: the server is closed")
 	}
 	at := peer{k, address}
 	if conn := p.mu.conns[at]; conn != nil {
@@ -106,14 +106,14 @@ func (n *Node) hello(ctx context.Context, address string) (*clusterv1.HelloRespo
 	return out, nil
 }
 
-// answer is what a server says of itself, or why it does not.
+// answer is the answer of a server to Hello, or the error.
 type answer struct {
 	address string
 	said    *clusterv1.HelloResponse
 	err     error
 }
 
-// ask says hello to servers, all at once.
+// ask calls Hello at several servers concurrently.
 func (n *Node) ask(ctx context.Context, addresses []string) []answer {
 	out := make([]answer, len(addresses))
 	var asking sync.WaitGroup

@@ -12,17 +12,17 @@ import (
 // Survivor is a stopped member of a cluster that has lost its majority.
 type Survivor struct {
 	Self Member
-	// Others are the other members, as far as this one knows.
+	// Others are the other members as this member knows them.
 	Others []Member
 	// Last is the index of the last entry in its log.
 	Last uint64
 }
 
-// Recover makes a stopped server the only member of its cluster, if confirm agrees: all that only others have is lost.
-// It returns what it found.
+// Recover makes a stopped server the only member of its cluster, if confirm returns true. Entries that only other
+// members have are lost. Recover returns the Survivor that it has shown to confirm.
 func Recover(directory string, o store.Options, address string, confirm func(*Survivor) bool) (_ *Survivor, err error) {
 	o.Member = true
-	local, err := store.Open(directory, o) // A complete checkpoint replaces the store first.
+	local, err := store.Open(directory, o) // Open first replaces the store by a complete checkpoint.
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 type (
 	// ModelOptions are the options of each model.
 	ModelOptions = hosted.Options
-	// Replication are the options of a store that several servers replicate.
+	// Replication are the options of a replicated store.
 	Replication = hosted.Replication
 	// Limits bound what models take.
 	Limits          = hosted.Limits

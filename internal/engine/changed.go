@@ -11,14 +11,14 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Changed takes what a command of a replicated store changed, once the store has it, if no call of this engine
-// waits for the command. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
-// learns at its turn, and the engine takes over the registry and the aliases in a goroutine of its own.
+// Changed receives the change of a command of a replicated store that no call of this engine waits for, after the
+// store has the change. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
+// learns at its turn, and another goroutine of the engine takes over the registry and the aliases.
 func (e *Engine) Changed(c storage.Change) {
 	m := e.table.stored(c.Model)
 	switch c.Kind {
 	case storage.Appended:
-		if m != nil { // Else the model learns once it is hosted.
+		if m != nil { // A model that is not hosted yet learns once it is.
 			m.Grown(c.Sequence)
 		}
 	case storage.Digested:
@@ -40,7 +40,8 @@ func (e *Engine) Changed(c storage.Change) {
 	}
 }
 
-// OwnerChanged tells that Options.Owner may answer otherwise. Without it the engine asks at every sweep.
+// OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
+// notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.replicas.Wake() }
 
 // Await waits until a model, named by its id or an alias, has learned a sequence.
@@ -55,7 +56,7 @@ func (e *Engine) Await(ctx context.Context, name string, sequence uint64) error 
 	return m.Await(ctx, sequence)
 }
 
-// takeOver takes over changes until the lifetime ends.
+// takeOver takes over queued changes until the lifetime of the engine ends.
 func (e *Engine) takeOver() {
 	for {
 		select {
@@ -67,15 +68,15 @@ func (e *Engine) takeOver() {
 			if c.settled != nil {
 				close(c.settled)
 			} else if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
-				e.o.Log.Error("a change of another server is not taken over", zap.String("model", c.name), zap.Error(err))
+				e.o.Log.Error("the engine cannot take over a change of another server", zap.String("model", c.name), zap.Error(err))
 			}
 			e.changes.pending.Add(-1)
 		}
-		e.replicas.Wake() // They have rested meanwhile.
+		e.replicas.Wake() // Replicas rest while changes are pending.
 	}
 }
 
-// take takes over what the store has of a model, or of the aliases.
+// take takes over the entry of a model, or the aliases, from the store.
 func (e *Engine) take(ctx context.Context, c *change) error {
 	if c.model == nil {
 		release, err := e.table.claim(ctx, allAliases)
@@ -121,7 +122,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	return e.takeEntry(ctx, m, &registered)
 }
 
-// takeEntry serves a model with a changed entry.
+// takeEntry takes over the changed entry of a model.
 func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Entry) error {
 	if m.Deleted() != (registered.Deleted != 0) {
 		return m.Turn(ctx, func(ctx context.Context) error {

@@ -9,24 +9,24 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// change says of which model, or of the aliases if model is nil, the store may have something new. What that is
-// is read from the store, so that a change taken over twice or late does no harm.
+// change names a model whose entry may have changed in the store. If model is nil, the aliases may have changed. The
+// engine reads the new value from the store, so that it can take over a change twice or late.
 type change struct {
 	name  string
 	model storage.Model
-	// settled is closed at the place of a call that waits, which has no model.
+	// settled, unless nil, closes when the engine reaches this change. It marks the place of a call of settle.
 	settled chan struct{}
 }
 
-// changes are the changes that the engine has not taken over, in the order of the commands.
+// changes are the pending changes, in the order of the commands.
 type changes struct {
 	mu struct {
 		sync.Mutex
 		queue []change
 	}
-	// pending counts the changes that are queued or being taken over.
+	// pending counts the queued changes and the changes in progress.
 	pending atomic.Int64
-	// wake has a token after a change was queued.
+	// wake has a token if changes may be queued.
 	wake chan struct{}
 }
 
@@ -41,7 +41,7 @@ func (c *changes) add(added change) {
 	}
 }
 
-// next takes the queued changes.
+// next removes and returns the queued changes.
 func (c *changes) next() []change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +50,7 @@ func (c *changes) next() []change {
 	return queue
 }
 
-// settle waits until everything added before is taken over. It costs one atomic load if that is so.
+// settle waits until the engine has taken over all earlier changes. Without pending changes it costs one atomic load.
 func (c *changes) settle(ctx, lifetime context.Context) error {
 	if c.pending.Load() == 0 {
 		return nil
@@ -63,6 +63,6 @@ func (c *changes) settle(ctx, lifetime context.Context) error {
 	case <-lifetime.Done():
 		return ErrClosed
 	case <-ctx.Done():
-		return fmt.Errorf("engine: wait for what other servers changed: %w", context.Cause(ctx))
+		return fmt.Errorf("engine: wait for changes of other servers: %w", context.Cause(ctx))
 	}
 }

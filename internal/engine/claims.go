@@ -109,7 +109,7 @@ func (e *Engine) lookUp(id string) (*entry, error) {
 }
 
 // asOwner begins a call that changes the store. It refuses the call on a server that does not own the store, and
-// waits until the engine has taken over what earlier owners changed.
+// waits until the engine has taken over the changes of earlier owners.
 func (e *Engine) asOwner(ctx context.Context) error {
 	if e.o.Owner == nil {
 		return nil
@@ -225,11 +225,11 @@ func (e *Engine) replace(m, next *entry, why error) error {
 	return nil
 }
 
-// remove takes a model out of the engine that the store no longer has. It runs at the model's turn, and the caller
+// remove removes a model from the engine after the store has removed it. It runs at the model's turn, and the caller
 // holds the claim on the name.
 func (e *Engine) remove(m *entry) error {
 	err := e.replace(m, nil, hosted.NotFound(m.ID()))
-	e.replicas.Wake() // Those of the model stop.
+	e.replicas.Wake() // The replicas of the model stop.
 	return err
 }
 

@@ -39,7 +39,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	}
 	info, err := e.createModel(ctx, id, spec, o)
 	if errors.Is(err, errStored) && e.o.Owner != nil {
-		// An earlier call of unknown outcome, or of another owner, created it meanwhile.
+		// An earlier call of unknown outcome, or a call at another owner, has created the model.
 		info, err = e.createModel(ctx, id, spec, o)
 	}
 	return info, err
@@ -239,7 +239,7 @@ func sameSpec(existing, given model.Spec) bool {
 	return err == nil && reflect.DeepEqual(existing, completed)
 }
 
-// errStored: the store has a model that is not in the table.
+// errStored: the store has the model, but the table does not.
 var errStored = fmt.Errorf("%w", ErrModelExists)
 
 // registryError says of an error of the registry what it is to the caller.

@@ -159,7 +159,7 @@ func (t *table) get(id string) *entry {
 	return t.mu.models[id]
 }
 
-// created is the time of creation of the model of an id, 0 if there is none.
+// created returns the time of creation of a model, 0 for an unknown id.
 func (t *table) created(id string) int64 {
 	if m := t.get(id); m != nil {
 		return m.Ref().Created
@@ -182,7 +182,7 @@ func (t *table) referredLocked(r record.Ref) *entry {
 	return nil
 }
 
-// stored returns the model of a handle of the store, nil if there is none.
+// stored returns the model of a handle of the store, nil for an unknown handle.
 func (t *table) stored(handle storage.Model) *entry {
 	if handle == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-var errPending = errors.New("what other servers changed is being taken over")
+var errPending = errors.New("the engine has pending changes of other servers")
 
 // replicaHost is the engine as its replicas see it.
 type replicaHost struct{ *Engine }

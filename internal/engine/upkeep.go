@@ -141,7 +141,7 @@ func (e *Engine) purgeOverdue() {
 		return // Logged elsewhere; nothing can be removed.
 	}
 	if e.asOwner(e.env.Lifetime) != nil {
-		return // The owner does it.
+		return // Only the owner purges models.
 	}
 	for _, id := range e.table.overdue(e.o.Now()) {
 		if err := e.purgeIfOverdue(id); err != nil && e.env.Lifetime.Err() == nil {

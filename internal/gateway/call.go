@@ -42,7 +42,7 @@ const (
 	// All bodies together may hold this much where memory has no limit.
 	unlimitedBytes = 256 << 20
 	busyDelay      = 50 * time.Millisecond
-	// The header that says in a cluster how old the state is at most that answers, in milliseconds.
+	// The header that bounds, in a cluster, the age in milliseconds of the answering state.
 	ageHeader = "hindsight-age-ms"
 )
 

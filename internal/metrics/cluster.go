@@ -13,7 +13,7 @@ const (
 	labelState  = "state"
 )
 
-// Cluster is what a server knows of its cluster.
+// Cluster is the cluster as a server knows it.
 type Cluster struct {
 	Elections uint64        `metric:"hindsight_cluster_elections_total" help:"How often this server became the owner."`
 	Behind    uint64        `metric:"hindsight_replica_behind" help:"Entries of the log that the cluster has committed and this server has not applied yet."`
@@ -24,8 +24,8 @@ type Cluster struct {
 	Members map[string]int
 }
 
-// MemberStates are the states of a server of a cluster: missing is a voter that does not answer, joining one that
-// has no vote yet.
+// MemberStates are the states of a server of a cluster. A missing server is a voter that does not answer. A joining
+// server has no vote yet.
 func MemberStates() []string { return []string{"owner", "voter", "joining", "missing"} }
 
 // Replication counts the entries that this server proposes, and the calls that it forwards.
@@ -35,17 +35,17 @@ type Replication struct {
 	forwarded        *Counts
 }
 
-// Replication shows the metrics of a cluster, which a server alone does not have. Results are those of forwarded
-// calls.
+// Replication registers the metrics of a cluster, which a server alone does not have. The results are the values of
+// the label result of forwarded calls.
 func (m *Metrics) Replication(results []string, read func() Cluster) (*Replication, error) {
 	r := &Replication{
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hindsight_cluster_refused_appends_total", Help: "Entries of the log that were refused, because this server did not own the models any more; nothing was written.",
+			Name: "hindsight_cluster_refused_appends_total", Help: "Entries that the log refused, because this server no longer owned the models; nothing was written.",
 		}),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hindsight_cluster_unknown_appends_total", Help: "Entries of the log of which this server did not learn whether they are committed.",
+			Name: "hindsight_cluster_unknown_appends_total", Help: "Entries that may or may not be in the log: this server learned no outcome.",
 		}),
-		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied it."),
+		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied the entry."),
 	}
 	collectors := []prometheus.Collector{r.refused, r.unknown, r.commit, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_shard_owner", Help: "1 at the server that owns the models of the shard; there is one shard, 0.",
@@ -70,13 +70,13 @@ func (m *Metrics) Replication(results []string, read func() Cluster) (*Replicati
 	return r, err
 }
 
-// Committed takes how long an entry took to be committed.
+// Committed counts a committed entry and the time that it took.
 func (r *Replication) Committed(took time.Duration) { r.commit.take(took.Seconds(), "") }
 
-// Refused counts an entry that is in no log.
+// Refused counts an entry that is not in the log.
 func (r *Replication) Refused() { r.refused.Inc() }
 
-// Unknown counts an entry that may be in the log.
+// Unknown counts an entry that may or may not be in the log.
 func (r *Replication) Unknown() { r.unknown.Inc() }
 
 // Forwarded counts a forwarded call.

@@ -142,7 +142,7 @@ func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 		return nil
 	}
 	if rule.everyModel {
-		return fmt.Errorf("%w: %s is limited to some models, and the call is about all", auth.ErrScope, p.Name)
+		return fmt.Errorf("%w: %s is limited to some models, but the call concerns all models", auth.ErrScope, p.Name)
 	}
 	m, ok := request.(proto.Message)
 	if !ok {

@@ -19,42 +19,44 @@ import (
 var (
 	// ErrNoCluster: the server has no cluster.
 	ErrNoCluster = errors.New("this server is not in a cluster")
-	// ErrServerNotFound: the cluster has no such server.
-	ErrServerNotFound = errors.New("the cluster has no such server")
+	// ErrServerNotFound: the cluster has no server with the id or the address.
+	ErrServerNotFound = errors.New("the cluster has no server with this id or address")
 	// ErrServerState: the server's state in the cluster does not allow the call.
 	ErrServerState = errors.New("the state of the server does not allow this")
 )
 
-// Cluster is what the server needs to know of the servers with the same models. One of them, the
-// owner, makes all changes. Its methods may be called concurrently.
+// Cluster is the cluster as package rpc uses it. Its servers keep the same models. One server, the
+// owner, makes all changes. The methods may be called concurrently.
 type Cluster interface {
 	Ownership
 	Membership
 }
 
-// Ownership says who the owner is.
+// Ownership finds the owner.
 type Ownership interface {
 	// Owns reports whether this server is the owner.
 	Owns() bool
-	// Conn is a connection to the cluster port of the owner. It waits for an owner until the
+	// Conn returns a connection to the cluster port of the owner. It waits for an owner until the
 	// context ends.
 	Conn(ctx context.Context) (grpc.ClientConnInterface, error)
-	// Owner is the id and the cluster address of the owner, empty while none is known.
+	// Owner returns the id and the cluster address of the owner, empty while this server knows no
+	// owner.
 	Owner() (id, address string)
-	// Turned closes when the owner may have changed since the call.
+	// Turned returns a channel that closes when the owner may have changed since the call.
 	Turned() <-chan struct{}
-	// Age bounds how old the state of this server is; 0 if it is the owner.
+	// Age bounds the age of the state of this server.
 	Age() time.Duration
 }
 
 // Membership shows and changes the members.
 type Membership interface {
 	Status(ctx context.Context) ClusterStatus
-	// Server is a connection to the cluster port of a member, by its id or its address; nil is this
-	// server.
+	// Server returns a connection to the cluster port of a member, named by id or address. For this
+	// server the connection is nil.
 	Server(server string) (grpc.ClientConnInterface, error)
-	// Move makes a member the owner, or any voter if the name is empty, and Remove ends a membership.
-	// The owner alone can. Their errors are ErrServerNotFound, ErrServerState or engine.ErrNotOwner.
+	// Move makes a member the owner, or any voter if the name is empty. Remove ends a membership.
+	// Only the owner can do either. Both fail with ErrServerNotFound, ErrServerState or
+	// engine.ErrNotOwner.
 	Move(ctx context.Context, server string) error
 	Remove(ctx context.Context, server string) error
 	// Drain moves ownership away from this server for the rest of its life.
@@ -63,7 +65,8 @@ type Membership interface {
 
 // ClusterStatus is the cluster as one server knows it.
 type ClusterStatus struct {
-	// Server is the id of this server, Owner that of the owner, empty while none is known.
+	// Server is the id of this server. Owner is the id of the owner, empty while this server knows
+	// no owner.
 	Server, Owner string
 	Servers       []ClusterServer
 }
@@ -72,10 +75,10 @@ type ClusterStatus struct {
 type ClusterServer struct {
 	ID, Address, Version string
 	Voter, Draining      bool
-	// Reachable: the member has answered this server. If not, Applied and Behind are 0.
+	// Reachable: the member has answered this server. For other members Applied and Behind are 0.
 	Reachable       bool
 	Applied, Behind uint64
-	// Age is nil if the member cannot tell.
+	// Age is nil if the member does not know it.
 	Age *time.Duration
 }
 
@@ -86,7 +89,7 @@ type clusters struct {
 	forward *forwarding
 }
 
-// group refuses groups that do not exist.
+// group refuses all groups but 0.
 func group(n uint32) error {
 	if n == 0 {
 		return nil
@@ -126,7 +129,7 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change makes a change of the cluster.
+// change checks a request, and calls do to change the cluster.
 func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
 	if err := group(groupNumber); err != nil {
 		return err

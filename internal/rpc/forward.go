@@ -23,21 +23,21 @@ import (
 	"hindsight/internal/model"
 )
 
-// place says which server of a cluster answers a call.
+// place is the server of a cluster that answers a call.
 type place int
 
 const (
 	// Every server answers from its own state.
 	here place = iota
-	// The owner answers, because the call changes something, or is about the owner's own.
+	// The owner answers, because the call changes a model or needs data that only the owner has.
 	atOwner
-	// A prediction that is remembered is the owner's, another one is answered here.
+	// The owner answers a prediction that is remembered. This server answers other predictions.
 	byRequest
 	// Each call within the session has its own place.
 	byMessage
 )
 
-// places is the place of every call of the API.
+// places returns the place of every call of the API.
 func places() map[string]place {
 	return map[string]place{
 		hindsightv1.PredictionService_Predict_FullMethodName:      byRequest,
@@ -57,11 +57,11 @@ func places() map[string]place {
 		hindsightv1.ModelService_CompareModels_FullMethodName:     here,
 		hindsightv1.ModelService_ValidateSpec_FullMethodName:      here,
 		hindsightv1.ModelService_ListLearners_FullMethodName:      here,
-		// Each server has snapshots of its own. Those of the owner are the ones to restore from.
+		// Each server has its own snapshots, and a restore uses the owner's.
 		hindsightv1.ModelService_SnapshotModel_FullMethodName: atOwner,
 		hindsightv1.ModelService_ListSnapshots_FullMethodName: atOwner,
 		hindsightv1.ModelService_RestoreModel_FullMethodName:  atOwner,
-		// The export of a moving model is complete at the owner.
+		// Only the owner has the complete export of a model that moves.
 		hindsightv1.ModelService_ExportModel_FullMethodName:  atOwner,
 		hindsightv1.ModelService_ImportModel_FullMethodName:  atOwner,
 		hindsightv1.ModelService_SetAlias_FullMethodName:     atOwner,
@@ -69,36 +69,36 @@ func places() map[string]place {
 		hindsightv1.ModelService_DeleteAlias_FullMethodName:  atOwner,
 		hindsightv1.ClusterService_GetCluster_FullMethodName: here,
 		hindsightv1.ClusterService_MoveOwner_FullMethodName:  atOwner,
-		// The drained server answers.
+		// This server passes the call to the server that the request names.
 		hindsightv1.ClusterService_DrainServer_FullMethodName:  here,
 		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
 	}
 }
 
 const (
-	// AgeTrailer is how old the state is at most from which a server that is not the owner
-	// answered, in milliseconds.
+	// AgeTrailer bounds the age, in milliseconds, of the state from which a server that is not the
+	// owner has answered.
 	AgeTrailer = "hindsight-age-ms"
-	// How long a server that is not the owner waits for what it lacks before it asks the owner, and
-	// for the owner.
+	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
+	// the owner. A read waits as long for an owner.
 	awaitHere = 250 * time.Millisecond
-	// The longest wait of a call for an owner. An election takes some seconds.
+	// A call waits at most longestSearch for an owner. An election takes some seconds.
 	longestSearch = 10 * time.Second
-	// The pauses between tries while the next owner is not ready.
+	// The pauses between tries grow from firstPause to longestPause.
 	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
 // The results of forwarded calls.
 const (
 	forwardAnswered = "answered" // The owner answered, or refused.
-	forwardNoOwner  = "no_owner" // No server took the call: nothing was changed.
+	forwardNoOwner  = "no_owner" // No server took the call, and nothing changed.
 	forwardUnknown  = "unknown"  // The connection to the owner broke.
 )
 
-// ForwardResults are those that Options.Forwarded receives.
+// ForwardResults returns the results that Options.Forwarded receives.
 func ForwardResults() []string { return []string{forwardAnswered, forwardNoOwner, forwardUnknown} }
 
-// ownerError is ErrNotOwner for a client, with the owner if one is known.
+// ownerError is ErrNotOwner for a client. It names the owner if this server knows one.
 type ownerError struct {
 	address string
 	err     error
@@ -106,18 +106,19 @@ type ownerError struct {
 
 func (e *ownerError) Error() string {
 	if e.address == "" {
-		return "no server owns the models now, and nothing was changed"
+		return "no server owns the models at present; nothing was changed"
 	}
-	return "another server owns the models, and nothing was changed; the owner is " + e.address
+	return "another server owns the models; nothing was changed; the owner is " + e.address
 }
 
 func (e *ownerError) Unwrap() error { return e.err }
 
-// forwarding sends the calls of the owner to the owner. A nil forwarding is that of a server
-// without a cluster: all calls are answered here.
+// forwarding forwards calls to the owner. A server without a cluster has a nil forwarding, and
+// answers all calls itself.
 type forwarding struct {
 	cluster Cluster
-	// member: the calls come from a server of the cluster, and are not forwarded again.
+	// member: the calls come from other servers of the cluster. forwarding does not forward them
+	// again.
 	member   bool
 	places   map[string]place
 	messages map[string]messages
@@ -146,7 +147,7 @@ func newForwarding(o *Options, t *tracing, member bool) *forwarding {
 	return f
 }
 
-// close ends what is forwarded.
+// close waits for the forwarded streams, and stops the watcher of terms.
 func (f *forwarding) close() {
 	if f != nil {
 		f.stop()
@@ -158,8 +159,9 @@ func (f *forwarding) close() {
 // owns reports whether this server makes changes.
 func (f *forwarding) owns() bool { return f == nil || f.cluster.Owns() }
 
-// becomesOwner reports whether this server makes changes. If another server has sent the call here,
-// this one may be about to own the models: it waits, unless another one owns them.
+// becomesOwner reports whether this server makes changes. A call that another server has forwarded
+// may arrive just before this server owns the models. So becomesOwner waits up to farewell for such
+// a call, unless another server owns the models.
 func (f *forwarding) becomesOwner(ctx context.Context) bool {
 	if f.owns() || !f.member {
 		return f.owns()
@@ -179,7 +181,7 @@ func (f *forwarding) becomesOwner(ctx context.Context) bool {
 	}
 }
 
-// named adds the owner to ErrNotOwner.
+// named adds the address of the owner to ErrNotOwner.
 func (f *forwarding) named(err error) error {
 	if f == nil || !errors.Is(err, engine.ErrNotOwner) {
 		return err
@@ -188,20 +190,21 @@ func (f *forwarding) named(err error) error {
 	return &ownerError{address, err}
 }
 
-// notOwner reports whether the owner, here or there, was not the owner: nothing was changed.
+// notOwner reports whether an error is ErrNotOwner, of this server or of another one. Nothing was
+// changed then.
 func notOwner(err error) bool {
 	return errors.Is(err, engine.ErrNotOwner) || reasonOf(status.Convert(err)) == notOwnerReason
 }
 
-// fresh is a request that may ask for a state.
+// fresh is a request that may bound the sequence and the age of the state.
 type fresh interface {
 	GetModel() string
 	GetMinSequence() uint64
 	GetMaxStaleness() *durationpb.Duration
 }
 
-// ofOwner reports whether the owner has to answer a request. It waits for the observations of
-// min_sequence.
+// ofOwner reports whether the owner must answer a request. It waits up to awaitHere for the
+// observations of min_sequence.
 func (f *forwarding) ofOwner(ctx context.Context, method string, request any) (bool, error) {
 	switch f.places[method] {
 	case here, byMessage:
@@ -230,8 +233,8 @@ func (f *forwarding) ofOwner(ctx context.Context, method string, request any) (b
 	return f.await(ctx, r.GetModel(), r.GetMinSequence()) != nil, nil
 }
 
-// unary answers a call here, or forwards it. While the owner is not known or not ready, nothing
-// is changed and the call is tried again, within its deadline.
+// unary answers a call or forwards it. After ErrNotOwner it tries again, within the deadline of the
+// call.
 func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	ofOwner, err := f.ofOwner(ctx, info.FullMethod, request)
 	switch {
@@ -261,14 +264,14 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	}
 }
 
-// local answers a read. A server that is not the owner may not have a model yet, so the owner alone
-// says that a model does not exist.
+// local answers a read. If this server does not have the model, local asks the owner, because this
+// server may lag behind.
 func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
 	if f.owns() || f.member {
 		return answer, err
 	}
-	age := f.cluster.Age() // Before the answer goes on its way.
+	age := f.cluster.Age() // Measured before the answer travels.
 	if errors.Is(err, engine.ErrModelNotFound) {
 		search, cancel := context.WithTimeout(ctx, awaitHere)
 		defer cancel()
@@ -296,7 +299,7 @@ func (f *forwarding) forward(ctx, search context.Context, method string, request
 	return answer, nil
 }
 
-// conn is the connection to the owner.
+// conn returns the connection to the owner.
 func (f *forwarding) conn(search context.Context) (grpc.ClientConnInterface, error) {
 	conn, err := f.cluster.Conn(search)
 	if err != nil {
@@ -306,9 +309,9 @@ func (f *forwarding) conn(search context.Context) (grpc.ClientConnInterface, err
 	return conn, nil
 }
 
-// judge counts a forwarded call and translates its error. What the owner says stays as it is. If
-// the connection broke, or another server has become the owner, a call that was sent may have been
-// made.
+// judge counts a forwarded call and translates its error. It keeps an error of the owner. If the
+// connection broke, or another server became the owner, the owner may have made a call that was
+// sent.
 func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 	s := status.Convert(err)
 	reason := reasonOf(s)
@@ -320,14 +323,15 @@ func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 		return fmt.Errorf("%w: %s", engine.ErrNotOwner, s.Message())
 	case ctx.Err() == nil && (s.Code() == codes.Unavailable && reason == "" || s.Code() == codes.Canceled):
 		f.count(forwardUnknown)
-		return fmt.Errorf("%w: the owner did not answer: %s", engine.ErrUnknown, s.Message())
+		return fmt.Errorf("%w: the owner gave no answer: %s", engine.ErrUnknown, s.Message())
 	default:
 		f.count(forwardAnswered)
 	}
 	return err
 }
 
-// outgoing is the context of a forwarded call: the caller's deadline, principal and trace.
+// outgoing returns the context of a forwarded call, with the caller's deadline, principal and
+// trace.
 func (f *forwarding) outgoing(ctx context.Context) context.Context {
 	carried := metadata.MD{}
 	addPrincipal(ctx, carried)
@@ -341,8 +345,8 @@ func (f *forwarding) outgoing(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, carried)
 }
 
-// searching bounds the wait for an owner. It ends before the deadline of the call, so that the
-// caller learns why.
+// searching bounds the wait for an owner. The wait ends before the deadline of the call, so that
+// the caller gets ErrNotOwner and not DEADLINE_EXCEEDED.
 func searching(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := longestSearch
 	if deadline, ok := ctx.Deadline(); ok {
@@ -351,7 +355,7 @@ func searching(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait)
 }
 
-// sleep waits, and returns false if the context ends before.
+// sleep waits for a time. It returns false if the context ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -366,7 +370,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // messages are the types of a call's messages.
 type messages struct{ request, answer protoreflect.MessageType }
 
-// methodMessages are those of every call of the API. The generated code has registered them.
+// methodMessages returns the messages of every call of the API. The generated code has registered
+// their types.
 func methodMessages() map[string]messages {
 	typeOf := func(d protoreflect.MessageDescriptor) protoreflect.MessageType {
 		t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())

@@ -100,7 +100,7 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	return copyMessage(response, answer)
 }
 
-// localTransport keeps the trailer of a call from within the process.
+// localTransport keeps the trailer of a call of Local.
 type localTransport struct {
 	method  string
 	trailer metadata.MD
@@ -115,7 +115,7 @@ func (t *localTransport) SetHeader(metadata.MD) error { return nil }
 // SendHeader implements grpc.ServerTransportStream.
 func (t *localTransport) SendHeader(metadata.MD) error { return nil }
 
-// SetTrailer implements grpc.ServerTransportStream. The handler's goroutine calls it.
+// SetTrailer implements grpc.ServerTransportStream. Only the handler's goroutine calls it.
 func (t *localTransport) SetTrailer(trailer metadata.MD) error {
 	t.trailer = metadata.Join(t.trailer, trailer)
 	return nil

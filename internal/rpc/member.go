@@ -15,12 +15,12 @@ import (
 	"hindsight/internal/auth"
 )
 
-// principalKey is the metadata of the principal of a forwarded call. Only the cluster port
-// believes it: members of the cluster alone reach that port, and the member where the call came
-// in has authenticated the caller, judged the call and audited it.
+// principalKey is the metadata key of the principal of a forwarded call. Only the cluster port
+// reads it, because only members of the cluster reach that port. The member that received the call
+// has authenticated the caller, authorized the call and audited it.
 const principalKey = "hindsight-principal-bin"
 
-// carriedPrincipal is a principal in metadata.
+// carriedPrincipal is the form of a principal in metadata.
 type carriedPrincipal struct {
 	Name    string    `json:"name"`
 	Subject string    `json:"subject,omitempty"`
@@ -36,7 +36,7 @@ func addPrincipal(ctx context.Context, to metadata.MD) {
 	}
 	text, err := json.Marshal(carriedPrincipal{p.Name, p.Subject, p.Role, p.Models})
 	if err != nil {
-		panic("rpc: " + err.Error()) // Strings and a number have JSON.
+		panic("rpc: " + err.Error()) // Strings and a number always have JSON.
 	}
 	to.Set(principalKey, string(text))
 }
@@ -77,15 +77,15 @@ func (m members) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	return handle(service, tracedStream{stream, ctx})
 }
 
-// memberServer answers the calls that other members of the cluster forward. A nil memberServer
-// answers none.
+// memberServer answers the calls that other members of the cluster forward. A server without a
+// cluster has a nil memberServer.
 type memberServer struct {
 	*grpc.Server
 	predictions *predictions
 }
 
-// newMemberServer serves the API a second time, with other interceptors: where a call came in it
-// was judged, audited and counted.
+// newMemberServer serves the API on the cluster port, with fewer interceptors, because the member
+// that received a call has authorized, audited and counted the call.
 func newMemberServer(o *Options, shared *predictions, models *models, admission *admission, recovered recovery.Option) *memberServer {
 	own := &predictions{
 		engine: shared.engine, maxRows: shared.maxRows, sessionCalls: shared.sessionCalls, draining: shared.draining,
@@ -122,8 +122,8 @@ func (s *memberServer) stop() {
 	}
 }
 
-// ServeMembers answers the calls that members forward, until Drain. The listener's connections are
-// those of members: a call there says for whom it is made.
+// ServeMembers answers the calls that members forward, until Drain. Only members may connect to the
+// listener, because their calls name the principal.
 func (s *Server) ServeMembers(listener net.Listener) error {
 	if err := s.members.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("rpc: serve members: %w", err)

@@ -15,7 +15,7 @@ import (
 	"hindsight/internal/engine"
 )
 
-// stream answers a stream here, or forwards it whole.
+// stream answers a stream or forwards the whole stream.
 func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	switch {
 	case f.places[info.FullMethod] != atOwner, f.becomesOwner(stream.Context()):
@@ -26,11 +26,11 @@ func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.St
 	return f.named(f.proxy(stream, info))
 }
 
-// proxy passes the messages of a stream to the owner and back. Nothing has been read of the stream
-// before.
+// proxy passes the messages of a stream to the owner and back. The caller has not read from the
+// stream.
 func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo) error {
 	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel() // It ends the stream to the owner.
+	defer cancel() // This ends the stream to the owner.
 	search, found := searching(ctx)
 	conn, err := f.conn(search)
 	found()
@@ -45,7 +45,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 		return f.judge(ctx, err, false)
 	}
 	types := f.messages[info.FullMethod]
-	// A read cannot be interrupted: the goroutine ends with the stream, and Drain waits for it.
+	// RecvMsg returns only when the stream ends, so Drain waits for this goroutine.
 	refused := make(chan error, 1)
 	f.receivers.Go(func() {
 		err := pass(stream.RecvMsg, owner.SendMsg, func() proto.Message { return types.request.New().Interface() })
@@ -54,9 +54,9 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 			cancel()
 			return
 		}
-		_ = owner.CloseSend() // RecvMsg says what is wrong with the stream.
+		_ = owner.CloseSend() // owner.RecvMsg returns the error of the stream.
 	})
-	// A caller may wait for the header before it sends more.
+	// A caller may wait for the header before it sends further messages.
 	if header, err := owner.Header(); err == nil && header != nil && info.IsClientStream {
 		if err := stream.SendHeader(nil); err != nil {
 			return fmt.Errorf("rpc: forward: %w", err)
@@ -64,15 +64,15 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 	}
 	err = pass(owner.RecvMsg, stream.SendMsg, func() proto.Message { return types.answer.New().Interface() })
 	select {
-	case err = <-refused: // The caller's stream failed, or its message was refused.
+	case err = <-refused: // The caller's stream failed.
 		return err
 	default:
 		return f.judge(ctx, err, true)
 	}
 }
 
-// pass receives messages and sends them on. It returns nil at the end of the messages, and also if
-// they cannot be sent on: the other direction says why.
+// pass receives messages and sends them on. It returns nil at the end of the messages. It also
+// returns nil if send fails, because the other direction returns the error.
 func pass(receive, send func(any) error, empty func() proto.Message) error {
 	for {
 		m := empty()
@@ -87,18 +87,18 @@ func pass(receive, send func(any) error, empty func() proto.Message) error {
 	}
 }
 
-// relay is a session with the owner, for the calls of a session that are the owner's. One
-// goroutine sends, another one receives the answers in the same order.
+// relay is a session with the owner, for the calls of a session that the owner must answer. One
+// goroutine sends the calls, and another receives the answers in the same order.
 type relay struct {
 	grpc.BidiStreamingClient[hindsightv1.SessionRequest, hindsightv1.SessionResponse]
 	forward *forwarding
-	session context.Context //nolint:containedctx // It is that of the stream here.
+	session context.Context //nolint:containedctx // The context of the caller's session.
 	cancel  context.CancelFunc
-	// broken: the owner is not the owner any more, or does not answer.
+	// broken: the owner has lost ownership, or does not answer.
 	broken atomic.Bool
 }
 
-// relay opens a session with the owner. It ends with the context.
+// relay opens a session with the owner. The session ends with the context.
 func (f *forwarding) relay(ctx, search context.Context) (*relay, error) {
 	conn, err := f.conn(search)
 	if err != nil {
@@ -113,8 +113,9 @@ func (f *forwarding) relay(ctx, search context.Context) (*relay, error) {
 	return &relay{BidiStreamingClient: stream, forward: f, session: ctx, cancel: cancel}, nil
 }
 
-// session passes a call of a session to the owner, if it is the owner's. It returns nil if the call
-// is answered here. An owner that has changed gets a relay of its own.
+// session sends a call of a session to the owner, if the owner must answer it. It returns the relay
+// that receives the answer, or nil if this server answers. If the relay in to is broken, session
+// replaces it by a relay to the new owner.
 func (f *forwarding) session(ctx context.Context, method string, call any, request *hindsightv1.SessionRequest, to **relay) (*relay, error) {
 	if f == nil {
 		return nil, nil
@@ -138,12 +139,12 @@ func (f *forwarding) session(ctx context.Context, method string, call any, reque
 		}
 	}
 	if (*to).Send(request) != nil {
-		(*to).broken.Store(true) // The answer says why.
+		(*to).broken.Store(true) // receive returns the error.
 	}
 	return *to, nil
 }
 
-// end ends the relay. The outcomes of calls without an answer are not known.
+// end ends the relay. The outcomes of calls without an answer are unknown.
 func (r *relay) end() {
 	if r != nil {
 		r.broken.Store(true)
@@ -151,12 +152,12 @@ func (r *relay) end() {
 	}
 }
 
-// receive is the answer to the next call.
+// receive returns the answer to the next call.
 func (r *relay) receive() (*hindsightv1.SessionResponse, error) {
 	response, err := r.Recv()
 	switch {
 	case errors.Is(err, io.EOF):
-		err = engine.ErrClosed // A session ends so while its server drains.
+		err = engine.ErrClosed // A server that drains ends its sessions with EOF.
 	case err != nil && r.broken.Load():
 		err = fmt.Errorf("%w: the session with the owner has ended", engine.ErrUnknown)
 	default:

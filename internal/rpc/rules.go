@@ -22,7 +22,7 @@ type rule struct {
 	models []path
 	// predicts: the handler itself judges the model that the alias names.
 	predicts bool
-	// everyModel: the call is about all models.
+	// everyModel: the call concerns all models.
 	everyModel bool
 	// omits is the text of the option, for the documentation.
 	omits string

@@ -53,8 +53,8 @@ type Options struct {
 	Auth  *auth.Authenticator
 	Audit func(*auth.Record)
 	Now   func() time.Time
-	// Cluster is the servers with the same models; nil is none. Forwarded receives the result of
-	// every call to the owner, one of ForwardResults; nil is no receiver.
+	// Cluster is nil without a cluster. Forwarded receives the result of every forwarded call, one
+	// of ForwardResults. It may be nil.
 	Cluster   Cluster
 	Forwarded func(result string)
 	// admission is newAdmission(MemoryLimit) unless a test sets it.

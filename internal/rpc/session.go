@@ -28,7 +28,7 @@ type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
 	// send waits for the observation if it has a ticket.
 	observation submitted
-	// relay has the answer, if the call is the owner's.
+	// relay receives the answer, unless it is nil.
 	relay *relay
 	// span is that of the call. It ends with the answer.
 	span trace.Span
@@ -141,8 +141,8 @@ func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return requests
 }
 
-// begin answers a Predict, queues an Observe, or passes a call to the owner. Owner is the session
-// with the owner, nil before the first call that is the owner's.
+// begin answers a Predict, queues an Observe, or passes a call to the owner. *owner is the session
+// with the owner, nil before the first call that the owner must answer.
 func (p *predictions) begin(session context.Context, r *hindsightv1.SessionRequest, owner **relay) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error

@@ -35,7 +35,7 @@ type refusal struct {
 	hidden bool
 }
 
-// notOwnerReason is the reason of ErrNotOwner. The server where a call came in looks for it.
+// notOwnerReason is the reason of ErrNotOwner. The server that forwards a call recognizes it.
 const notOwnerReason = "NOT_OWNER"
 
 // table maps every error to code and reason. The first matching row wins: ErrUnknown may wrap a

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// farewell is how long an owner that has handed ownership on may answer its last calls. An owner
-// that hangs never answers them.
+// farewell is the time for a previous owner to answer its last calls. After it they end, because a
+// previous owner that hangs never answers.
 const farewell = 500 * time.Millisecond
 
-// terms end the forwarded calls to an owner when another server has become the owner: the old one
-// may never answer, and its changes are refused.
+// terms ends the forwarded calls to an owner after another server has become the owner. The
+// previous owner may never answer, and the log refuses its changes.
 type terms struct {
 	mu sync.Mutex
-	// owner is the id of the last known owner. ctx ends with its term. mu guards them.
+	// owner is the id of the last known owner. ctx ends with the owner's term. mu guards both.
 	owner string
-	ctx   context.Context //nolint:containedctx // Its lifetime is that of the term.
+	ctx   context.Context //nolint:containedctx // The context lives as long as the term.
 	end   context.CancelFunc
 }
 
-// of is the term of an owner. The term before ends after the farewell.
+// of returns the term of an owner. A new owner ends the previous term, after the farewell.
 func (t *terms) of(owner string) context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *terms) of(owner string) context.Context {
 	return t.ctx
 }
 
-// during is a context of a call to the owner that is known now. It ends with the term.
+// during returns the context of a call to the current owner. It ends with the owner's term.
 func (t *terms) during(ctx context.Context, cluster Ownership) (context.Context, context.CancelFunc) {
 	owner, _ := cluster.Owner()
 	ctx, cancel := context.WithCancel(ctx)

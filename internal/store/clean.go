@@ -57,9 +57,9 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 	return readable, nil
 }
 
-// loadNewest finds the newest model number. No number in use is given again, except in a directory with
-// positions: there data under a number after the stored one are the remains of a command that is applied
-// again, and replicas give it the same number.
+// loadNewest finds the newest model number. In a directory without positions it skips all numbers with data, so that
+// no model gets a number in use. In a directory with positions, data under a number after the stored number are the
+// remains of a command. The log applies the command again, and the model must get the same number on every replica.
 func (s *Store) loadNewest(used map[uint64]bool) error {
 	stored, ok, err := s.logDB.get([]byte{familyNumber})
 	switch {
@@ -112,7 +112,7 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 }
 
 // clean removes unfinished snapshots and, if the whole registry is readable, data under numbers
-// that are not registered. Data under numbers that are given again are removed durably.
+// that are not registered. If models can get these numbers again, it removes the data durably.
 func (s *Store) clean(used map[uint64]bool, readable bool) error {
 	again := false
 	for model := range used {

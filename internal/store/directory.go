@@ -15,7 +15,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// directory is a directory with databases. Its databases share a cache and a guard.
+// directory is a directory with databases that share a cache and a guard.
 type directory struct {
 	fs   vfs.FS
 	dir  string
@@ -25,7 +25,7 @@ type directory struct {
 	cache  *pebble.Cache
 	guard  *guard
 	synced func(seconds float64)
-	// readOnly: nothing changes on the disk.
+	// readOnly: the directory is opened without writes.
 	readOnly bool
 }
 
@@ -45,7 +45,7 @@ func (d *directory) lockDirectory() error {
 	lock, err := d.fs.Lock(d.path(lockFile))
 	var path *iofs.PathError
 	switch {
-	case errors.As(err, &path): // The file could not be created.
+	case errors.As(err, &path): // The lock file cannot be created.
 		return fmt.Errorf("store: create the lock: %w", err)
 	case err != nil:
 		return fmt.Errorf("store: data directory %s is %w: %w", d.dir, ErrInUse, err)
@@ -118,8 +118,8 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	return out, nil
 }
 
-// checkVersion refuses a database of a format after newest. It marks a database that is new, or of a
-// format before current, with current.
+// checkVersion refuses a database of a format after newest. It marks a new database, or a database of a format before
+// current, with current.
 func (d *directory) checkVersion(db *database, current, newest uint32) error {
 	value, ok, err := db.get([]byte{familyVersion})
 	switch {
@@ -152,7 +152,7 @@ func setVersion(b *pebble.Batch, version uint32) error {
 // Failed implements storage.Upkeep.
 func (d *directory) Failed() error { return d.guard.err() }
 
-// Refused returns a channel that the first refused write closes; see Failed.
+// Refused returns a channel that closes at the first refused write; see Failed.
 func (d *directory) Refused() <-chan struct{} { return d.guard.failed }
 
 func (d *directory) writeFile(name string, data []byte) error {
@@ -160,7 +160,7 @@ func (d *directory) writeFile(name string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	// A vfs.File may change what it writes, so it gets copies.
+	// A vfs.File may modify the bytes that it writes, so it gets copies.
 	piece := make([]byte, min(len(data), writePiece))
 	for len(data) > 0 && err == nil {
 		n := copy(piece, data)
@@ -183,7 +183,7 @@ func (d *directory) removeAll(path string) error {
 	return nil
 }
 
-// close closes databases that are open, and unlocks the directory.
+// close closes the databases that are not nil, and unlocks the directory.
 func (d *directory) close(databases ...*database) error {
 	var failures []error
 	for _, db := range databases {

@@ -33,7 +33,7 @@ func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 	}))
 }
 
-// putIDs remembers ids, through commit. Minted ids are new and distinct, so putIDs does not look them up.
+// putIDs remembers ids, through commit. It does not look minted ids up, because they are new and distinct.
 func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commit func(func(*pebble.Batch) error) error) error {
 	for _, id := range ids {
 		if err := checkID(id.ID); err != nil {

@@ -21,17 +21,17 @@ import (
 // RaftDirectory is the directory of the log of Raft, in a data directory.
 const RaftDirectory = groupDirectory + "/raft"
 
-// A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member
-// into incomingDirectory. The next Open replaces the databases and the snapshots by it.
+// A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member into
+// incomingDirectory. The next Open replaces the databases and the snapshots by the checkpoint.
 const (
 	groupDirectory    = "groups/0"
 	incomingDirectory = groupDirectory + "/incoming"
-	// The file completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists, the
-	// parts of the checkpoint that are still there have to replace those of the store.
+	// The file completeFile, in incomingDirectory, has the base of a complete checkpoint. While completeFile exists,
+	// the parts of the checkpoint that remain in incomingDirectory must replace the parts of the store.
 	completeFile = "complete"
-	// The base of the checkpoint that the store began with.
+	// The file baseFile has the base of the checkpoint that the store began with.
 	baseFile = groupDirectory + "/base"
-	// The id of the member that the directory belongs to.
+	// The directory memberDirectory has the id of the member that the data directory belongs to.
 	memberDirectory = "cluster"
 	memberFile      = memberDirectory + "/member"
 	memberBytes     = 16
@@ -40,14 +40,13 @@ const (
 // ErrMember says that the directory belongs to a member of a cluster, and only the cluster may change it.
 var ErrMember = errors.New("store: the data directory belongs to a member of a cluster: start the server with --cluster-address")
 
-// ErrSwapping says that a complete checkpoint has yet to replace the store. Some parts may be those of the
-// checkpoint already.
-var ErrSwapping = errors.New("store: a checkpoint of another server of the cluster is replacing the store: start the server, which completes that, or empty the directory, and the server joins with a new checkpoint")
+// ErrSwapping says that a complete checkpoint has not replaced the store yet. Some parts of the store may already be replaced.
+var ErrSwapping = errors.New("store: a checkpoint of another server has replaced only a part of the store: start the server to complete the replacement, or empty the directory and start the server to get a new checkpoint")
 
 func checkpointParts() []string { return []string{snapshots, pendingDirectory, logDirectory} }
 
-// Member returns the id of the member that the directory belongs to. A directory without one gets a
-// random id. An emptied directory is another member.
+// Member returns the id of the member that the directory belongs to. A directory without an id gets a random id. So
+// an emptied directory becomes another member.
 func (s *Store) Member() (string, error) {
 	data, err := s.readSmall(s.path(memberFile))
 	if err == nil {
@@ -74,7 +73,7 @@ func (s *Store) Member() (string, error) {
 	return id, errors.Join(s.syncDirectory(s.path(memberDirectory)), s.syncDirectory(s.dir))
 }
 
-// checkMember refuses the directory of a member to a server of its own.
+// checkMember refuses the directory of a member to a server without a cluster.
 func (s *Store) checkMember(member bool) error {
 	_, err := s.fs.Stat(s.path(memberFile))
 	switch {
@@ -86,8 +85,8 @@ func (s *Store) checkMember(member bool) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// Base returns the index of an entry of the replicated log. The store began with a checkpoint that has the
-// entry, and all entries before it. Base is 0 if the store did not begin with a checkpoint.
+// Base returns the base of the checkpoint that the store began with: the checkpoint has all entries of the replicated
+// log up to the base. Base is 0 if the store did not begin with a checkpoint.
 func (s *Store) Base() (uint64, error) {
 	data, err := s.readSmall(s.path(baseFile))
 	switch {
@@ -119,8 +118,8 @@ func (s *Store) checkSwapped() error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// swapIncoming replaces the databases and the snapshots by a complete checkpoint. A checkpoint that is not
-// complete is removed. After a crash swapIncoming goes on where it was.
+// swapIncoming replaces the databases and the snapshots by a complete checkpoint, or removes an incomplete
+// checkpoint. After a crash the next call continues the replacement.
 func (s *Store) swapIncoming() error {
 	in := s.path(incomingDirectory)
 	complete := s.fs.PathJoin(in, completeFile)
@@ -148,7 +147,7 @@ func (s *Store) swapIncoming() error {
 	return s.removeAll(in)
 }
 
-// swap moves a part of a checkpoint into its place, unless it is there.
+// swap moves a part of a checkpoint into its place. It does nothing if a previous call has moved the part.
 func (s *Store) swap(from, to string) error {
 	if _, err := s.fs.Stat(from); errors.Is(err, iofs.ErrNotExist) {
 		_, err = s.fs.Stat(to)
@@ -159,11 +158,11 @@ func (s *Store) swap(from, to string) error {
 	if err := errors.Join(s.removeAll(to), s.fs.Rename(from, to)); err != nil {
 		return err
 	}
-	// The new name is durable before the loss of the old one is.
+	// The new name must be durable before the removal of the old name.
 	return errors.Join(s.syncDirectory(s.dir), s.syncDirectory(s.fs.PathDir(from)))
 }
 
-// EachFile calls f for every file of a checkpoint. A name is relative to the checkpoint.
+// EachFile calls f for every file of a checkpoint, with the name relative to the checkpoint.
 func (s *Store) EachFile(ctx context.Context, checkpoint string, f func(name string, r io.Reader) error) error {
 	for _, part := range checkpointParts() {
 		if err := s.eachFile(ctx, checkpoint, part, f); err != nil {
@@ -203,7 +202,7 @@ func (s *Store) eachFile(ctx context.Context, checkpoint, name string, f func(st
 	return f(name, file)
 }
 
-// Incoming is the checkpoint of another member, while the store receives it.
+// Incoming is a checkpoint of another member that the store receives.
 type Incoming struct {
 	s      *Store
 	dir    string
@@ -213,7 +212,7 @@ type Incoming struct {
 	made map[string]bool
 }
 
-// Receive begins to receive a checkpoint. It removes one that was received before.
+// Receive begins to receive a checkpoint, and removes an earlier one.
 func (s *Store) Receive() (*Incoming, error) {
 	in := &Incoming{s: s, dir: s.path(incomingDirectory), made: map[string]bool{}}
 	if err := s.removeAll(in.dir); err != nil {
@@ -242,7 +241,7 @@ func (in *Incoming) makeDirectory(dir string) error {
 func (in *Incoming) Create(name string) error {
 	part, _, _ := strings.Cut(name, "/")
 	if in.file != nil || !iofs.ValidPath(name) || !slices.Contains(checkpointParts(), part) || part == name {
-		return fmt.Errorf("store: a checkpoint has no file %q here", name)
+		return fmt.Errorf("store: a checkpoint must not have the file %q", name)
 	}
 	path := in.s.fs.PathJoin(in.dir, in.s.fs.PathJoin(strings.Split(name, "/")...))
 	if err := in.makeDirectory(in.s.fs.PathDir(path)); err != nil {
@@ -256,23 +255,23 @@ func (in *Incoming) Create(name string) error {
 	return nil
 }
 
-// Write continues the file.
+// Write appends to the file.
 func (in *Incoming) Write(p []byte) (int, error) {
 	if in.file == nil {
-		return 0, errors.New("store: a checkpoint continues no file")
+		return 0, errors.New("store: a checkpoint has data before its first file")
 	}
-	_, _ = in.digest.Write(p)               // It never fails.
-	n, err := in.file.Write(bytes.Clone(p)) // A vfs.File may change what it writes.
+	_, _ = in.digest.Write(p)               // A hash never fails.
+	n, err := in.file.Write(bytes.Clone(p)) // A vfs.File may modify the bytes that it writes.
 	if err != nil {
 		return n, fmt.Errorf("store: receive a checkpoint: %w", err)
 	}
 	return n, nil
 }
 
-// End ends the file. It fails if the digest is another.
+// End ends the file. It fails if the digest of the file is not sum.
 func (in *Incoming) End(sum []byte) error {
 	if in.file == nil {
-		return errors.New("store: a checkpoint ends no file")
+		return errors.New("store: a checkpoint ends a file that it has not begun")
 	}
 	file := in.file
 	in.file = nil
@@ -280,13 +279,13 @@ func (in *Incoming) End(sum []byte) error {
 		return fmt.Errorf("store: receive a checkpoint: %w", err)
 	}
 	if !bytes.Equal(in.digest.Sum(nil), sum) {
-		return errors.New("store: a file of a checkpoint arrived with other bytes")
+		return errors.New("store: the digest of a received file does not match")
 	}
 	return nil
 }
 
-// Complete makes the checkpoint replace the store at the next Open. The checkpoint has the entries of the
-// replicated log up to base.
+// Complete makes the next Open replace the store by the checkpoint. The checkpoint has all entries of the replicated
+// log up to base.
 func (in *Incoming) Complete(base uint64) error {
 	if in.file != nil {
 		return errors.New("store: a checkpoint ends within a file")
@@ -307,7 +306,7 @@ func (in *Incoming) Complete(base uint64) error {
 	return in.s.syncDirectory(in.dir)
 }
 
-// Close ends a checkpoint that is not complete. Its files are removed at the next Receive or Open.
+// Close abandons a checkpoint that is not complete. The next Receive or Open removes its files.
 func (in *Incoming) Close() error {
 	if in.file == nil {
 		return nil
@@ -317,7 +316,8 @@ func (in *Incoming) Close() error {
 	return file.Close()
 }
 
-// replaceFile writes a file that exists with all its data or not at all. The caller syncs the directory.
+// replaceFile writes a file atomically: after a crash the file has all of the data or does not exist. The caller
+// syncs the directory.
 func (d *directory) replaceFile(name string, data []byte) error {
 	temporary := name + ".tmp"
 	if err := d.writeFile(temporary, data); err != nil {

@@ -35,7 +35,7 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// An interrupted swap may have removed the log, so the swap is the better answer.
+	// This check comes first, because an interrupted swap may have removed the log.
 	if err := s.checkSwapped(); err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	return s, pending, nil
 }
 
-// checkThere fails with ErrNotThere if the directory has no such part.
+// checkThere fails with ErrNotThere if the directory does not have the part name.
 func (s *Store) checkThere(name string) error {
 	_, err := s.fs.Stat(s.path(name))
 	switch {

@@ -114,7 +114,8 @@ func (m *Model) drop(ctx context.Context) error {
 	)
 }
 
-// dropSnapshots removes the snapshots. A power cut must not bring the model back without them.
+// dropSnapshots removes the snapshots. It first makes the deletion durable, because a power cut must not bring the
+// model back without them.
 func (m *Model) dropSnapshots() error {
 	s := m.store
 	if left, err := s.list(m.directory()); err != nil || len(left) > 0 {

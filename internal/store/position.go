@@ -11,16 +11,16 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// position is the last position that was written. A call under a position (storage.At) commits its
-// effect and the position in one batch, without a sync. A power cut leaves a prefix of the commits, so
-// that the position stands for the commands before it and for none after it.
+// position is the last written position. A call under a position (storage.At) commits its effect and the position in
+// one batch, without a sync. A power cut leaves a prefix of the commits. So the store has the effects of exactly the
+// commands up to the position.
 //
-// Files are durable at once. A file that says that commits happened, or whose removal says so, waits for
-// them; see settle.
+// Files are durable at once. So before a file that implies commits is written or removed, settle makes the commits
+// durable.
 type position struct {
 	sync.Mutex
 	last storage.Position
-	// begun: the directory has a position, zero before the first command.
+	// begun: the directory has a position. The position is zero before the first command.
 	begun bool
 }
 
@@ -39,8 +39,8 @@ func (s *Store) hasPosition() bool {
 	return s.position.begun
 }
 
-// complete commits the batch that completes a call: through commit, or, under a position, with the
-// position and without a sync. Calls under positions do not run concurrently.
+// complete commits the last batch of a call. Under a position it adds the position to the batch and does not sync.
+// Otherwise it uses commit. Calls under positions do not run concurrently.
 func (s *Store) complete(ctx context.Context, commit func(fill func(*pebble.Batch) error) error, fill func(*pebble.Batch) error) error {
 	p, ok := storage.PositionOf(ctx)
 	if !ok {
@@ -64,8 +64,8 @@ func (s *Store) complete(ctx context.Context, commit func(fill func(*pebble.Batc
 	return nil
 }
 
-// beginPositions durably marks a directory before its first command. After a crash the mark tells a
-// start to give numbers in the order of the commands.
+// beginPositions durably marks a directory before its first command. The mark makes every later start assign numbers
+// in the order of the commands.
 func (s *Store) beginPositions() error {
 	s.position.Lock()
 	defer s.position.Unlock()
@@ -75,8 +75,8 @@ func (s *Store) beginPositions() error {
 	return s.zeroPosition()
 }
 
-// ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated
-// log: the positions of the previous one mean nothing there.
+// ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated log, because
+// positions of the previous log mean nothing in the new log.
 func (s *Store) ResetPosition() error {
 	s.position.Lock()
 	defer s.position.Unlock()
@@ -121,7 +121,7 @@ func (s *Store) loadPosition() error {
 	return nil
 }
 
-// settle makes all commits durable if some were not synced because they have positions.
+// settle makes all commits under positions durable. Without unsynced commits it does nothing.
 func (s *Store) settle() error {
 	if !s.hasPosition() {
 		return nil

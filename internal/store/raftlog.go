@@ -18,7 +18,7 @@ import (
 var (
 	// ErrNoEntry says that the log of Raft has no entry of the index.
 	ErrNoEntry = errors.New("store: no entry of this index in the log of Raft")
-	// ErrNoValue says that Raft has no value under the key. The Raft library knows the error by its text.
+	// ErrNoValue says that Raft has no value under the key. The Raft library recognizes the error by its text.
 	ErrNoValue = errors.New("not found")
 )
 
@@ -33,14 +33,14 @@ type RaftEntry struct {
 // RaftLog is the log and the values of one Raft server, on Pebble in a directory of its own. Every write is
 // durable on return. As in a Store, the first refused write ends all writing.
 //
-// A flipped bit is refused and never served: entries and values have checksums, and OpenRaftLog reads
-// them all. Raft must not go on without a part of the log that it acknowledged, so nothing here repairs one.
+// Entries and values have checksums, and OpenRaftLog verifies all of them. RaftLog repairs nothing, because Raft must
+// not continue without entries that it has acknowledged.
 type RaftLog struct {
 	directory
 	db *database
-	// writing serializes writes with what they make of the bounds.
+	// writing serializes each write with its update of the bounds.
 	writing sync.Mutex
-	// bounds are the indices of the first and the last entry, 0 without one. Between them may be holes.
+	// bounds are the indices of the first and the last entry, 0 in an empty log. The log may have holes.
 	bounds struct {
 		sync.Mutex
 		first, last uint64
@@ -57,8 +57,8 @@ const (
 	raftEntryHeader = 4 + 8 + 1 + 8 + 4
 )
 
-// OpenRaftLog opens the log of a Raft server in a directory, or creates both. It fails with storage.ErrCorrupt
-// on damage, and as Open does. Of the options it takes FS, Synced and Logger.
+// OpenRaftLog opens the log of a Raft server in a directory, or creates both. It fails with storage.ErrCorrupt on
+// damage, and otherwise as Open does. It uses only the options FS, Synced and Logger.
 func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
 	l := &RaftLog{directory: newDirectory(dir, o)}
 	defer func() {
@@ -127,7 +127,8 @@ func (l *RaftLog) verify() error {
 	return err
 }
 
-// readBounds reads the indices of the first and the last entry. The caller holds writing, or is alone.
+// readBounds reads the indices of the first and the last entry. The caller holds writing, unless the log is being
+// opened.
 func (l *RaftLog) readBounds() (err error) {
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{familyLog}, UpperBound: []byte{familyLog + 1}})
 	if err != nil {
@@ -149,7 +150,7 @@ func (l *RaftLog) readBounds() (err error) {
 	return nil
 }
 
-// Close closes the log. No other call may run. A second Close does nothing.
+// Close closes the log. The caller makes no concurrent calls. A second Close does nothing.
 func (l *RaftLog) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.guard.closing)
@@ -172,7 +173,7 @@ func (l *RaftLog) LastIndex() (uint64, error) {
 	return l.bounds.last, nil
 }
 
-// Entry returns the entry of an index. It fails with ErrNoEntry if there is none.
+// Entry returns the entry of an index, or ErrNoEntry.
 func (l *RaftLog) Entry(index uint64) (RaftEntry, error) {
 	k := key(familyLog, index)
 	v, ok, err := l.db.get(k)
@@ -192,7 +193,7 @@ func decodeEntry(k, v []byte) (e RaftEntry, err error) {
 	case err != nil:
 		return e, err
 	case len(k) != modelKeyLength || len(v) < raftEntryHeader:
-		return e, fmt.Errorf("store: %w: entry of Raft under a key of %d bytes, of %d bytes", storage.ErrCorrupt, len(k), len(v))
+		return e, fmt.Errorf("store: %w: entry of Raft with a key of %d bytes and a value of %d bytes", storage.ErrCorrupt, len(k), len(v))
 	}
 	e.Index, e.Term, e.Type = binary.BigEndian.Uint64(k[1:]), binary.BigEndian.Uint64(body), body[8]
 	if at := int64(binary.BigEndian.Uint64(body[9:])); at != 0 {
@@ -209,12 +210,12 @@ func decodeEntry(k, v []byte) (e RaftEntry, err error) {
 // checked returns a value without its checksum, which covers the key too.
 func checked(k, v []byte) ([]byte, error) {
 	if len(v) < 4 || binary.BigEndian.Uint32(v) != checksum(k, nil, v[4:]) {
-		return nil, fmt.Errorf("store: %w: the checksum of %q of Raft does not fit", storage.ErrCorrupt, k)
+		return nil, fmt.Errorf("store: %w: the checksum of %q of Raft does not match", storage.ErrCorrupt, k)
 	}
 	return v[4:], nil
 }
 
-// Append durably stores entries. The first may follow a hole.
+// Append durably stores entries. The first entry may leave a hole before it.
 func (l *RaftLog) Append(entries []RaftEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -244,7 +245,7 @@ func (l *RaftLog) Append(entries []RaftEntry) error {
 	return nil
 }
 
-// setEntry puts an entry, in the memory of the batch.
+// setEntry encodes an entry directly into the memory of the batch.
 func setEntry(b *pebble.Batch, e *RaftEntry) error {
 	if len(e.Extensions) > math.MaxUint32 {
 		return fmt.Errorf("entry %d has extensions of %d bytes", e.Index, len(e.Extensions))
@@ -290,7 +291,7 @@ func (l *RaftLog) Set(name, value []byte) error {
 	return nil
 }
 
-// Get returns a value. It fails with ErrNoValue if there is none.
+// Get returns a value, or ErrNoValue.
 func (l *RaftLog) Get(name []byte) ([]byte, error) {
 	k := valueKey(name)
 	v, ok, err := l.db.get(k)
@@ -303,12 +304,12 @@ func (l *RaftLog) Get(name []byte) ([]byte, error) {
 	return checked(k, v)
 }
 
-// SetUint64 is Set of a number.
+// SetUint64 durably stores a number.
 func (l *RaftLog) SetUint64(name []byte, value uint64) error {
 	return l.Set(name, binary.BigEndian.AppendUint64(nil, value))
 }
 
-// GetUint64 is Get of a number.
+// GetUint64 returns a number, or ErrNoValue.
 func (l *RaftLog) GetUint64(name []byte) (uint64, error) {
 	v, err := l.Get(name)
 	if err != nil {
@@ -322,7 +323,7 @@ func (l *RaftLog) GetUint64(name []byte) (uint64, error) {
 
 func valueKey(name []byte) []byte { return append([]byte{familyValue}, name...) }
 
-// write commits a batch durably, and calls after when it is committed.
+// write commits a batch durably, and then calls after.
 func (l *RaftLog) write(fill func(*pebble.Batch) error, after func() error) error {
 	if err := l.db.room(context.Background()); err != nil {
 		return err

@@ -93,8 +93,8 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 // under a number without a name: an error removes them, and after a crash the next start does.
 // The log begins with a record of the snapshot's sequence without data.
 //
-// Under a position every replica gives the same number. So an import is refused before it takes a number,
-// and one that fails later ends the store's writing.
+// Under a position every replica assigns the same number. So Import refuses an import before it takes a number, and a
+// later failure ends all writing to the store.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	err := checkImport(from)
 	if err != nil {
@@ -271,8 +271,8 @@ func setNumber(b *pebble.Batch, newest uint64) error {
 	return b.Set([]byte{familyNumber}, binary.BigEndian.AppendUint64(nil, newest), nil)
 }
 
-// register commits a name, and the first record of its log, durably. Under a position the number is
-// committed with them.
+// register durably commits a name and the first record of its log. Under a position it commits the number in the same
+// batch.
 func (s *Store) register(ctx context.Context, m *Model, value []byte, begin *storage.Record) error {
 	_, placed := storage.PositionOf(ctx)
 	err := s.complete(ctx, s.logDB.commitDurably, func(b *pebble.Batch) error {

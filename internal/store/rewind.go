@@ -16,8 +16,8 @@ import (
 // in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
 // does, and the intention stays for the next call.
 //
-// Under a position only the last step is not synced. A start that finds the intention has an earlier
-// position, and the same command completes the rewind.
+// Under a position all steps but the last are synced. If a start finds the intention, the position is earlier than
+// the rewind's, and the log completes the rewind by the same command.
 //
 // An id whose row is too short stays.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {

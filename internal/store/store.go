@@ -56,7 +56,7 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
-	// Member opens the directory of a member of a cluster.
+	// Member allows Open to open the directory of a member of a cluster.
 	Member bool
 	// PendingAside sets the pending predictions aside, as if they were damaged.
 	PendingAside bool
@@ -77,7 +77,7 @@ const (
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
 	formatVersion   = 3
-	positionVersion = 4 // That of a directory with a position.
+	positionVersion = 4 // The version of a directory with a position.
 	directoryMode   = 0o750
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4

@@ -50,7 +50,7 @@ func (d *directory) trimTail(directory string) error {
 	if err != nil || t == nil || !t.damaged {
 		return err
 	}
-	d.log.Warn("the end of a log that was not synced is damaged, and cut off",
+	d.log.Warn("cut off the damaged end of an unsynced log",
 		zap.String("log", t.path), zap.Int64("kept_bytes", t.whole))
 	return d.cutTail(directory, t)
 }

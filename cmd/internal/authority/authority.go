@@ -31,7 +31,8 @@ type Leaf struct {
 	// Hosts are names and addresses of a server. A certificate without them is a
 	// client's.
 	Hosts []string
-	// Member: the certificate of a server is a client's too, as the servers of a cluster need.
+	// Member: the certificate is valid for a server and for a client, as the servers of a cluster
+	// need.
 	Member      bool
 	From, Until time.Time
 }

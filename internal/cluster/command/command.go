@@ -31,11 +31,11 @@ const (
 	Digest
 )
 
-// Header begins an entry.
+// Header is the beginning of an entry.
 type Header struct {
 	// Group is the number of the group of models whose log has the entry.
 	Group uint64
-	// Proposer identifies the process that proposed the entry, Serial the entry among those of the process.
+	// Proposer identifies the process that proposed the entry. Serial numbers the entries of the process.
 	Proposer [16]byte
 	Serial   uint64
 }
@@ -43,8 +43,8 @@ type Header struct {
 // headerBytes is the longest header.
 const headerBytes = 1 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
 
-// NewEntry returns an entry without commands and with room for so many bytes of them. Encoded commands follow the
-// header as they are.
+// NewEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
+// commands to it.
 func NewEntry(h Header, room int) []byte {
 	dst := append(make([]byte, 0, headerBytes+room), Version)
 	dst = binary.AppendUvarint(dst, h.Group)
@@ -52,20 +52,20 @@ func NewEntry(h Header, room int) []byte {
 	return binary.AppendUvarint(dst, h.Serial)
 }
 
-// Command is one call. Which fields a kind has, docs/format/commands.md says.
+// Command is one call. The page docs/format/commands.md says which fields each kind has.
 type Command struct {
 	Kind Kind
 	// Model is the number of the model, 0 for a call of the store.
 	Model uint64
-	// Name is that of a new model or of an alias.
+	// Name is the name of a new model or of an alias.
 	Name string
-	// Value of a Rewind is nil if the value of the model stays.
+	// Value is nil for a Rewind that keeps the value of the model.
 	Value []byte
 	Also  []storage.Alias
-	// Sequence is that of an Import, a Rewind or a Digest.
+	// Sequence is the sequence of an Import, a Rewind or a Digest.
 	Sequence uint64
 	Snapshot []byte
-	// Record is that of an Append. Last is the record that a Rewind ends the log with, or nil.
+	// Record is the record of an Append. Last is the record that ends the log after a Rewind, or nil.
 	Record storage.Record
 	Last   *storage.Record
 	// Forget is true for a Rewind that forgets the ids after Sequence.
@@ -157,7 +157,7 @@ func appendRecord(dst []byte, r storage.Record) []byte {
 	return appendBytes(binary.AppendUvarint(binary.AppendUvarint(dst, r.First), r.Last), r.Data)
 }
 
-// appendTime keeps every time that a time.Time may have; nanoseconds since 1970 would not.
+// appendTime encodes seconds and nanoseconds, because nanoseconds alone would overflow for some values of time.Time.
 func appendTime(dst []byte, t time.Time) []byte {
 	return binary.AppendUvarint(binary.AppendVarint(dst, t.Unix()), uint64(t.Nanosecond()))
 }

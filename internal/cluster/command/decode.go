@@ -11,13 +11,13 @@ import (
 
 // Sentinels of decoding.
 var (
-	// ErrNewer: a newer program wrote the entry. This one must not apply it, nor what follows.
+	// ErrNewer: a newer program wrote the entry. This program must apply neither the entry nor later entries.
 	ErrNewer = errors.New("command: the entry is of a newer version")
-	// ErrMalformed: the bytes are no entry.
+	// ErrMalformed: the bytes are not an entry.
 	ErrMalformed = errors.New("command: the entry is malformed")
 )
 
-// Entry is an entry that is being read.
+// Entry reads the commands of an entry.
 type Entry struct {
 	Header
 	rest reader
@@ -47,7 +47,7 @@ func Decode(data []byte) (*Entry, error) {
 	return e, r.err
 }
 
-// Next returns the next command, ok false behind the last one.
+// Next returns the next command. After the last command ok is false.
 func (e *Entry) Next() (c Raw, ok bool, err error) {
 	r := &e.rest
 	if len(r.data) == 0 || r.err != nil {
@@ -60,8 +60,8 @@ func (e *Entry) Next() (c Raw, ok bool, err error) {
 	return c, r.err == nil, r.err
 }
 
-// Decode replaces the command by the decoded one. It reuses the memory of the lists. Bytes alias those of the entry;
-// no slice is nil unless its field is absent.
+// Decode sets every field of the command, and reuses the memory of its lists. The slices alias the entry. A slice is
+// nil only if its field is absent.
 func (c *Command) Decode(raw Raw) error {
 	*c = Command{
 		Kind: raw.Kind, Model: raw.Model,
@@ -137,7 +137,7 @@ func (r *reader) refuse(what string) {
 
 func (r *reader) take(n uint64) []byte {
 	if n > uint64(len(r.data)) {
-		r.refuse("it is cut short")
+		r.refuse("the end is missing")
 		return nil
 	}
 	out := r.data[:n:n]
@@ -166,7 +166,8 @@ func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
 
 func (r *reader) text() string { return string(r.bytes()) }
 
-// count reads the count of items of at least size bytes each, so that a wrong count reserves no memory.
+// count reads the number of items of at least size bytes each. It refuses more items than the rest of the bytes can
+// hold, so that a wrong count reserves no memory.
 func (r *reader) count(size int) uint64 {
 	n := r.uvarint()
 	if n > uint64(len(r.data)/size) {
@@ -195,7 +196,7 @@ func (r *reader) record() storage.Record {
 	return storage.Record{First: r.uvarint(), Last: r.uvarint(), Data: r.bytes()}
 }
 
-// rowBytes is the shortest row: two lengths and two parts of a time.
+// rowBytes is the size of the shortest row: two lengths and two parts of a time.
 const rowBytes = 4
 
 func (r *reader) ids(to []storage.ID) []storage.ID {

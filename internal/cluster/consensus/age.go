@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is raft's, and reports how far the owner has committed whenever the owner says it.
+// transport is raft's network transport. It passes on the requests of the owner, and calls heard with the commit
+// index of each.
 type transport struct {
 	*raft.NetworkTransport
 	self    raft.ServerAddress
@@ -19,15 +20,16 @@ type transport struct {
 	outcome error
 }
 
-// LocalAddr implements raft.Transport. It is the address that other servers connect to: the listener's may be another.
+// LocalAddr implements raft.Transport. It returns the address that other servers connect to, because the address of
+// the listener may differ.
 func (t *transport) LocalAddr() raft.ServerAddress { return t.self }
 
 func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, heard func(term, commit uint64)) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
-			// No pipelines. If a request fails while the sender waits for a place in a pipeline, the library sends
-			// nothing to the other server any more, heartbeats apart.
+			// This disables pipelines. If a request fails while the sender waits for a place in a pipeline, the
+			// library sends only heartbeats to the other server from then on.
 			MaxRPCsInFlight: 1,
 		}),
 		self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
@@ -69,35 +71,36 @@ func (t *transport) Close() error {
 	return t.outcome
 }
 
-// tail tells of the end of the log.
+// tail is the end of the log.
 type tail interface {
-	// LastIndex is that of the last entry, lastCommand that of the last one that is applied.
+	// LastIndex returns the index of the last entry, lastCommand the index of the last entry that the machine
+	// applies.
 	LastIndex() (uint64, error)
 	lastCommand() uint64
 }
 
-// freshness knows when the state of this server had all that was committed.
+// freshness measures the age of the state: the time since the state last had all committed commands.
 type freshness struct {
 	applied func() uint64
 	tail    tail
 	mu      struct {
 		sync.Mutex
 		term uint64
-		// current is when the state was last known to have all that was committed, zero if never.
+		// current is the latest time at which the state had all committed commands, zero if unknown.
 		current time.Time
-		// The owner had committed commit at the time at, and the state does not have it yet.
-		// Nothing is awaited if at is zero.
+		// at is the time at which the owner had committed the index commit that the state does not reach yet. It is
+		// zero if the state reaches every known index.
 		at     time.Time
 		commit uint64
 	}
 }
 
-// heard notes that the owner of a term has committed an index.
+// heard records that the owner of a term has committed an index.
 func (f *freshness) heard(now time.Time, term, commit uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term < f.mu.term {
-		return // An owner of the past, which was stopped and goes on.
+		return // A previous owner that was suspended and continues.
 	}
 	f.mu.term = term
 	f.settle()
@@ -107,7 +110,7 @@ func (f *freshness) heard(now time.Time, term, commit uint64) {
 	}
 }
 
-// settle needs the lock.
+// settle moves at to current once the state has the index commit. The caller holds the lock.
 func (f *freshness) settle() {
 	if f.mu.at.IsZero() || !f.has(f.mu.commit) {
 		return

@@ -11,7 +11,7 @@ import (
 // OnDisk is the storage of a log on disk.
 func OnDisk(l *store.RaftLog) Storage { return disk{l} }
 
-// disk gives the library the log as it expects it. The values beside the log need no translation.
+// disk implements raft.LogStore over a store.RaftLog, which implements raft.StableStore itself.
 type disk struct{ *store.RaftLog }
 
 // GetLog implements raft.LogStore.

@@ -26,7 +26,7 @@ func newGate() *gate {
 	return g
 }
 
-// enter counts a proposal. It waits while the gate is shut.
+// enter counts a proposal, after it has waited until the gate is open.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		g.mu.Lock()
@@ -49,7 +49,7 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-// add needs the lock.
+// add counts a call. The caller holds the lock.
 func (g *gate) add() {
 	if g.mu.inside == 0 {
 		g.mu.idle = make(chan struct{})
@@ -57,7 +57,7 @@ func (g *gate) add() {
 	g.mu.inside++
 }
 
-// count counts a call that is no proposal.
+// count counts a call that is not a proposal. It does not wait.
 func (g *gate) count() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +78,8 @@ func (g *gate) waiting() int {
 	return g.mu.inside
 }
 
-// shut holds new proposals back, and waits for those inside. While the gate is shut, shut waits until it opens.
+// shut shuts the gate to new proposals, and waits for the calls inside. If the gate is already shut, shut first waits
+// until the gate opens.
 func (g *gate) shut(ctx context.Context) (reopen func(), err error) {
 	g.mu.Lock()
 	for g.mu.moving != nil {
@@ -110,8 +111,8 @@ func (g *gate) shut(ctx context.Context) (reopen func(), err error) {
 	}
 }
 
-// end refuses new proposals for good, and waits for those inside, for a limited time: a disk that does not
-// answer keeps raft from answering.
+// end refuses new proposals for good, and waits for the calls inside. The wait is limited, because raft does not
+// answer while the disk hangs.
 func (g *gate) end(limit time.Duration) {
 	g.mu.Lock()
 	g.mu.ended = true
@@ -125,7 +126,7 @@ func (g *gate) end(limit time.Duration) {
 	}
 }
 
-// broadcast wakes all who wait.
+// broadcast wakes all goroutines that wait for it.
 type broadcast struct {
 	mu   sync.Mutex
 	next chan struct{}

@@ -1,6 +1,6 @@
-// Package consensus keeps a log of entries that is the same on all servers of a cluster, with Raft. The
-// leader of the Raft group owns the log: only the owner proposes entries, and every server applies them in
-// order. The package knows nothing of what is in an entry.
+// Package consensus keeps a log of entries that is the same on all servers of a cluster, with Raft. The leader of the
+// Raft group owns the log: only the owner proposes entries, and every server applies them in order. The package does
+// not interpret entries.
 package consensus
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // Sentinels.
 var (
-	// ErrNotKnown: the entry may be in the log, now or later.
-	ErrNotKnown = errors.New("cluster: it is not known whether the entry is in the log")
+	// ErrNotKnown: the entry may be in the log, or may enter the log later.
+	ErrNotKnown = errors.New("cluster: the entry may or may not be in the log")
 	// ErrRemoved: the cluster has removed this server.
-	ErrRemoved = errors.New("cluster: this server was removed from the cluster: empty its data directory to let it join again")
-	// ErrStalled: the owner's disk does not answer.
-	ErrStalled = errors.New("cluster: a proposal waits, the other servers answer, and nothing was committed: the disk does not answer")
+	ErrRemoved = errors.New("cluster: the cluster has removed this server: empty its data directory to join again")
+	// ErrStalled: a disk operation of the owner hangs.
+	ErrStalled = errors.New("cluster: the disk hangs: the other servers answer, but the log has committed no waiting proposal")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("cluster: the log is closed")
 )
@@ -44,13 +44,13 @@ const (
 	// A proposal may wait for stallTimeout while nothing is committed.
 	stallTimeout  = 5 * time.Second
 	watchInterval = 500 * time.Millisecond
-	// Close waits for proposals for proposalTimeout, for those that are left after the connections are closed for
-	// stepDownTimeout, and then for raft for shutdownTimeout.
+	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining
+	// proposals, and then shutdownTimeout for raft.
 	proposalTimeout  = 2 * time.Second
 	shutdownTimeout  = 10 * time.Second
 	stepDownTimeout  = 4 * leaseTimeout
 	transferAttempts = 3
-	// An earlier transfer ends within transferTimeout, the time of its requests.
+	// The requests of an earlier transfer end within transferTimeout.
 	transferTimeout = 3 * rpcTimeout
 	settleInterval  = 50 * time.Millisecond
 )
@@ -64,8 +64,8 @@ type Member struct {
 
 // Marks say when a log is cut. A zero field is the default.
 type Marks struct {
-	// Threshold is the number of entries between two marks, Trailing the number of entries that
-	// the log keeps before a mark, and Interval the least time between two marks.
+	// Threshold is the number of entries between two marks. Trailing is the number of entries that the log keeps
+	// before a mark. Interval is the least time between two marks.
 	Threshold, Trailing uint64
 	Interval            time.Duration
 }
@@ -75,15 +75,15 @@ type Options struct {
 	Self    Member
 	Storage Storage
 	Stream  *Stream
-	// Apply applies an entry to the state of this server. An entry that the state has is skipped.
-	// An error ends the log: no later entry is applied.
+	// Apply applies an entry to the state of this server, or skips an entry that the state already has. After an
+	// error the log applies no further entry.
 	Apply func(index uint64, entry []byte) error
 	// Sync makes the state durable.
 	Sync func(context.Context) error
 	// Has reports whether the state has an entry, and all entries before it.
 	Has func(index uint64) bool
-	// Behind reports that the owner's log no longer has what follows the state. The state has to be
-	// replaced by one that has the entry of the index. Behind must not wait.
+	// Behind reports that the owner's log no longer has the entries after the state. A checkpoint that has the entry
+	// of the index must replace the state. Behind must not wait.
 	Behind func(index uint64)
 	Marks  Marks
 	Now    func() time.Time
@@ -125,8 +125,8 @@ func Exists(s Storage) (bool, error) {
 	return exists, nil
 }
 
-// Found begins a log whose only member is a server. The log begins after an index: the state of the founder
-// is what the entries up to the index stand for, so that every other member begins with a checkpoint of it.
+// Found begins a log whose only member is the founder. The log begins after an index, which stands for the founder's
+// state. So every other member must begin with a checkpoint of the founder's state.
 func Found(s Storage, self Member, after uint64) error {
 	m, err := openMarks(s)
 	if err != nil {
@@ -165,7 +165,7 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// begin starts raft, which panics over a log that it cannot read.
+// begin starts raft. It turns raft's panic over an unreadable log into an error.
 func (l *Log) begin(logger hclog.Logger) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -184,12 +184,13 @@ func (l *Log) fail(err error) {
 	}
 }
 
-// Failed has the error after which the process must open the log again. It has at most one.
+// Failed delivers at most one error. After it the process must open the log again.
 func (l *Log) Failed() <-chan error { return l.failed }
 
-// Propose appends an entry. Nil: the entry is committed, and applied here. The error storage.ErrNotOwner: the
-// entry is in no log, and never will be. Any other error: the entry may be in the log. If this server owns the
-// log after that, the entry is applied here by then, or never will be.
+// Propose appends an entry, and gives one of three answers. Nil: the entry is committed, and this server has applied
+// it. ErrNotOwner of package storage: the entry is not in the log, and never will be. Any other error: the entry may
+// or may not be in the log. If this server owns the log after such an error, this server has applied the entry or
+// never will.
 func (l *Log) Propose(ctx context.Context, entry []byte) error {
 	if err := l.gate.enter(ctx); err != nil {
 		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
@@ -208,7 +209,8 @@ func (l *Log) Propose(ctx context.Context, entry []byte) error {
 	return fmt.Errorf("%w: %w", ErrNotKnown, err)
 }
 
-// await waits for an answer of raft. Afterwards it calls done, whether or not the caller has gone.
+// await waits for the answer of raft, or until ctx ends. It calls done after raft has answered, even if ctx has ended
+// before.
 func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
 	answer := make(chan error, 1)
 	go func() { // The gate joins it.
@@ -225,7 +227,7 @@ func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
 	}
 }
 
-// change awaits a change of the members.
+// change waits for a change of the members.
 func (l *Log) change(ctx context.Context, f raft.Future) error {
 	l.gate.count()
 	err := l.await(ctx, l.gate.leave, f)
@@ -252,12 +254,13 @@ func (l *Log) Remove(ctx context.Context, id string) error {
 	return l.change(ctx, l.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout))
 }
 
-// Barrier returns after everything that was proposed before is applied here. Only the owner has one.
+// Barrier returns after this server has applied all earlier proposals. Only the owner can call it.
 func (l *Log) Barrier(ctx context.Context) error {
 	return l.change(ctx, l.raft.Barrier(enqueueTimeout))
 }
 
-// Move hands ownership to a voter. New proposals wait meanwhile, and those that wait for a majority end first.
+// Move hands ownership to a voter. It first waits for the answers to proposals in flight. New proposals wait until
+// Move returns.
 func (l *Log) Move(ctx context.Context, to Member) error {
 	reopen, err := l.gate.shut(ctx)
 	if err != nil {
@@ -310,7 +313,7 @@ func membersOf(c raft.Configuration) []Member {
 // Unheard is the age of a state that no owner has confirmed since the log was opened.
 const Unheard = time.Duration(math.MaxInt64)
 
-// Age returns how old the state of this server is at most: all that was committed so long ago is in it.
+// Age bounds the age of the state of this server: the state has all commands that were committed before now - Age.
 func (l *Log) Age() time.Duration {
 	now := l.o.Now()
 	if l.Owns() {
@@ -342,7 +345,7 @@ func (l *Log) Status() Status {
 // Applied returns the index of the last entry that this server has applied.
 func (l *Log) Applied() uint64 { return l.machine.applied.Load() }
 
-// Mark makes the state durable, and cuts the log. The log does so itself, by Marks.
+// Mark makes the state durable, and cuts the log. The log also calls Mark by itself, as Marks says.
 func (l *Log) Mark() error {
 	if err := l.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return fmt.Errorf("cluster: make a mark: %w", err)
@@ -350,16 +353,16 @@ func (l *Log) Mark() error {
 	return nil
 }
 
-// Close ends the log. Proposals that wait get at most proposalTimeout, and stepDownTimeout more without the other
-// servers. If the disk does not answer, raft does not
-// end, and Close fails with ErrStalled after shutdownTimeout: then the storage must stay open. A second Close does nothing.
+// Close ends the log. It waits proposalTimeout for the proposals in flight, and stepDownTimeout more after it has cut
+// the connections to other servers. If the disk hangs, raft does not end, and Close fails with ErrStalled after
+// shutdownTimeout. The storage must then stay open. A second Close returns the same error.
 func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.gate.end(proposalTimeout)
 		close(l.stop)
 		l.layer.abort()
-		// An owner that no server answers steps down, and raft answers its proposals. After Shutdown raft may never
-		// answer a proposal that is committed and not applied.
+		// An owner without connections steps down, and raft answers its proposals. After Shutdown raft may never
+		// answer a proposal that is committed but not applied.
 		l.gate.end(stepDownTimeout)
 		ended := make(chan error, 1)
 		go func() { ended <- l.raft.Shutdown().Error() }()

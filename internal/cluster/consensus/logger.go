@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger gives raft's log to zap, one level lower: a member that does not answer is an error to raft,
-// again and again, and the owner of a cluster lives with it.
+// newLogger writes raft's log to zap, one level lower. Raft logs an error for each request to a member that is down,
+// and a cluster tolerates members that are down.
 func newLogger(log *zap.Logger) hclog.Logger {
 	out := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Off})
 	out.RegisterSink(zapSink{log.Named("raft")})

@@ -12,7 +12,7 @@ import (
 )
 
 // errBehind: the owner's log begins after the state of this server.
-var errBehind = errors.New("cluster: the state ends before the mark; a checkpoint of the owner has to replace it")
+var errBehind = errors.New("cluster: the state ends before the mark: a checkpoint of the owner must replace the state")
 
 // machine applies entries to the state of this server. Raft calls it from one goroutine.
 //
@@ -20,14 +20,15 @@ var errBehind = errors.New("cluster: the state ends before the mark; a checkpoin
 type machine struct {
 	o     Options
 	marks *marks
-	// applied is the index of the last entry that was applied, entries without commands included
-	// if the library tells of them.
+	// applied is the index of the last applied entry. Of the entries without commands it counts only configurations,
+	// because the library does not pass on the others.
 	applied atomic.Uint64
-	// member: a committed configuration had this server. Only the goroutine of raft uses it.
+	// member: the last committed configuration has this server. Only the goroutine of raft uses the field.
 	member bool
-	// failed is sticky: after an entry that was not applied, no later entry may be.
+	// failed is the first error. After it the machine applies no further entry, because a later entry must not be
+	// applied without the failed one.
 	failed atomic.Pointer[error]
-	// report receives failed once.
+	// report receives failed, once.
 	report func(error)
 }
 
@@ -61,7 +62,7 @@ func (m *machine) StoreConfiguration(index uint64, c raft.Configuration) {
 		has = has || string(s.ID) == m.o.Self.ID
 	}
 	if m.member && !has {
-		_ = m.fail(ErrRemoved) // It reports the error.
+		_ = m.fail(ErrRemoved) // fail has reported the error.
 	}
 	m.member = has
 }
@@ -74,8 +75,8 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	return snapshot{m.applied.Load(), m.o.Sync}, nil
 }
 
-// Restore implements raft.FSM. The mark is of another server. The state of this server either has what
-// the mark stands for, or is replaced by a checkpoint before the process uses the log again.
+// Restore implements raft.FSM. Another server has made the mark. If the state of this server does not reach the mark,
+// a checkpoint replaces the state before the process uses the log again.
 func (m *machine) Restore(r io.ReadCloser) error {
 	content, err := io.ReadAll(r)
 	if err != nil || len(content) != contentBytes {
@@ -93,14 +94,14 @@ func (m *machine) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// snapshot is a mark that is being made.
+// snapshot is a mark under construction.
 type snapshot struct {
 	index uint64
 	sync  func(context.Context) error
 }
 
-// Persist implements raft.FSMSnapshot. Entries up to the mark leave the log, so the state must be durable
-// first.
+// Persist implements raft.FSMSnapshot. It first makes the state durable, because the entries up to the mark leave the
+// log.
 func (s snapshot) Persist(to raft.SnapshotSink) error {
 	if err := s.sync(context.Background()); err != nil {
 		return fmt.Errorf("cluster: sync before a mark: %w", err)

@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A mark is a snapshot of raft without state: the directory of the server has the state. Its content is
-// the index of the last entry that the state is known to have, with all entries before.
+// A mark is a snapshot of raft without the state, because the directory of the server has the state. The content of a
+// mark is an index: the state has all entries up to the index.
 //
-// The type marks keeps one durable mark beside the log. A mark that was made here is durable at once. A mark
-// of another server is durable after the state of this server is proven to reach it: so
-// always mark <= state, after any crash.
+// The type marks keeps one durable mark beside the log. It stores a mark of this server at once, and a mark of
+// another server after Restore has checked that the state of this server reaches the mark. So after any crash:
+//
+//	durable mark <= state
 type marks struct {
 	stable raft.StableStore
 	mu     struct {
@@ -34,7 +35,8 @@ type mark struct {
 const (
 	markKey    = "mark"
 	markLayout = 1
-	// The bytes of a mark are layout, then index, term, index of the members, and index of the state.
+	// The bytes of a mark are the layout, then the index, the term, the index of the configuration, and the index of
+	// the state.
 	markBytes    = 1 + 4*8
 	contentBytes = 8
 )
@@ -48,7 +50,7 @@ func openMarks(stable raft.StableStore) (*marks, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cluster: read the mark: %w", err)
 	case len(data) < markBytes || data[0] != markLayout:
-		return nil, fmt.Errorf("cluster: the mark of the log has %d bytes, and the layout %d", len(data), data[0])
+		return nil, fmt.Errorf("cluster: the mark of the log has %d bytes and layout %d", len(data), data[0])
 	}
 	m := newMark(
 		binary.BigEndian.Uint64(data[1:]), binary.BigEndian.Uint64(data[9:]),
@@ -68,7 +70,7 @@ func newMark(index, term uint64, c raft.Configuration, configuration, state uint
 	}
 }
 
-// state returns the index of the durable mark, 0 if there is none.
+// state returns the index of the state of the durable mark, 0 without a mark.
 func (s *marks) state() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +142,7 @@ type sink struct {
 	marks   *marks
 	mark    *mark
 	content []byte
-	// own: the mark was made here.
+	// own: this server has made the mark.
 	own bool
 }
 

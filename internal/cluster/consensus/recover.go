@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Known returns the members that the log of a stopped server names last, and the index of its last entry.
+// Known returns the newest members in the log of a stopped server, and the index of the last entry.
 func Known(s Storage) ([]Member, uint64, error) {
 	newest, _, last, err := end(s)
 	if err != nil {
@@ -16,8 +16,8 @@ func Known(s Storage) ([]Member, uint64, error) {
 	return membersOf(newest), last, nil
 }
 
-// Recover makes a stopped server the only member of its log. What only other members have is lost, and entries
-// of which this server does not know whether they are committed are.
+// Recover makes a stopped server the only member of its log. Entries that only other members have are lost. All
+// entries in the log of this server count as committed.
 func Recover(s Storage, self Member) error {
 	_, term, last, err := end(s)
 	if err != nil {
@@ -55,7 +55,7 @@ func end(s Storage) (newest raft.Configuration, term, last uint64, err error) {
 		}
 	}
 	if last == 0 {
-		return newest, 0, 0, errors.New("cluster: the server is no member of a cluster")
+		return newest, 0, 0, errors.New("cluster: the server is not a member of a cluster")
 	}
 	return newest, term, last, nil
 }

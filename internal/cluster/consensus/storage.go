@@ -13,20 +13,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// notFound is the error by which a StableStore of the library says that it has no such key.
+// notFound is the text of the error of a raft.StableStore without the requested key.
 const notFound = "not found"
 
-// Storage keeps the log, and a few values beside it. What it has stored is durable.
+// Storage keeps the log, and a few values beside the log. Every write is durable on return.
 type Storage interface {
 	raft.LogStore
 	raft.StableStore
 }
 
-// trackedStorage knows which entry of the log is the last command, and how much the log has grown. An entry is a
-// command here if the library gives it to the machine.
+// trackedStorage tracks the last command of the log, and how much the log has grown. A command here is an entry that
+// the library passes to the machine.
 type trackedStorage struct {
 	Storage
-	// report receives failures of the disk once the log is open.
+	// report receives failures of the disk after opened is set.
 	report         func(error)
 	opened         atomic.Bool
 	last           atomic.Uint64
@@ -44,14 +44,14 @@ func track(s Storage, report func(error)) (*trackedStorage, error) {
 
 func isCommand(l *raft.Log) bool { return l.Type == raft.LogCommand || l.Type == raft.LogConfiguration }
 
-// find looks for the last command up to an index, from behind.
+// find searches backwards from an index for the last command.
 func (t *trackedStorage) find(index uint64) error {
 	t.last.Store(0)
 	for ; index > 0; index-- {
 		var l raft.Log
 		switch err := t.GetLog(index, &l); {
 		case errors.Is(err, raft.ErrLogNotFound):
-			return nil // Before the entry is the mark.
+			return nil // The mark has replaced the earlier entries.
 		case err != nil:
 			return fmt.Errorf("cluster: %w", err)
 		case isCommand(&l):
@@ -64,8 +64,8 @@ func (t *trackedStorage) find(index uint64) error {
 
 func (t *trackedStorage) lastCommand() uint64 { return t.last.Load() }
 
-// SetUint64 implements raft.StableStore. Where the library stores its term, it panics if that fails. So a failure ends
-// the goroutine of the library here, once it is reported: this server neither votes nor answers any more.
+// SetUint64 implements raft.StableStore. The library panics if it cannot store its term. So SetUint64 reports a
+// failure and ends the goroutine of the library. After that this server neither votes nor answers.
 func (t *trackedStorage) SetUint64(key []byte, value uint64) error {
 	err := t.Storage.SetUint64(key, value)
 	if err != nil && t.opened.Load() {
@@ -104,8 +104,8 @@ func (t *trackedStorage) DeleteRange(first, last uint64) error {
 	return nil
 }
 
-// trim makes a mark whenever the log has grown by keepBytes, and lets the log keep about keepBytes before it. Without
-// trim the library counts entries alone, and an entry may be large.
+// trim makes a mark whenever the log has grown by keepBytes, and lets the log keep about keepBytes before the mark.
+// The library alone would count entries, and an entry may be large.
 func (l *Log) trim() {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()

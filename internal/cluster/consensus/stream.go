@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Kind is what a connection to a cluster port is for. The dialer sends it as the first byte.
+// Kind is the purpose of a connection to a cluster port. The dialer sends the kind as the first byte.
 type Kind byte
 
 // The kinds of connections.
@@ -29,14 +29,14 @@ const (
 var ErrPlaintext = errors.New("cluster: without TLS, servers connect over loopback addresses only")
 
 const (
-	// An accepted connection says its kind within handshakeTimeout.
+	// The dialer of an accepted connection sends the kind within handshakeTimeout.
 	handshakeTimeout = 5 * time.Second
 	backlog          = 16
 )
 
-// Stream is the cluster port of a server, one port for connections of every kind. With TLS both sides
-// of a connection show a certificate of one authority, and the dialer compares the name of the
-// server's certificate with the address.
+// Stream is the cluster port of a server, one port for connections of every kind. With TLS both sides of a connection
+// show a certificate of the same authority, and the dialer compares the name in the server's certificate with the
+// address.
 type Stream struct {
 	listener net.Listener
 	tls      *tls.Config
@@ -44,7 +44,7 @@ type Stream struct {
 	dial     Dialer
 	log      func(error)
 
-	// conns are open and accepted. Each goroutine counts in background.
+	// conns are the open accepted connections. background counts a goroutine for each.
 	mu struct {
 		sync.Mutex
 		closed bool
@@ -56,7 +56,7 @@ type Stream struct {
 // Dialer opens a connection, as net.Dialer.DialContext does.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// DialBy replaces the operating system's dialer, unless d is nil. It is called before the first Dial.
+// DialBy replaces the operating system's dialer, unless d is nil. The caller calls DialBy before the first Dial.
 func (s *Stream) DialBy(d Dialer) {
 	if d != nil {
 		s.dial = d
@@ -132,7 +132,7 @@ func (s *Stream) greet(ctx context.Context, k Kind, conn net.Conn, address strin
 	return conn, conn.SetWriteDeadline(time.Time{})
 }
 
-// accept ends with the listener.
+// accept accepts connections until the listener closes.
 func (s *Stream) accept() {
 	for {
 		conn, err := s.listener.Accept()
@@ -208,7 +208,7 @@ func (s *Stream) add(conn net.Conn) bool {
 
 func (s *Stream) drop(conn net.Conn) error { return s.forget(conn, conn) }
 
-// forget closes a connection by its outer layer.
+// forget closes the outer layer of a connection, and removes the connection from the table.
 func (s *Stream) forget(conn, outer net.Conn) error {
 	s.mu.Lock()
 	delete(s.mu.conns, conn)
@@ -307,7 +307,7 @@ func (l *layer) forget(conn net.Conn) error {
 	return conn.Close()
 }
 
-// abort ends the requests to other servers: raft does not end before they do.
+// abort closes the connections of requests to other servers, because raft waits for these requests before it ends.
 func (l *layer) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

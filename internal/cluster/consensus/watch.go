@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// elect follows the elections.
+// elect calls settle after each election of this server.
 func (l *Log) elect() {
 	for {
 		select {
@@ -25,7 +25,7 @@ func (l *Log) elect() {
 	}
 }
 
-// watch wakes who waits for an owner, and looks whether the owner's disk answers.
+// watch wakes goroutines that wait for a new owner, and fails the log if the owner's disk hangs.
 func (l *Log) watch() {
 	seen := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
@@ -54,7 +54,7 @@ func (l *Log) watch() {
 	}
 }
 
-// settle makes a leader the owner, once it has applied the entries of the owners before.
+// settle makes this server the owner once it leads and has applied the entries of previous owners.
 func (l *Log) settle() {
 	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
 	for {
@@ -62,10 +62,10 @@ func (l *Log) settle() {
 		if err == nil {
 			break
 		}
-		// If a transfer of an earlier term met a server that did not answer, the library may refuse proposals for good.
+		// After a transfer to a server that did not answer, the library may refuse all further proposals.
 		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
 		if transferring && l.o.Now().After(deadline) {
-			l.fail(fmt.Errorf("cluster: this server leads and cannot own the models: %w", err))
+			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
 		}
 		if !transferring || l.o.Now().After(deadline) {
 			l.log.Info("no owner: leadership ended at once", zap.Uint64("term", term), zap.Error(err))
@@ -86,8 +86,8 @@ func (l *Log) settle() {
 	l.turn.wake()
 }
 
-// stall notices that a proposal waits and nothing is committed. A leader that does not hear a majority
-// steps down long before.
+// stall detects that a proposal waits while the log commits nothing for stallTimeout. The cause is the disk, because
+// a leader without a majority steps down long before.
 type stall struct {
 	since  time.Time
 	commit uint64

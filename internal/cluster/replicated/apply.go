@@ -11,17 +11,18 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// applier is what Apply alone uses.
+// applier is the state that only Apply uses.
 type applier struct {
-	// failed is the first error. After it nothing is applied: a later command would hide that one is missing.
+	// failed is the first error. After it Apply applies nothing, because the position of a later command would cover
+	// the missing one.
 	failed  error
 	command command.Command
 }
 
-// Apply applies an entry of the log to the local store. The log calls it with every entry, one at a time, in their
-// order, with ascending indices. After a restart it may begin with entries that are applied already. An error means
-// that this server cannot apply the entry, and nothing after it: the local store failed, or the entry is of a newer
-// version or of another group. The command that fails is applied again after a restart.
+// Apply applies an entry of the log to the local store. The log calls Apply with every entry, one at a time, in the
+// order of the log, with ascending indices. After a restart the log may begin with entries that the store already
+// has. An error means that this server can apply neither the entry nor later ones: the local store failed, or the
+// entry has a newer version or another group. After a restart Apply applies the failed command again.
 func (s *Store) Apply(index uint64, entry []byte) error {
 	if s.apply.failed != nil {
 		return s.apply.failed
@@ -38,7 +39,7 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 		return err
 	}
 	if e.Group != group {
-		return fmt.Errorf("%w: it is of group %d, and this log of group %d", command.ErrMalformed, e.Group, group)
+		return fmt.Errorf("%w: group %d, want group %d", command.ErrMalformed, e.Group, group)
 	}
 	own, after := e.Proposer == s.batcher.proposer, s.Position()
 	var calls []*call
@@ -65,9 +66,9 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	}
 }
 
-// applyCommand applies the command at a position, unless the local store has it: riding commands of this process are
-// there since they were called, others up to the position after. Pending predictions have no position. They are put
-// and removed again, in the same order.
+// applyCommand applies the command at a position, unless the local store has the command. The store has the riding
+// commands of this process since their calls, and the other commands up to the position after. Commands of pending
+// predictions have no position, and applyCommand applies them again, in the same order.
 func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutWaiting, command.RemoveWaiting:
@@ -91,7 +92,7 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 	}
 	change, err := s.effect(p, &s.apply.command, own)
 	if raw.Kind == command.Import {
-		s.apply.command = command.Command{} // Its lists are large.
+		s.apply.command = command.Command{} // This frees the large lists.
 	}
 	if err != nil && !refused(err) {
 		waits.answer(nil, err)
@@ -115,7 +116,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 	if c.Model != 0 {
 		m := s.model(c.Model)
 		if m == nil {
-			return storage.Change{}, fmt.Errorf("the model %d was deleted: %w", c.Model, storage.ErrNotFound)
+			return storage.Change{}, fmt.Errorf("model %d is deleted: %w", c.Model, storage.ErrNotFound)
 		}
 		return m.effect(p, c, own)
 	}
@@ -133,7 +134,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 	case command.RemoveAlias:
 		change.Kind, err = storage.AliasRemoved, s.local.RemoveAlias(ctx, c.Name)
 	default:
-		err = fmt.Errorf("%w: a command of kind %d without a model", command.ErrMalformed, c.Kind)
+		err = fmt.Errorf("%w: kind %d without a model", command.ErrMalformed, c.Kind)
 	}
 	if made != nil {
 		change.Kind, change.Model = storage.Created, s.handle(c.Name, made)
@@ -182,14 +183,14 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	default:
-		err = fmt.Errorf("%w: a command of kind %d with a model", command.ErrMalformed, c.Kind)
+		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}
 	return change, err
 }
 
-// append applies a commit at a position. Its ids may be known here: this server derived them from its log, an earlier process of it
-// put them, or it forgets old ids later than the proposer. So the ids are put first, by the call that keeps the counts
-// exact for known ids. The batch of a later position is behind them in every crash.
+// append applies a commit at a position. The local store may know its ids: this server has derived them from its log,
+// an earlier process has put them, or this server forgets old ids later than the proposer. So append first puts the
+// ids, by the call whose counts are exact for known ids. After a crash the store has the ids if it has the position.
 func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, own bool) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
@@ -198,7 +199,7 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 		if err != nil {
 			return err
 		}
-		if c.First == last+1 && c.Last >= c.First { // Otherwise the commit is refused, as a whole.
+		if c.First == last+1 && c.Last >= c.First { // Append refuses all other commits, as a whole.
 			if err := m.localModel.PutIDs(ctx, c.IDs); err != nil {
 				return err
 			}

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// An entry has at most maxBytes of commands, unless it has one command, and at most maxCommands.
+	// An entry has at most maxCommands, and at most maxBytes of commands unless it has only one.
 	maxBytes    = 512 << 10
 	maxCommands = 1024
-	// At most maxInFlight entries are proposed at once.
+	// The senders propose at most maxInFlight entries at once.
 	maxInFlight = 2
-	// A rideDelay is how long a riding command waits for another command that needs an entry.
+	// A riding command waits rideDelay for a durable command whose entry it can share.
 	rideDelay = 10 * time.Millisecond
 	// With maxQueued bytes in the queue, a riding call waits until its command is committed.
 	maxQueued = 16 << 20
@@ -28,20 +28,20 @@ const (
 // call is a command on its way into the log.
 type call struct {
 	body []byte
-	// Commands that share a key are ordered by their calls. See keysOf.
+	// The log has the commands of a key in the order of their calls. See keysOf.
 	keys  [2]uint64
 	rides bool
 	// number counts the calls of the batcher.
 	number uint64
-	// claimed: the answer is determined, by whoever set it. Only that one answers.
+	// claimed: a goroutine has determined the answer. Only the goroutine that set claimed answers.
 	claimed atomic.Bool
-	// done closes with the answer. It is nil if nobody waits.
+	// done closes with the answer. It is nil if no caller waits.
 	done  chan struct{}
 	model *Model
 	err   error
 }
 
-// answer ends the wait of a call. It returns false if nobody waits, or no longer.
+// answer ends the wait of a call. It returns false if no caller waits.
 func (c *call) answer(m *Model, err error) bool {
 	if c == nil || c.done == nil || !c.claimed.CompareAndSwap(false, true) {
 		return false
@@ -65,10 +65,10 @@ func (c *call) addKeys(set map[uint64]struct{}) {
 	set[c.keys[0]], set[c.keys[1]] = struct{}{}, struct{}{}
 }
 
-// left returns true if the caller of a durable call does not wait any more.
+// left reports whether the caller of a durable call has stopped waiting.
 func (c *call) left() bool { return !c.rides && c.claimed.Load() }
 
-// wait returns the answer. Once ctx ends, the outcome is not known.
+// wait waits for the answer. If ctx ends first, the outcome is unknown.
 func (c *call) wait(ctx context.Context) error {
 	select {
 	case <-c.done:
@@ -78,26 +78,26 @@ func (c *call) wait(ctx context.Context) error {
 	if c.claimed.CompareAndSwap(false, true) {
 		return context.Cause(ctx)
 	}
-	<-c.done // The answer is on its way.
+	<-c.done // Another goroutine has claimed the call, and answers it now.
 	return c.err
 }
 
-// flight is an entry that is proposed. In it calls[n] has the command n of the entry.
+// flight is an entry in flight: proposed and not answered. Command n of the entry is the command of calls[n].
 type flight struct {
 	serial uint64
 	calls  []*call
 	bytes  int
 }
 
-// batcher joins the commands that wait into entries, and proposes the entries.
+// batcher joins queued commands into entries, and proposes the entries.
 //
-// The log may order two entries in flight either way. So the commands of two entries in flight share no key, and a
-// riding command whose entry failed is sent again before the later commands of its keys.
+// The log may order two entries in flight either way. So the commands of two entries in flight share no key. A riding
+// command whose entry failed is proposed again before the later commands of its keys.
 type batcher struct {
 	log      Log
 	owner    func() bool
 	proposer [16]byte
-	// wake has a token if a sender may find work.
+	// wake has a token if the queue may have work for a sender.
 	wake chan struct{}
 	// ride fires when the riding commands in the queue are due.
 	ride    *time.Timer
@@ -107,17 +107,17 @@ type batcher struct {
 	mu struct {
 		sync.Mutex
 		queue []*call
-		// bytes counts those of the queue. urgent counts its commands that do not ride.
+		// bytes are the bytes of the commands in the queue. urgent counts its commands that do not ride.
 		bytes, urgent int
 		// newest is the number of the last call.
 		newest uint64
-		// due: the riding commands do not wait for others. armed: ride is going to fire.
+		// due: riding commands no longer wait for a durable command. armed: the timer ride runs.
 		due, armed bool
 		serial     uint64
 		flights    map[uint64]*flight
-		// keys are those of the commands in flight.
+		// keys are the keys of the commands in flight.
 		keys map[uint64]struct{}
-		// landed, unless nil, closes with the end of the next flight, or when the queue lost calls.
+		// landed, unless nil, closes when the next flight ends, or when calls leave the queue without a flight.
 		landed chan struct{}
 		closed bool
 	}
@@ -135,8 +135,8 @@ func newBatcher(ctx context.Context, log Log, owner func() bool, proposer [16]by
 	return b
 }
 
-// close ends the proposals in flight, whose outcomes are then unknown. It answers ErrNotOwner to the calls that are
-// not in an entry.
+// close ends the proposals in flight, whose outcomes are then unknown. It answers ErrNotOwner to the calls in the
+// queue.
 func (b *batcher) close() {
 	b.mu.Lock()
 	b.mu.closed = true
@@ -156,7 +156,7 @@ func (b *batcher) close() {
 
 func errClosed() error { return fmt.Errorf("the store is closed: %w", storage.ErrNotOwner) }
 
-// add puts a command at the end of the queue. If the queue is too long, a riding call gets an answer to wait for too.
+// add puts a command at the end of the queue. If the queue is too long, add makes a riding call wait for its answer.
 func (b *batcher) add(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +179,7 @@ func (b *batcher) add(c *call) error {
 	return nil
 }
 
-// arm starts the time that riding commands wait. The lock is held.
+// arm starts the timer of the riding commands. The caller holds the lock.
 func (b *batcher) arm() {
 	if !b.mu.armed && !b.mu.due {
 		b.mu.armed = true
@@ -220,7 +220,7 @@ func (b *batcher) send(ctx context.Context) {
 	}
 }
 
-// take moves commands from the queue into an entry. It returns nil if there is nothing to propose now.
+// take moves commands from the queue into an entry. It returns nil if no command can be proposed now.
 func (b *batcher) take() *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +229,7 @@ func (b *batcher) take() *flight {
 	}
 	f := &flight{}
 	left := b.mu.queue[:0]
-	// A command that stays holds back the later ones that share a key.
+	// A command that stays in the queue holds back later commands that share a key with it.
 	var held map[uint64]struct{}
 	for n, c := range b.mu.queue {
 		if len(f.calls) == maxCommands || len(f.calls) > 0 && f.bytes+len(c.body) > maxBytes {
@@ -256,7 +256,7 @@ func (b *batcher) take() *flight {
 	b.mu.queue = left
 	b.mu.due = b.mu.due && len(left) > b.mu.urgent
 	if len(f.calls) == 0 {
-		b.notify() // The queue may have lost calls whose callers have left.
+		b.notify() // take has removed calls whose callers have left.
 		return nil
 	}
 	for _, c := range f.calls {
@@ -271,7 +271,7 @@ func (b *batcher) take() *flight {
 	return f
 }
 
-// notify wakes who waits for the end of a flight. The lock is held.
+// notify wakes goroutines that wait for the end of a flight. The caller holds the lock.
 func (b *batcher) notify() {
 	if b.mu.landed != nil {
 		close(b.mu.landed)
@@ -279,7 +279,7 @@ func (b *batcher) notify() {
 	}
 }
 
-// remove counts a command that leaves the queue. The lock is held.
+// remove counts a command that leaves the queue. The caller holds the lock.
 func (b *batcher) remove(c *call) {
 	b.mu.bytes -= len(c.body)
 	if !c.rides {
@@ -295,7 +295,7 @@ func (b *batcher) entry(f *flight) []byte {
 	return data
 }
 
-// land ends a flight with the answer of the log. Calls that Apply has answered keep that answer.
+// land ends a flight with the answer of the log. Calls that Apply has answered keep their answer.
 func (b *batcher) land(f *flight, err error) {
 	again := err != nil && b.owner()
 	b.mu.Lock()
@@ -319,7 +319,7 @@ func (b *batcher) land(f *flight, err error) {
 	b.mu.Unlock()
 	switch {
 	case err == nil:
-		err = fmt.Errorf("%w: the entry was committed and not applied", storage.ErrUnknown)
+		err = fmt.Errorf("%w: the entry is committed but not applied", storage.ErrUnknown)
 	case !errors.Is(err, storage.ErrNotOwner):
 		err = fmt.Errorf("%w: %w", storage.ErrUnknown, err)
 	}
@@ -351,7 +351,7 @@ func (b *batcher) grounded(ctx context.Context, key uint64) error {
 	}
 }
 
-// flush waits until the commands of the calls so far are neither in the queue nor in flight.
+// flush waits until the commands of all earlier calls are neither in the queue nor in flight.
 func (b *batcher) flush(ctx context.Context) error {
 	b.mu.Lock()
 	through := b.mu.newest
@@ -371,8 +371,8 @@ func (b *batcher) flush(ctx context.Context) error {
 	}
 }
 
-// landing returns a channel that closes with the end of the next flight, nil if no call up to a number is in the queue
-// or in flight.
+// landing returns a channel that closes when the next flight ends, nil if no call up to a number is in the queue or
+// in flight.
 func (b *batcher) landing(through uint64) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -387,7 +387,7 @@ func (b *batcher) landing(through uint64) <-chan struct{} {
 	return b.nextLanding()
 }
 
-// nextLanding returns a channel that notify closes. The lock is held.
+// nextLanding returns a channel that notify closes. The caller holds the lock.
 func (b *batcher) nextLanding() <-chan struct{} {
 	if b.mu.landed == nil {
 		b.mu.landed = make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// localModel has the methods of a model that are the same in a replicated one.
+// localModel has the methods that a replicated model takes from its local model unchanged.
 type localModel = storage.Model
 
 // Model is a model of a Store. It implements storage.Model.
@@ -21,15 +21,15 @@ type Model struct {
 	name  string
 	// gone: the model is deleted.
 	gone atomic.Bool
-	// ids is held while ids are put and while a record is applied. It orders local puts as the log does.
+	// ids is locked while the local store puts ids or applies a record. So local puts have the order of the log.
 	ids struct {
 		sync.Mutex
-		// own: the last change of the log or the ids was an Append of this process. Then the next one has the ids
-		// of that record alone, and they are new here.
+		// own: the last change of the log or the ids was an Append of this process. Then the next Append has only the
+		// ids of its own record, and the local store knows none of them.
 		own bool
 	}
-	// waiting is held while pending predictions are removed, or put under an id that another call may know. It orders
-	// them as the log does.
+	// waiting is held while pending predictions are removed, or put under ids that other calls may know. So these
+	// calls have the order of the log.
 	waiting sync.Mutex
 }
 
@@ -65,10 +65,10 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 	return m.propose(ctx, "append to the log", &command.Command{Kind: command.Append, Record: c.Record, IDs: c.IDs})
 }
 
-// Rewind implements storage.Log. Every server forgets the ids that Options.Undone says, whatever Rewind.Undone is,
-// unless that is nil.
+// Rewind implements storage.Log. A log cannot carry the function Rewind.Undone. If Undone is not nil, every server
+// forgets the ids that Options.Undone selects.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	// The store would refuse it, and no server can apply what one refuses for a reason of its own.
+	// The check precedes the proposal, because a local store would refuse the command with an error that stops Apply.
 	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 		return m.failed("rewind the log", fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence))
 	}
@@ -77,10 +77,11 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 	})
 }
 
-// PutIDs implements storage.IDs. The owner's ids reach the other servers later. Another server puts them for itself
-// alone.
+// PutIDs implements storage.IDs. The log carries the owner's ids to the other servers later. A server that is not the
+// owner puts ids only into its local store.
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
-	// A command whose caller has left is before these ids in the log, so it must be applied before them here.
+	// A command whose caller has left may be in flight. The log has it before these ids, so this server must apply it
+	// before it puts them.
 	err := m.store.batcher.grounded(ctx, logKey(m.Number()))
 	var wait func() error
 	if err == nil {
@@ -105,8 +106,8 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID) (wait func() error
 	return m.store.ride(ctx, &command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
 }
 
-// PutWaiting implements storage.Waiting. It fails with ErrNotOwner on a server that does not own the store. The rows
-// reach the other servers later.
+// PutWaiting implements storage.Waiting. It fails with ErrNotOwner on a server that does not own the store. The log
+// carries the rows to the other servers later.
 func (m *Model) PutWaiting(rows []storage.Prediction) error {
 	wait, err := m.putWaiting(rows)
 	if err == nil {
@@ -134,7 +135,8 @@ func (m *Model) putWaiting(rows []storage.Prediction) (wait func() error, err er
 	return m.store.ride(context.Background(), &command.Command{Kind: command.PutWaiting, Model: m.Number(), Waiting: rows})
 }
 
-// RemoveWaiting implements storage.Waiting. A server that does not own the store removes the rows for itself alone.
+// RemoveWaiting implements storage.Waiting. A server that does not own the store removes the rows only from its local
+// store.
 func (m *Model) RemoveWaiting(ids []string) error {
 	wait, err := m.removeWaiting(ids)
 	if err == nil {
@@ -155,7 +157,7 @@ func (m *Model) removeWaiting(ids []string) (wait func() error, err error) {
 	return m.store.ride(context.Background(), &command.Command{Kind: command.RemoveWaiting, Model: m.Number(), Removed: ids})
 }
 
-// ProposeDigest tells the other servers the digest of the owner's state at a sequence. The digest may be lost.
+// ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.
 func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest string) error {
 	err := context.Cause(ctx)
 	if err == nil && !m.store.o.Owner() {

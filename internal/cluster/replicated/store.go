@@ -1,6 +1,6 @@
-// Package replicated implements package storage over a replicated log and a local store. A call that changes the store
-// becomes a command in the log. Every server applies the commands to its local store, in the order of the log, and
-// answers what is read from the local store.
+// Package replicated implements package storage over a replicated log and a local store. A call that changes the
+// store becomes a command in the log. Every server applies the commands to its local store, in the order of the log.
+// Reads use the local store.
 package replicated
 
 import (
@@ -22,31 +22,31 @@ const group = 0
 
 // Log is the replicated log, as one server sees it.
 type Log interface {
-	// Propose appends an entry and waits until it is committed and this server has applied it. It returns soon
-	// after the end of ctx, with one of three answers. Nil: the entry is committed and applied here. ErrNotOwner:
-	// the entry is not in the log, and never will be. Any other error: the entry may or may not be in the log. If
-	// Owner is true after such an error, the entry has been applied here or never will be. Two calls at once may be
-	// ordered either way.
+	// Propose appends an entry, and waits until the entry is committed and this server has applied it. It returns
+	// soon after the end of ctx. It gives one of three answers. Nil: the entry is committed, and this server has
+	// applied it. ErrNotOwner: the entry is not in the log, and never will be. Any other error: the entry may or may
+	// not be in the log. If Owner is true after an error of the third kind, this server has applied the entry or
+	// never will. The log may order two concurrent calls either way.
 	Propose(ctx context.Context, entry []byte) error
 }
 
 // Options are the parts of a Store.
 type Options struct {
-	// Local is the store of this server. From now on only the Store writes to it.
+	// Local is the store of this server. After New only the Store writes to it.
 	Local storage.Store
 	Log   Log
-	// Owner reports whether this server owns the store: it proposes, and has applied all that earlier owners
-	// proposed. Nil: always.
+	// Owner reports whether this server owns the store: it may propose, and has applied all commands of earlier
+	// owners. Nil: this server always owns the store.
 	Owner func() bool
-	// Undone returns the function that storage.Rewind.Undone must be for a sequence. It is pure.
+	// Undone returns the storage.Rewind.Undone of a rewind to a sequence. The result depends on nothing else.
 	Undone func(sequence uint64) func(value []byte) bool
-	// Changed is told what a command changed that no call of this Store waits for, in the order of the log. Apply
-	// calls it, after the effect is in the local store. It must not wait for a call of the Store.
+	// Changed receives the changes of commands that no call of this Store waits for, in the order of the log. Apply
+	// calls Changed after the local store has the change. Changed must not wait for a call of the Store.
 	Changed func(storage.Change)
 }
 
-// local has the methods of a store that are the same in a replicated one: what reads, and what each server does for
-// itself.
+// local has the methods that a replicated store takes from its local store unchanged: reads, and upkeep that each
+// server does by itself.
 type local = storage.Store
 
 // Store is a replicated store. It implements storage.Store.
@@ -55,18 +55,18 @@ type Store struct {
 	o       Options
 	batcher *batcher
 	apply   applier
-	// putting is held in part while pending predictions are put, and as a whole by Hold.
+	// Each PutWaiting holds a part of putting, and Hold holds all of it.
 	putting *semaphore.Weighted
 
-	// models are the handles of the models of the local store, by their numbers. Apply adds and removes them.
+	// models are the handles of the local models, by number. Apply adds and removes handles.
 	models struct {
 		sync.RWMutex
 		byNumber map[uint64]*Model
 	}
 }
 
-// New returns a store over the models of the local store. The caller closes it. Entries of the log may be applied once
-// New has returned.
+// New returns a store over the models of the local store. The caller closes the returned store. The log may call
+// Apply once New has returned.
 func New(ctx context.Context, o Options) (*Store, error) {
 	if o.Owner == nil {
 		o.Owner = func() bool { return true }
@@ -90,12 +90,12 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the waiting calls and joins every goroutine of the store. It does not close the local store. Apply may be
-// called until Close returns.
+// Close ends the waiting calls and joins every goroutine of the store. It does not close the local store. The log may
+// call Apply until Close returns.
 func (s *Store) Close() { s.batcher.close() }
 
-// Flush waits until the commands of all calls so far are committed, or have failed. A command that rides may wait
-// otherwise for 10 ms after its call.
+// Flush waits until the commands of all earlier calls are committed or have failed. Without Flush a riding command
+// waits up to 10 ms before it is proposed.
 func (s *Store) Flush(ctx context.Context) error {
 	if err := s.batcher.flush(ctx); err != nil {
 		return fmt.Errorf("replicated: flush: %w", err)
@@ -103,9 +103,9 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Hold makes PutWaiting wait until release, and flushes. A server holds the store before it gives the store to another
-// server, and releases it afterwards: a prediction that is put in between would be on this server alone. The caller
-// calls release also after an error.
+// Hold makes PutWaiting wait until release, and flushes. A server calls Hold before it hands ownership on, and
+// release afterwards, because only this server would have a prediction that is put in between. The caller calls
+// release even after an error.
 func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 	if err := s.putting.Acquire(ctx, math.MaxInt64); err != nil {
 		return func() {}, fmt.Errorf("replicated: hold pending predictions back: %w", err)
@@ -113,7 +113,7 @@ func (s *Store) Hold(ctx context.Context) (release func(), err error) {
 	return func() { s.putting.Release(math.MaxInt64) }, s.Flush(ctx)
 }
 
-// handle returns the one handle of a local model.
+// handle returns the handle of a local model. Each model has one handle.
 func (s *Store) handle(name string, m storage.Model) *Model {
 	s.models.Lock()
 	defer s.models.Unlock()
@@ -125,7 +125,7 @@ func (s *Store) handle(name string, m storage.Model) *Model {
 	return out
 }
 
-// model returns the handle of a number, nil if there is none.
+// model returns the handle of a number, nil for an unknown number.
 func (s *Store) model(number uint64) *Model {
 	s.models.RLock()
 	defer s.models.RUnlock()
@@ -149,7 +149,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	})
 }
 
-// Expire implements storage.Upkeep, on this server.
+// Expire implements storage.Upkeep. Each server expires rows by itself.
 func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
 	return s.local.Expire(ctx, now, func(m storage.Model) {
 		if out := s.model(m.Number()); out != nil {
@@ -163,7 +163,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 	return s.made(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
 }
 
-// Import implements storage.Registry. The import is one entry of the log, however large.
+// Import implements storage.Registry. The import is one entry of the log, whatever its size.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	return s.made(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
@@ -196,7 +196,7 @@ func (s *Store) changeAlias(ctx context.Context, c *command.Command) error {
 	return nil
 }
 
-// propose puts a durable command into the log, and returns what Apply answers here.
+// propose puts a durable command into the log, and returns the answer of Apply on this server.
 func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -212,8 +212,8 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	return sent.model, err
 }
 
-// ride puts a command into the log that the local store already has. The returned function waits if the queue is too
-// long. Between the local write and ride no other command of the key may come.
+// ride queues a command for the log after the local store has applied it. The returned function waits if the queue is
+// too long. The caller lets no other command of the same key come between the local write and ride.
 func (s *Store) ride(ctx context.Context, c *command.Command) (wait func() error, err error) {
 	sent := newCall(c, true)
 	if err := s.batcher.add(sent); err != nil {
@@ -231,7 +231,7 @@ func newCall(c *command.Command, rides bool) *call {
 	return &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), rides: rides}
 }
 
-// sizeOf estimates the bytes of a command, so that most are encoded into one allocation.
+// sizeOf estimates the bytes of a command, so that encoding most commands takes one allocation.
 func sizeOf(c *command.Command) int {
 	const fixed, row = 48, 24
 	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Record.Data) + len(c.Digest)
@@ -244,11 +244,11 @@ func sizeOf(c *command.Command) int {
 	return n
 }
 
-// logKey is the key of the commands of a model that do not concern pending predictions.
+// logKey returns the key of the commands of a model, except the commands of its pending predictions.
 func logKey(model uint64) uint64 { return 2 * model }
 
-// keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model another,
-// and all names and aliases together a third.
+// keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model has
+// another key, and all names and aliases share a third key.
 func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
 	key := logKey(c.Model)

@@ -258,8 +258,8 @@ func (t *Table) Serve(current, next *Binding, previous Model) error {
 	return nil
 }
 
-// Sync serves the aliases of the store, which other servers have changed. Created is as in Load, and previous
-// returns the model of a binding's Previous, nil if that no longer exists.
+// Sync reloads the aliases from the store after another server has changed them. The function created is as in Load. The
+// function previous returns the model of a binding's Previous, nil if the model no longer exists.
 func (t *Table) Sync(ctx context.Context, created func(id string) int64, previous func(*Binding) Model) error {
 	stored := map[string]bool{}
 	err := t.store.EachAlias(ctx, func(name string, value []byte) error {

@@ -101,7 +101,7 @@ func (c *capture) write(ctx context.Context) (err error) {
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return m.id.storagef("write a snapshot", err)
 	}
-	if m.journal.rewound.Load() != 0 { // followRewind removes it too, unless a crash comes first.
+	if m.journal.rewound.Load() != 0 { // followRewind would remove the snapshot too, but a crash may come first.
 		return m.id.errorf("write a snapshot", errors.Join(ErrSuperseded, s.store.RemoveSnapshot(c.Sequence)))
 	}
 	s.newest.Store(c.Sequence)

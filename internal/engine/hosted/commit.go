@@ -239,7 +239,7 @@ func (c *commit) apply() error {
 	return nil
 }
 
-// learned notes a record that the machine has learned.
+// learned records that the machine has learned the record.
 func (c *commit) learned(begun, ended time.Time) {
 	n := len(c.record.Observations)
 	cost := int64(ended.Sub(begun)) + int64(n)*int64(ReadCost)

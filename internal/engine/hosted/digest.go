@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// A digest is due at the first end of a record at or after each multiple of digestEvery observations: at
-	// the same sequences on every server.
+	// A digest is due at the first end of a record at or after each multiple of digestEvery observations. These
+	// sequences are the same on every server.
 	digestEvery = 4096
-	// Of each side the newest digestsKept digests are kept for the other side.
+	// A server keeps the newest digestsKept digests of its own and of the owner.
 	digestsKept = 2
 )
 
-// clear forgets the digests of states that were undone.
+// clear forgets all digests, because a restore has undone their states.
 func (d *digests) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.own, d.owners = nil, nil
 }
 
-// keep adds a digest to one side, and tells whether the other side has another digest of the same sequence.
-// The lock is held.
+// keep adds a digest to one side, and reports whether the other side has a different digest of the same sequence. The
+// caller holds the lock.
 func (n stateDigest) keep(side *[]stateDigest, other []stateDigest) (differs bool) {
 	*side = append((*side)[max(0, len(*side)+1-digestsKept):], n)
 	return slices.ContainsFunc(other, func(o stateDigest) bool { return o.sequence == n.sequence && o.digest != n.digest })
 }
 
-// CompareDigest compares the digest of the owner's state at a sequence with that of the state here, now or once
-// this server has learned the sequence. It does not wait.
+// CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
+// this server has not learned the sequence yet, the comparison follows later. CompareDigest does not wait.
 func (m *Model) CompareDigest(sequence uint64, digest string) {
 	m.digests.mu.Lock()
 	differs := stateDigest{sequence, digest}.keep(&m.digests.owners, m.digests.own)
@@ -43,8 +43,8 @@ func (m *Model) CompareDigest(sequence uint64, digest string) {
 	}
 }
 
-// digestIfDue keeps the digest of the state if one of the newest rows makes it due. The owner tells it to the
-// other servers. It runs at the model's turn and costs O(state).
+// digestIfDue computes and keeps the digest of the state if one of the newest rows makes it due. The owner also
+// proposes the digest to the other servers. It runs at the model's turn and costs O(state).
 func (m *Model) digestIfDue(rows uint64) {
 	sequence := m.state.machine.Sequence()
 	if !m.env.Digests || sequence/digestEvery == (sequence-rows)/digestEvery {
@@ -52,7 +52,7 @@ func (m *Model) digestIfDue(rows uint64) {
 	}
 	digest, err := m.digest()
 	if err != nil {
-		m.env.Log.Error("a state has no digest", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+		m.env.Log.Error("the server cannot compute the digest of a state", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 		return
 	}
 	m.digests.mu.Lock()
@@ -69,11 +69,11 @@ func (m *Model) digestIfDue(rows uint64) {
 		return
 	}
 	if err := proposer.ProposeDigest(m.env.appends, sequence, digest); err != nil {
-		m.env.Log.Debug("a digest is not proposed", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+		m.env.Log.Debug("the owner cannot propose a digest", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 	}
 }
 
-// digest is that of the learner's state.
+// digest returns the digest of the learner's state.
 func (m *Model) digest() (string, error) {
 	release, err := m.env.Memory.TakeCopies(m.env.appends, m.stateBytes())
 	if err != nil {

@@ -74,16 +74,15 @@ type Options struct {
 	Replication
 }
 
-// Replication are the options of a store that several servers replicate. Its zero value is a store that this
-// server alone changes.
+// Replication are the options of a replicated store. The zero value is for a store that only this server changes.
 type Replication struct {
-	// Owner tells whether this server owns the store: it has applied what earlier owners did, and changes the
-	// store. It is nil if the store is not replicated.
+	// Owner reports whether this server owns the store: it may change the store, and has applied all changes of
+	// earlier owners. It is nil if the store is not replicated.
 	Owner func() bool
-	// Digests: each server compares the digest of its states with those of the owner.
+	// Digests: each server compares the digests of its states with the owner's digests.
 	Digests bool
-	// DigestMismatch takes the model and the sequence of a state that is not the owner's, or that this server
-	// cannot recover from its log. It must not wait. It may be nil.
+	// DigestMismatch receives the model and the sequence of a state that differs from the owner's, or that this
+	// server cannot recover from its log. It must not wait. It may be nil.
 	DigestMismatch func(model string, sequence uint64)
 }
 
@@ -105,7 +104,7 @@ type Counters struct {
 	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
 	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
 	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
-	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that are not those of the server that owns them."`
+	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that differ from the owner's state."`
 	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
 }
 

@@ -26,7 +26,7 @@ var (
 	ErrMoving  = errors.New("the model is being moved to another server; try again")
 	ErrMoved   = errors.New("another server has the model")
 	ErrClosed  = errors.New("the server is shutting down")
-	// ErrUnknown: the change may or may not be durable.
+	// ErrUnknown: the log may or may not have the change.
 	ErrUnknown = recovery.ErrUnknown
 	// ErrCorrupt: the state is not what was learned.
 	ErrCorrupt = machine.ErrCorrupt

@@ -9,12 +9,12 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// ExportOptions say what an exported model takes along.
+// ExportOptions are the options of an export.
 type ExportOptions struct {
 	// WithoutIDs leaves out the remembered ids and the pending predictions.
 	WithoutIDs bool
-	// Reserve is asked before the export takes so many bytes more, also after the caller has left. Its
-	// error ends the export. It may be nil.
+	// Reserve is called before the export allocates so many more bytes, even after the caller has left. Its error
+	// ends the export. It may be nil.
 	Reserve func(bytes int64) error
 }
 
@@ -25,8 +25,8 @@ func (o *ExportOptions) reserve(bytes int) error {
 	return o.Reserve(int64(bytes))
 }
 
-// Export is the model in the format of a snapshot, with its metadata, the ids that it remembers and its
-// pending predictions, all of one turn.
+// Export returns the model in the format of a snapshot, with its metadata, its remembered ids and its pending
+// predictions. All are from one turn.
 func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 	before := func() error {
 		if err := m.Advance(); err != nil {
@@ -58,7 +58,7 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 // readCarried reads the ids up to a sequence and the pending predictions of the model.
 func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uint64, o *ExportOptions) error {
 	var refused error
-	undone := recovery.Undone(sequence) // Other servers may have appended more.
+	undone := recovery.Undone(sequence) // Another server may have appended after the sequence.
 	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
 		if undone(id.Value) {
 			return nil
@@ -81,7 +81,7 @@ func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uin
 		})
 	}
 	if refused != nil {
-		return refused // The store has not failed.
+		return refused // Reserve has failed, not the store.
 	}
-	return m.id.storagef("read what is remembered", err)
+	return m.id.storagef("read ids and pending predictions", err)
 }

@@ -12,8 +12,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Grown notes that another server has appended, and that the log ends at a sequence. The model learns what was
-// appended at its turn, unless it is not in memory: then only its replay gets longer. Grown does not wait. One
+// Grown records that another server has appended to the log, which now ends at a sequence. A model in memory learns
+// the new records at its turn. A model that is not in memory learns them when it is loaded. Grown does not wait. One
 // goroutine at a time calls Grown, Rewound and CompareDigest.
 func (m *Model) Grown(sequence uint64) {
 	m.journal.grown.Store(true)
@@ -21,15 +21,15 @@ func (m *Model) Grown(sequence uint64) {
 		before := m.journal.told.Swap(sequence)
 		more := int64(sequence - min(before, sequence))
 		if before == 0 {
-			more, _ = m.journal.behind() // A load meets the error.
+			more, _ = m.journal.behind() // A load returns the error.
 		}
 		m.snapshots.replay.Add(more * max(m.snapshots.cost.Load(), int64(ReadCost)))
 	}
 	m.postFollow()
 }
 
-// Rewound notes that another server has rewound the log to a sequence, which the model follows at its turn. It
-// does not wait.
+// Rewound records that another server has rewound the log to a sequence. The model follows at its turn. Rewound does
+// not wait.
 func (m *Model) Rewound(sequence uint64) {
 	m.digests.mu.Lock()
 	m.digests.own, m.digests.owners = nil, nil
@@ -40,17 +40,17 @@ func (m *Model) Rewound(sequence uint64) {
 	m.box.Post()
 }
 
-// Supersede lets no capture of before be written. It runs at the model's turn.
+// Supersede discards all earlier captures. It runs at the model's turn.
 func (m *Model) Supersede(ctx context.Context) error { return m.snapshots.supersede(ctx) }
 
-// InheritRewind lets the model follow what another handle of it has not followed.
+// InheritRewind lets the model follow a rewind that another handle of the model has not followed yet.
 func (m *Model) InheritRewind(other *Model) {
 	if pending := other.journal.rewound.Load(); pending != 0 {
 		m.Rewound(pending - 1)
 	}
 }
 
-// Warm loads the model soon, unless memory is half full, and learns what other servers have appended.
+// Warm makes the model load at its next turn, unless memory is half full, and learn the records of other servers.
 func (m *Model) Warm() {
 	if !m.env.Memory.HalfFull() {
 		m.journal.warm.Store(true)
@@ -58,8 +58,8 @@ func (m *Model) Warm() {
 	}
 }
 
-// follow learns some of what other servers have appended, and queues itself for the rest, so that other jobs
-// have their turn. It loads a model whose replay has become so long that a snapshot is due.
+// follow learns some records of other servers, and posts itself for the rest, so that other jobs have their turn. It
+// loads a model whose replay has become so long that a snapshot is due.
 func (m *Model) follow() {
 	more, err := false, error(nil)
 	if m.journal.warm.Swap(false) || m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
@@ -71,14 +71,13 @@ func (m *Model) follow() {
 	}
 	switch {
 	case err != nil:
-		m.env.Log.Debug("a model cannot follow its log now", zap.String("model", m.ID()), zap.Error(err))
+		m.env.Log.Debug("a model cannot follow its log at present", zap.String("model", m.ID()), zap.Error(err))
 	case more:
 		m.postFollow()
 	}
 }
 
-// Advance learns everything that other servers have appended, and leaves the model in memory. It runs at the
-// model's turn.
+// Advance learns all records of other servers, and leaves the model in memory. It runs at the model's turn.
 func (m *Model) Advance() error {
 	for m.journal.grown.Load() || m.journal.rewound.Load() != 0 {
 		if more, err := m.advance(MaxCommitRows); err != nil || !more {
@@ -88,8 +87,8 @@ func (m *Model) Advance() error {
 	return nil
 }
 
-// advance learns records of other servers, until there are no more or they have so many rows. It tells whether
-// there are more. A model that is not in memory stays as it is.
+// advance learns records of other servers with up to so many rows, and reports whether more records follow. On a
+// model that is not in memory it does nothing.
 func (m *Model) advance(rows uint64) (more bool, err error) {
 	if err := m.followRewind(); err != nil {
 		return false, err
@@ -113,7 +112,7 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, recovery.ErrReached) {
-		return false, m.lost(begin, m.id.storagef("read what other servers have appended", err))
+		return false, m.lost(begin, m.id.storagef("read the records of other servers", err))
 	}
 	if len(answered) > 0 && m.pending.store.CountWaiting() > 0 {
 		if err := m.pending.store.RemoveWaiting(answered); err != nil {
@@ -128,7 +127,7 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	return m.journal.reached(end), nil
 }
 
-// relearn lets the machine learn a record of another server, whose memory it takes.
+// relearn lets the machine learn a record of another server. The machine keeps the memory of the record.
 func (m *Model) relearn(r record.Record) error {
 	c := m.newCommit()
 	defer c.free()
@@ -144,20 +143,20 @@ func (m *Model) relearn(r record.Record) error {
 	}
 	ended := m.env.Now()
 	m.env.Stages.Learn(ended.Sub(begun).Seconds(), "")
-	m.journal.recent.clear() // They came to the store with this record.
+	m.journal.recent.clear() // The store has the ids since this record.
 	c.learned(begun, ended)
 	return nil
 }
 
-// AwaitRewind refuses the use of a model whose rewind a crash has interrupted, until Rewound tells that the
-// rewind is complete. It is called before the model is hosted.
+// AwaitRewind makes a model refuse all calls after a crash has interrupted its rewind, until Rewound reports that the
+// rewind is complete. The caller calls AwaitRewind before the model is hosted.
 func (m *Model) AwaitRewind() {
 	m.setRestoring(true)
 	m.Break(fmt.Errorf("%w: the restore of model %q is not complete", ErrOverloaded, m.ID()))
 }
 
-// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
-// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
+// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its newest snapshot.
+// For a model that cannot be recovered, Remembers knows only the ids in the store.
 func (m *Model) DeriveIDs(ctx context.Context) error {
 	if m.journal.grown.Load() {
 		return m.deriveGrown(ctx)
@@ -175,7 +174,7 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 	return nil
 }
 
-// deriveGrown is DeriveIDs of a log to which other servers have appended.
+// deriveGrown is DeriveIDs for a log to which other servers have appended.
 func (m *Model) deriveGrown(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error {
 		err := m.load()
@@ -183,7 +182,7 @@ func (m *Model) deriveGrown(ctx context.Context) error {
 			err = m.Advance()
 		}
 		if m.state.broken != nil {
-			err = nil // Nothing can be derived from its log.
+			err = nil // A log that cannot be recovered gives no ids.
 		}
 		return err
 	})

@@ -25,19 +25,19 @@ type journal struct {
 	// paused keeps replicas from learning of the model. paused >= restoring.
 	paused    atomic.Bool
 	restoring bool // turn; a Rewind has begun and not ended
-	// replicated: other servers may append to the log too.
+	// replicated: other servers may also append to the log.
 	replicated bool // immutable
 	foreign
 }
 
-// foreign is what other servers did to a replicated log. In a log that this server alone writes, it is zero.
+// foreign are the changes of other servers to a replicated log. For a log that only this server writes, it is zero.
 type foreign struct {
-	// grown: the log may have records that state, store and recent do not know. Grown sets it, the turn
-	// clears it.
+	// grown: the log may have records that state, store and recent do not reflect. Grown sets it, and the turn clears
+	// it.
 	grown atomic.Bool
-	// told is the end of the log that Grown was told, or that the model left memory with.
+	// told is the end of the log, as of the last Grown or when the model left memory.
 	told atomic.Uint64
-	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without any.
+	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without such a rewind.
 	rewound atomic.Uint64
 	// warm asks for a load at the next turn of follow.
 	warm atomic.Bool
@@ -55,7 +55,7 @@ type recent struct {
 	generation atomic.Uint64
 	rows       []storage.ID // turn writes under mu
 	values     []byte       // turn writes under mu
-	// whole: rows are all ids of the last record in the log.
+	// whole: rows has all ids of the last record in the log.
 	whole bool // turn
 }
 
@@ -151,7 +151,7 @@ func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, e
 			if err != nil {
 				return err
 			}
-			if value != nil { // Else the id is old.
+			if value != nil { // A nil value is an id that the store has forgotten.
 				ids = append(ids, storage.ID{ID: id, At: time.Unix(0, r.Time), Value: value})
 			}
 		}
@@ -200,7 +200,7 @@ func (j *journal) writeIDs(ctx context.Context) error {
 	return nil
 }
 
-// reached notes that the model knows the log up to a sequence, and tells whether the log is longer.
+// reached records that the model has learned the log up to a sequence, and reports whether the log is longer.
 func (j *journal) reached(sequence uint64) (longer bool) {
 	j.grown.Store(false) // A later record sets it again.
 	last, err := j.store.Last()

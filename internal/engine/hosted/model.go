@@ -58,7 +58,7 @@ type Owner interface {
 //	broken != nil => nothing more is appended or learned
 //	journal.restoring => broken != nil && journal.paused
 //
-// While journal.rewound is set, log and snapshots are not those of the state: the next turn restores it.
+// While journal.rewound is set, the log and the snapshots do not match the state. The next turn restores the state.
 type Model struct {
 	env    *Env            // immutable
 	source recovery.Source // immutable
@@ -76,7 +76,7 @@ type Model struct {
 	snapshots snapshots
 	digests   digests
 	usage     usage
-	// news wakes Await: the state has changed.
+	// news wakes Await when the state has changed.
 	news signal
 }
 
@@ -101,7 +101,7 @@ type usage struct {
 	rate                                        rate
 }
 
-// digests are the newest digests of the states of a model.
+// digests are the newest digests of a model's states: the server's own, and the owner's.
 type digests struct {
 	mu          sync.Mutex
 	own, owners []stateDigest // mu
@@ -259,16 +259,16 @@ func (m *Model) Break(err error) {
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
 }
 
-// mismatch reports a state that is not the owner's.
+// mismatch reports a state that differs from the owner's.
 func (m *Model) mismatch(sequence uint64) {
 	m.env.Counters.DigestMismatches.Add(1)
-	m.env.Log.Error("the state of a model is not that of the owner", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
+	m.env.Log.Error("the state of a model differs from the owner's state", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
 	if m.env.DigestMismatch != nil {
 		m.env.DigestMismatch(m.ID(), sequence)
 	}
 }
 
-// setRestoring notes whether a Rewind has begun and not ended.
+// setRestoring sets whether a Rewind has begun but not ended.
 func (m *Model) setRestoring(restoring bool) {
 	m.journal.restoring = restoring
 	m.journal.paused.Store(restoring)

@@ -173,8 +173,8 @@ func (m *Model) recover() (recovery.Recovered, error) {
 	return r, d.Write()
 }
 
-// recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
-// record that is cut is complete.
+// recoverAt returns the machine at a sequence. It first puts the ids of the log up to the sequence into the store, so
+// that the store has all ids of a record that a rewind cuts.
 func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
 	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: m.source.Kept}
 	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
@@ -208,7 +208,7 @@ func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
 	m.news.wake()
 }
 
-// lost breaks a model whose log cannot be replayed after a sequence, unless err may pass.
+// lost breaks a model if err means that the log cannot be replayed after a sequence.
 func (m *Model) lost(sequence uint64, err error) error {
 	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
 		m.forget()
@@ -218,8 +218,8 @@ func (m *Model) lost(sequence uint64, err error) error {
 	return err
 }
 
-// followRewind restores the state to which another server has rewound the log, if one has. It runs at the
-// model's turn.
+// followRewind restores the state to which another server has rewound the log. Without such a rewind it does nothing.
+// It runs at the model's turn.
 func (m *Model) followRewind() error {
 	pending := m.journal.rewound.Load()
 	if pending == 0 {
@@ -228,7 +228,7 @@ func (m *Model) followRewind() error {
 	sequence := pending - 1
 	err := m.restoreRewound(sequence)
 	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
-		return err // The next turn tries again, or follows a rewind that went further.
+		return err // The next turn tries again, or follows a rewind to an earlier sequence.
 	}
 	if err != nil {
 		return m.lost(sequence, err)
@@ -254,13 +254,13 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	defer m.snapshots.unlock()
 	m.snapshots.epoch.Add(1)
 	m.forget()
-	// A snapshot that was being written during the rewind is of a state that was undone.
+	// A snapshot that was being written during the rewind has an undone state.
 	kept, err := m.snapshots.store.Snapshots()
 	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {
 		err = m.snapshots.store.RemoveSnapshot(kept[n])
 	}
 	if err != nil {
-		return m.id.storagef("remove snapshots of what was undone", err)
+		return m.id.storagef("remove snapshots of undone states", err)
 	}
 	started := m.env.Now()
 	r, err := m.recoverAt(m.env.Lifetime, sequence)
@@ -272,7 +272,7 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	return nil
 }
 
-// postFollow asks for a turn of follow, unless that has nothing to do.
+// postFollow posts a turn of follow, unless follow has nothing to do.
 func (m *Model) postFollow() {
 	if m.Resident() || m.snapshots.replayDue(&m.env.Options) {
 		m.box.Post()
@@ -386,7 +386,7 @@ func (m *Model) Delete(ctx context.Context) error {
 	if m.journal.replicated && errors.Is(err, storage.ErrNotFound) {
 		return NotFound(m.ID()) // Another call has deleted it.
 	}
-	return m.id.storagef("delete what is kept", err)
+	return m.id.storagef("delete the data", err)
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.

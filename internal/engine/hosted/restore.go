@@ -99,7 +99,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	if err != nil {
 		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
 		if m.journal.replicated && m.env.Store.Failed() == nil {
-			// A replicated log tells by Rewound if it was rewound.
+			// If a replicated log was rewound, Rewound follows.
 			m.journal.restoring = false
 			m.entry.Store(before)
 			return err

@@ -2,7 +2,7 @@ package hosted
 
 import "sync/atomic"
 
-// signal wakes all who wait for it.
+// signal wakes all goroutines that wait for it.
 type signal struct{ waiting atomic.Pointer[chan struct{}] }
 
 // next returns a channel that the next wake closes.
@@ -18,7 +18,7 @@ func (s *signal) next() <-chan struct{} {
 	}
 }
 
-// wake costs one atomic load while nobody waits.
+// wake closes the channels of next. Without waiting goroutines it costs one atomic load.
 func (s *signal) wake() {
 	if s.waiting.Load() == nil {
 		return

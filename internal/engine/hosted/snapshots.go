@@ -47,8 +47,8 @@ type snapshots struct {
 	captured, made atomic.Int64
 	// bytes is the size of the newest snapshot, 0 if it is not known; took how long it took to be written.
 	bytes, took atomic.Int64
-	// replay estimates the nanoseconds to replay the log behind the newest snapshot, cost those of one
-	// observation.
+	// replay estimates the nanoseconds to replay the log after the newest snapshot, cost the nanoseconds to replay
+	// one observation.
 	replay, cost atomic.Int64
 }
 

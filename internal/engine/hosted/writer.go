@@ -45,7 +45,7 @@ func (w writer) Handle(batch []*Ticket) {
 	w.afterCommit()
 }
 
-// Refuse answers a ticket that gets no turn.
+// Refuse answers a ticket whose turn never comes.
 func (w writer) Refuse(t *Ticket, why error) {
 	t.refuse(why)
 	w.finish(t)
@@ -70,13 +70,13 @@ func (w writer) finish(t *Ticket) {
 			w.usage.duplicates.Add(1)
 		}
 	}
-	trace := t.stages.trace() // After close the ticket is the caller's.
+	trace := t.stages.trace() // After close the caller owns the ticket.
 	close(t.done)
 	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
 }
 
-// ready loads the model, learns what other servers have appended, and refuses a model that no longer learns
-// or is moved.
+// ready loads the model and learns the records of other servers. It fails if the model no longer learns, or is
+// moving.
 func (w writer) ready() error {
 	if err := w.CheckNotMoved(); err != nil {
 		return err

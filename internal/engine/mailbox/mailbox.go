@@ -24,7 +24,7 @@ type Handler[T any] interface {
 	Handle(batch []T)
 	// Refuse takes an item that is not handled, and why.
 	Refuse(item T, why error)
-	// Posted has the turn that Post asked for.
+	// Posted runs at the turn that Post has requested.
 	Posted()
 }
 
@@ -119,8 +119,8 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 	}
 }
 
-// Post asks for a turn of Handler.Posted, and does not wait for it. Calls before the turn has begun ask for one
-// turn. A closed box drops it.
+// Post requests a turn of Handler.Posted, and does not wait for it. Several calls before the turn begins request one
+// turn. A closed box drops the request.
 func (b *Box[T]) Post() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

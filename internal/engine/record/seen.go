@@ -141,7 +141,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	return s, nil
 }
 
-// readHead reads all up to the sequence, and returns the flags of the rest.
+// readHead reads the fields up to the sequence, and returns the flags of the remaining fields.
 func (s *Seen) readHead(d *decoder) (flags byte) {
 	if d.version >= versionSeen {
 		if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {

@@ -51,7 +51,7 @@ func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (R
 	if err != nil {
 		return Recovered{}, err
 	}
-	if r.Sequence() > last { // Another server has appended meanwhile.
+	if r.Sequence() > last { // Another server has appended since.
 		if last, err = s.Kept.Last(); err != nil {
 			return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 		}
@@ -102,7 +102,7 @@ func StorageError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, storage.ErrUnknown): // It may wrap an error of a context.
+	case errors.Is(err, storage.ErrUnknown): // ErrUnknown may wrap an error of a context.
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.Is(err, machine.ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, storage.ErrNotOwner):
@@ -178,8 +178,8 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 // ErrStorage says that the store cannot be read or written.
 var ErrStorage = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
 
-// ErrUnknown says that a change may or may not be durable.
-var ErrUnknown = errors.New("it is not known whether the change was made; send the call again, an observation under its id")
+// ErrUnknown says that the log may or may not have the change.
+var ErrUnknown = errors.New("the change may or may not be made; send the call again, an observation under its id")
 
 // ErrReached ends a replay at its sequence.
 var ErrReached = errors.New("reached")
@@ -202,7 +202,7 @@ func DecodeNext(logged storage.Record, sequence uint64) (record.Record, error) {
 	return r, nil
 }
 
-// Replay applies one logged record up to a sequence. It returns ErrReached at the sequence.
+// Replay applies one logged record up to a sequence. It returns ErrReached after it has applied the sequence.
 func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned) error {
 	r, err := DecodeNext(logged, m.Sequence())
 	if err != nil {
@@ -227,7 +227,7 @@ func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned
 	return nil
 }
 
-// Undone returns storage.Rewind.Undone of a rewind to a sequence.
+// Undone returns the storage.Rewind.Undone of a rewind to a sequence.
 func Undone(sequence uint64) func(value []byte) bool {
 	return func(value []byte) bool {
 		learned, err := record.SeenSequence(value)

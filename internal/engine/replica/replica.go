@@ -203,7 +203,7 @@ func (r *Replica) Behind(leader Leader) (uint64, error) {
 		return 0, err
 	}
 	sequence, err := leader.Sequence()
-	if err == nil && at > sequence { // The state of the leader may be behind its log.
+	if err == nil && at > sequence { // The leader's state may lag behind its log.
 		sequence, err = leader.LogEnd()
 	}
 	if err == nil && at > sequence {

@@ -5,7 +5,7 @@ import (
 	"context"
 )
 
-// Position is the place of a command in a replicated log: the index of its entry, and its number within
+// Position is the position of a command in a replicated log: the index of its entry, and the number of the command in
 // the entry.
 type Position struct {
 	Index   uint64
@@ -25,13 +25,13 @@ func At(ctx context.Context, p Position) context.Context {
 	return context.WithValue(ctx, positionKey{}, p)
 }
 
-// PositionOf returns the position of At, false if a call applies no command.
+// PositionOf returns the position that At has set, false without a position.
 func PositionOf(ctx context.Context) (Position, bool) {
 	p, ok := ctx.Value(positionKey{}).(Position)
 	return p, ok
 }
 
-// ChangeKind says what a command changed.
+// ChangeKind is the kind of a Change.
 type ChangeKind int
 
 // The kinds of a Change.
@@ -54,10 +54,10 @@ const (
 	Digested
 )
 
-// Change is what a command of a replicated log changed in a store.
+// Change is the change that a command of a replicated log has made in a store.
 type Change struct {
 	Kind ChangeKind
-	// Name is that of the model or the alias.
+	// Name is the name of the model or the alias.
 	Name string
 	// Model is nil for an alias.
 	Model    Model

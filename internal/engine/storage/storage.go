@@ -30,8 +30,8 @@ var (
 	ErrNotFound = errors.New("storage: not found")
 	// ErrNotOwner: another server owns the replicated store. Nothing was written.
 	ErrNotOwner = errors.New("storage: another server owns the store")
-	// ErrUnknown: the change may or may not be made, now or later.
-	ErrUnknown = errors.New("storage: the outcome is not known")
+	// ErrUnknown: the store may or may not make the change, now or later.
+	ErrUnknown = errors.New("storage: the outcome is unknown")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
@@ -114,7 +114,7 @@ type Upkeep interface {
 	// Failed returns ErrFailed with its cause once the backend accepts no more writes, else
 	// nil.
 	Failed() error
-	// Position returns the last position that was written, zero if none was.
+	// Position returns the last written position, zero before the first.
 	Position() Position
 }
 

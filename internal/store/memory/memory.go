@@ -28,7 +28,7 @@ type Store struct {
 		aliases map[string][]byte
 		// pending counts the predictions of all models.
 		pending int
-		// newest is the number of the newest model.
+		// newest is the highest model number.
 		newest   uint64
 		position storage.Position
 	}
@@ -126,7 +126,7 @@ func (s *Store) add(ctx context.Context, name string, value []byte, from *storag
 	return m, nil
 }
 
-// reach keeps the position of a call, if it has one. The lock is held.
+// reach stores the position of a call that has one. The caller holds the lock.
 func (s *Store) reach(ctx context.Context) {
 	if p, ok := storage.PositionOf(ctx); ok {
 		s.mu.position = p
@@ -261,7 +261,7 @@ func (m *Model) locked(what string, f func() error) error {
 	return m.failed(what, f())
 }
 
-// change is locked for a call that a command may make. It keeps the position of a call that succeeds.
+// change is locked for a call that a command may make. If the call succeeds, change stores its position.
 func (m *Model) change(ctx context.Context, what string, f func() error) error {
 	return m.locked(what, func() error {
 		err := context.Cause(ctx)

@@ -239,8 +239,8 @@ func (s suite) truncate(t *testing.T) {
 	wantEmpty(t, empty)
 }
 
-// Undone returns the storage.Rewind.Undone of a sequence for the ids of the suite. Their values begin with their
-// sequence.
+// Undone returns the storage.Rewind.Undone of a rewind to a sequence, for the ids of the suite. The value of an id
+// begins with its sequence.
 func Undone(sequence uint64) func(value []byte) bool {
 	return func(value []byte) bool {
 		var n uint64

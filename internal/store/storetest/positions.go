@@ -125,8 +125,8 @@ func (s suite) positionNumbers(t *testing.T) {
 	}
 }
 
-// Crashes at any time leave what the position covers; the rest of the log, applied again, gives the same
-// models under the same numbers.
+// A crash at any time leaves the commands that the position covers. After the other commands are applied again, the
+// store has the same models under the same numbers.
 func (s suite) positionCrashes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(newSeed(t), 5))
 	script := NewScript(t, rng, 400)
@@ -162,8 +162,8 @@ func (s suite) positionCrashes(t *testing.T) {
 	}
 }
 
-// Snapshot writes a snapshot at the end of a model's log, or removes those that are not the oldest, as
-// every server does for itself.
+// Snapshot writes a snapshot at the end of a model's log, or removes all snapshots but the oldest, as every server
+// does by itself.
 func Snapshot(t *testing.T, rng *rand.Rand, s storage.Store) {
 	t.Helper()
 	all := entries(t, s)

@@ -16,8 +16,7 @@ import (
 	"hindsight/internal/store/memory"
 )
 
-// Script is a random log of commands, as a replicated log has them. It knows what every store has after
-// each of them.
+// Script is a random replicated log of commands. It knows the contents of every store after each command.
 type Script struct {
 	commands []command
 	// states[n] is the state after n commands.
@@ -48,7 +47,7 @@ func NewScript(t *testing.T, rng *rand.Rand, n int) *Script {
 // Len counts the commands.
 func (s *Script) Len() int { return len(s.commands) }
 
-// position is that of command n, counted from 0.
+// position returns the position of command n, counted from 0.
 func position(n int) storage.Position {
 	return storage.Position{Index: 10 + uint64(n/3), Command: uint32(n % 3)}
 }
@@ -63,8 +62,8 @@ func refused(err error) error {
 	return err
 }
 
-// Apply applies the commands from one number on to before another, as a server that starts again: those
-// that the position of the store covers are left out, except waiting ones.
+// Apply applies the commands from <= n < to, as a restarted server does: it skips the commands that the position of
+// the store covers, except waiting commands.
 func (s *Script) Apply(t *testing.T, store storage.Store, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
@@ -150,7 +149,7 @@ func wantUsable(t *testing.T, e storage.Entry) {
 	}
 }
 
-// state is what replicas have in common: everything but snapshots.
+// state returns the contents that all replicas have in common: everything but snapshots.
 func state(t *testing.T, s storage.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -193,7 +192,7 @@ func (w *writer) unique(what string) string {
 	return fmt.Sprint(what, w.serial)
 }
 
-// ofModel makes a command of the model with a number, which is refused if there is none.
+// ofModel makes a command of the model with a number. The store refuses the command if the model does not exist.
 func ofModel(what string, number uint64, apply func(context.Context, storage.Model) error) command {
 	return command{what: fmt.Sprintf("%s of model %d", what, number), apply: func(ctx context.Context, s storage.Store) error {
 		var found storage.Model

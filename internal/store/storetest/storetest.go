@@ -191,7 +191,7 @@ func wantLog(t *testing.T, m storage.Model, after uint64, want ...storage.Record
 
 func at(second int64) time.Time { return time.Unix(second, 0) }
 
-// id is an id whose value is told from any other. Its sequence is the second.
+// id returns an id with a unique value. Its sequence is the second.
 func id(name string, second int64) storage.ID {
 	return storage.ID{ID: name, At: at(second), Value: fmt.Appendf(nil, "%d of %s", second, name)}
 }

@@ -94,7 +94,7 @@ type Access struct {
 	// What the answer omits for a principal that is limited to some models. It is text for
 	// docs/security.md.
 	Omits string `protobuf:"bytes,5,opt,name=omits,proto3" json:"omits,omitempty"`
-	// The call is about all models. A principal that is limited to some models may not make it.
+	// The call concerns all models. A principal that is limited to some models may not make the call.
 	EveryModel    bool `protobuf:"varint,6,opt,name=every_model,json=everyModel,proto3" json:"every_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

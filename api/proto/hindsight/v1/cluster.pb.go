@@ -23,17 +23,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is what a server is in the cluster.
+// State is the state of a server in the cluster.
 type Server_State int32
 
 const (
 	// Unknown.
 	Server_STATE_UNSPECIFIED Server_State = 0
-	// It orders all changes.
+	// The server orders all changes.
 	Server_STATE_OWNER Server_State = 1
-	// It has all models, votes, and may become the owner.
+	// The server has all models, votes, and may become the owner.
 	Server_STATE_VOTER Server_State = 2
-	// It is catching up, and does not vote.
+	// The server is catching up, and does not vote.
 	Server_STATE_JOINING Server_State = 3
 )
 
@@ -83,23 +83,24 @@ func (Server_State) EnumDescriptor() ([]byte, []int) {
 // Server is a member of the cluster.
 type Server struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, which its data directory has.
+	// The id of the server. The data directory has it.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// Where the other servers reach it.
+	// The address that the other servers connect to.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// What it is in the cluster.
+	// The state of the server in the cluster.
 	State Server_State `protobuf:"varint,3,opt,name=state,proto3,enum=hindsight.v1.Server_State" json:"state,omitempty"`
-	// It has answered the answering server. If not, the next four are absent.
+	// The server is up: it has answered the server that answers this call. If false, the next four
+	// fields are absent.
 	Reachable bool `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`
-	// The newest entry of the log that it has applied.
+	// The newest entry of the log that the server has applied.
 	Applied *uint64 `protobuf:"varint,5,opt,name=applied,proto3,oneof" json:"applied,omitempty"`
-	// How many entries fewer it has applied than the most advanced server.
+	// The number of entries that the server lags behind the most advanced server.
 	Behind *uint64 `protobuf:"varint,6,opt,name=behind,proto3,oneof" json:"behind,omitempty"`
-	// How old its state is at most. Absent also while it knows no owner.
+	// A bound of the age of the server's state. Absent also while the server knows no owner.
 	Age *durationpb.Duration `protobuf:"bytes,7,opt,name=age,proto3" json:"age,omitempty"`
-	// The version of its program.
+	// The version of the server's program.
 	Version string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
-	// It is being drained, and passes ownership on.
+	// The server is being drained, and hands ownership on.
 	Draining      bool `protobuf:"varint,9,opt,name=draining,proto3" json:"draining,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -251,7 +252,7 @@ type GetClusterResponse struct {
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// The id of the answering server. Empty without a cluster.
 	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
-	// The id of the owner. Empty while there is none.
+	// The id of the owner. Empty while the answering server knows no owner.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The servers, by address.
 	Servers       []*Server `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"`
@@ -322,7 +323,7 @@ type MoveOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in GetClusterRequest.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// The id or the address of a voter. Empty: the most advanced one.
+	// The id or the address of a voter. Empty: the most advanced voter.
 	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -423,7 +424,7 @@ type DrainServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in GetClusterRequest.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Its id or address.
+	// The id or the address of the server.
 	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -524,7 +525,7 @@ type RemoveServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in GetClusterRequest.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Its id or address.
+	// The id or the address of the server.
 	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

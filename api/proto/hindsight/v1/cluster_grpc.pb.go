@@ -29,19 +29,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService is about the servers that keep the same models. One of them, the owner, orders
-// everything that changes a model. Every server answers every call, and passes to the owner what
-// is the owner's. A server without a cluster answers GetCluster with no servers, and refuses the
-// other calls with NO_CLUSTER.
+// ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
+// server, the owner, orders all changes. Every server answers every call, and forwards changes to
+// the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+// calls with NO_CLUSTER.
 type ClusterServiceClient interface {
 	// GetCluster returns the servers and their owner as the answering server knows them.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
-	// MoveOwner makes another server the owner. Calls wait for some milliseconds, none fails.
+	// MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
 	MoveOwner(ctx context.Context, in *MoveOwnerRequest, opts ...grpc.CallOption) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, now and until it is stopped.
+	// DrainServer moves ownership away from a server, now and until the server stops.
 	DrainServer(ctx context.Context, in *DrainServerRequest, opts ...grpc.CallOption) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. The owner cannot be removed: move
-	// ownership first. A removed server joins again as a new one, with an empty directory.
+	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
+	// ownership first. A removed server can join again only as a new server, with an empty directory.
 	RemoveServer(ctx context.Context, in *RemoveServerRequest, opts ...grpc.CallOption) (*RemoveServerResponse, error)
 }
 
@@ -97,19 +97,19 @@ func (c *clusterServiceClient) RemoveServer(ctx context.Context, in *RemoveServe
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService is about the servers that keep the same models. One of them, the owner, orders
-// everything that changes a model. Every server answers every call, and passes to the owner what
-// is the owner's. A server without a cluster answers GetCluster with no servers, and refuses the
-// other calls with NO_CLUSTER.
+// ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
+// server, the owner, orders all changes. Every server answers every call, and forwards changes to
+// the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+// calls with NO_CLUSTER.
 type ClusterServiceServer interface {
 	// GetCluster returns the servers and their owner as the answering server knows them.
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
-	// MoveOwner makes another server the owner. Calls wait for some milliseconds, none fails.
+	// MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
 	MoveOwner(context.Context, *MoveOwnerRequest) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, now and until it is stopped.
+	// DrainServer moves ownership away from a server, now and until the server stops.
 	DrainServer(context.Context, *DrainServerRequest) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. The owner cannot be removed: move
-	// ownership first. A removed server joins again as a new one, with an empty directory.
+	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
+	// ownership first. A removed server can join again only as a new server, with an empty directory.
 	RemoveServer(context.Context, *RemoveServerRequest) (*RemoveServerResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }

@@ -43,11 +43,11 @@ type PredictRequest struct {
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Also return the explanation of the prediction. auto only.
 	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
-	// Answer from a state with at least this many observations, such as the sequence of an
-	// Outcome. The call waits for the state, or asks the owner of the cluster.
+	// Answer from a state with at least this many observations, for example the sequence of an
+	// Outcome. The answering server waits for the observations, or asks the owner of the cluster.
 	MinSequence uint64 `protobuf:"varint,8,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
-	// How old the state of the answering server may be in a cluster; an older one asks the owner.
-	// Absent: any age, see the trailer hindsight-age-ms.
+	// The greatest age of the state of the answering server, in a cluster. A server with an older
+	// state asks the owner. Absent: any age; the trailer hindsight-age-ms returns the age.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

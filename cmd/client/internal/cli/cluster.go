@@ -16,7 +16,7 @@ import (
 // cluster builds "cluster", the group of commands about the servers of a cluster.
 func (e *env) cluster() *cobra.Command {
 	var yes bool
-	return e.group("cluster", "Show and change the servers of a cluster", `The servers of a cluster keep the same models. One of them, the owner, makes all changes.
+	return e.group("cluster", "Show and change the servers of a cluster", `The servers of a cluster keep the same models. One server, the owner, makes all changes.
 A server is named by its id or by its address in the cluster.`,
 		verb{use: "status", short: "List the servers, the owner among them", run: func(c *call) error {
 			answer, err := c.client.Servers(c.ctx())
@@ -32,7 +32,7 @@ A server is named by its id or by its address in the cluster.`,
 		}},
 		verb{
 			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers},
-			long: `Make another server the owner: the named one, or else the most advanced. Calls wait for some
+			long: `Make another server the owner: the named server, or the most advanced. Calls wait for some
 milliseconds. None fails.`,
 			run: func(c *call) error {
 				server := strings.Join(c.args, "")
@@ -40,17 +40,17 @@ milliseconds. None fails.`,
 			},
 		},
 		verb{
-			use: "drain SERVER", short: "Move ownership away from a server, so that it can be stopped", complete: []completer{servers},
+			use: "drain SERVER", short: "Move ownership away from a server, so that you can stop the server", complete: []completer{servers},
 			run: func(c *call) error { return e.changed("drained", c.args[0], c.client.DrainServer(c.ctx(), c.args[0])) },
 		},
 		verb{
 			use: "remove SERVER", short: "Remove a server from the cluster for good", complete: []completer{servers},
-			long: `Remove a server from the cluster for good. It votes no more, and joins again only as a new
+			long: `Remove a server from the cluster for good. The server no longer votes, and can join again only as a new
 server, with an empty data directory.`,
 			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "remove the server without asking") },
 			run: func(c *call) error {
 				if !yes {
-					if err := e.confirm(c.ctx(), fmt.Sprintf("the server %s would be removed for good", c.args[0])); err != nil {
+					if err := e.confirm(c.ctx(), fmt.Sprintf("this removes the server %s for good", c.args[0])); err != nil {
 						return err
 					}
 				}
@@ -60,12 +60,12 @@ server, with an empty data directory.`,
 	)
 }
 
-// stateOf is the state of a server in a word.
+// stateOf returns the state of a server in one word.
 func stateOf(s *hindsightv1.Server) string {
 	return strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
 }
 
-// optional is the value of a cell, nil if it is not known.
+// optional returns the value of a cell, nil if the value is unknown.
 func optional[T any](value *T) any {
 	if value == nil {
 		return nil
@@ -73,7 +73,7 @@ func optional[T any](value *T) any {
 	return *value
 }
 
-// changed says what was done to a server.
+// changed prints the change that a server has made.
 func (e *env) changed(what, server string, err error) error {
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (e *env) changed(what, server string, err error) error {
 	})
 }
 
-// servers are the ids of the servers.
+// servers completes the id of a server.
 func servers(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
 	answer, err := c.Servers(ctx)
 	var ids []string

@@ -58,18 +58,18 @@ follows, some twenty rounds a second, so that its page moves.
 The stream ends after --rounds rounds or after the time --for, whichever is
 first. The whole demo takes one minute at most, without --keep.
 
-With --servers the demo is about a cluster of servers on this machine. They take the
-stream in turn. After a third of the time the owner, which orders what they learn, is
-killed with SIGKILL; it is started again when another one is the owner. The rounds are
-spread over the time, so that the curves show when it was. In the end the answer says how
-long no observation was acknowledged, whether an acknowledged one was lost or learned
-twice, and whether all servers have the same state.`,
+With --servers the demo starts a cluster of servers on this machine, and sends the stream
+to all of them in turn. After a third of the time it kills the owner, the server that
+orders all changes, with SIGKILL. It restarts the server after another server has become
+the owner. It spreads the rounds over the time, so that the curves show the kill. In the
+end it reports how long the cluster acknowledged no observation, whether an acknowledged
+observation was lost or learned twice, and whether all servers have the same state.`,
 		flags: func(f *flagSet) {
 			f.StringVar(&d.server, "server", "", "path of the server program (required)")
 			f.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 			f.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 			f.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
-			f.IntVar(&d.servers, "servers", 1, "number of servers; more than one are a cluster, whose owner is killed")
+			f.IntVar(&d.servers, "servers", 1, "number of servers; 3 or 5 servers form a cluster, and the demo kills its owner")
 			f.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
 		},
 		before: func(c *call) error {
@@ -86,7 +86,7 @@ twice, and whether all servers have the same state.`,
 				return d.run(c.ctx(), e)
 			}
 			if d.servers != 3 && d.servers != 5 || d.keep {
-				return command.Usagef("--servers %d: want 1, 3 or 5, and --keep with one server alone", d.servers)
+				return command.Usagef("--servers %d: want 1, 3 or 5, and --keep only with 1", d.servers)
 			}
 			return d.runCluster(c.ctx(), e)
 		},

@@ -25,20 +25,22 @@ import (
 )
 
 const (
-	// One try of a call. A server that finds no owner answers before.
+	// The limit of one try of a call. A server that finds no owner answers earlier.
 	demoTry = 2 * time.Second
-	// The killed server is started again so long after another one has acknowledged.
+	// The time from the first acknowledgement of the next owner to the restart of the killed
+	// server.
 	demoDown  = 2 * time.Second
 	demoStart = 20 * time.Second
 	demoStop  = 10 * time.Second
-	// How long the servers may take until they have learned the same.
+	// The limit of the wait until all servers have the same state.
 	demoAgree = 15 * time.Second
 	demoPoll  = 20 * time.Millisecond
 	demoChunk = 500
 )
 
-// clusterSummary is the answer of "demo --servers". Lost are acknowledged observations that are
-// not at their sequence in the end. Digests are those of the state of each server.
+// clusterSummary is the answer of "demo --servers". Lost counts acknowledged observations that the
+// cluster does not have at their sequence in the end. Digests are the digests of the final state of
+// each server.
 type clusterSummary struct {
 	Acknowledged int      `json:"acknowledged"`
 	Lost         int      `json:"lost"`
@@ -54,27 +56,27 @@ type clusterSummary struct {
 	skill, regret []float64
 }
 
-// demoServer is one server of the cluster. Its addresses stay when it is started again.
+// demoServer is one server of the cluster. A restart keeps its addresses.
 type demoServer struct {
 	name, cluster string
 	args          []string
-	running       *child.Server // nil after it was killed
+	running       *child.Server // nil while the server is down
 	client        *client.Client
 }
 
-// demoCluster is the cluster, and what it has acknowledged.
+// demoCluster is the cluster, and its acknowledgements.
 type demoCluster struct {
 	*clusterSummary
 	*demo
 
 	e       *env
 	servers []*demoServer
-	client  *client.Client // of whichever server answers
+	client  *client.Client // uses any server that answers
 	sent    []client.Observation
 	learned []uint64    // their sequences
-	killed  *demoServer // the owner, once it is killed
-	at      time.Time   // when it was killed
-	again   chan error  // how its second start went
+	killed  *demoServer // the killed owner, nil before the kill
+	at      time.Time   // the time of the kill
+	again   chan error  // the result of its restart
 }
 
 // runCluster runs the demo of a cluster within its time limit.
@@ -92,12 +94,12 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	e.Say("starting %d servers of %s", len(c.servers), d.server)
-	// The first ones wait for the others.
+	// The servers start concurrently, because each waits for the others.
 	if err := c.each(func(s *demoServer) error { return c.launch(whole, s) }); err != nil {
 		return err
 	}
 	for _, s := range c.servers {
-		e.Say("the page of %s, which moves now: http://%s/", s.name, s.running.HTTP)
+		e.Say("the live page of %s: http://%s/", s.name, s.running.HTTP)
 	}
 	if err := c.whole(whole); err != nil {
 		return fmt.Errorf("wait for all servers to join: %w", err)
@@ -109,12 +111,13 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
-		err = errors.New("the cluster has not kept what it acknowledged")
+		err = errors.New("the cluster has lost or repeated acknowledged observations, or its servers disagree")
 	}
 	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
 }
 
-// prepare chooses free addresses, all at once, so that no two are the same.
+// prepare chooses free addresses. It holds all of them until the last is chosen, so that they
+// differ.
 func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 	n := c.demo.servers
 	free := make([]string, 2*n)
@@ -144,7 +147,7 @@ func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 	return err
 }
 
-// each does something with all servers at the same time.
+// each calls do for all servers concurrently.
 func (c *demoCluster) each(do func(*demoServer) error) error {
 	failed := make([]error, len(c.servers))
 	var all sync.WaitGroup
@@ -162,12 +165,12 @@ func (c *demoCluster) launch(ctx context.Context, s *demoServer) (err error) {
 	return err
 }
 
-// stop ends what runs.
+// stop stops the running servers.
 func (c *demoCluster) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStop)
 	defer cancel()
 	if c.again != nil {
-		for range c.again { // An error was reported.
+		for range c.again { // Another call has reported the error.
 		}
 	}
 	if c.client != nil {
@@ -182,7 +185,7 @@ func (c *demoCluster) stop(ctx context.Context) (err error) {
 	}))
 }
 
-// paused waits. It returns false if ctx ends before.
+// paused waits for a time. It returns false if ctx ends first.
 func paused(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -192,7 +195,7 @@ func paused(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// whole waits until all servers vote, so that the others elect an owner when one is gone.
+// whole waits until all servers vote, so that the remaining servers can elect an owner.
 func (c *demoCluster) whole(ctx context.Context) error {
 	for voters := 0; voters < len(c.servers); {
 		r, err := c.client.Cluster().GetCluster(ctx, &hindsightv1.GetClusterRequest{})
@@ -209,7 +212,7 @@ func (c *demoCluster) whole(ctx context.Context) error {
 	return nil
 }
 
-// owner is the owner as the first server that answers knows it, nil if that is no running server.
+// owner returns the owner as the answering server knows it, nil if the owner is not running.
 func (c *demoCluster) owner(ctx context.Context) *demoServer {
 	for _, s := range c.servers {
 		if s.running == nil {
@@ -229,7 +232,7 @@ func (c *demoCluster) owner(ctx context.Context) *demoServer {
 	return nil
 }
 
-// stream takes the stream through the cluster, and kills the owner on the way.
+// stream sends the stream through the cluster, and kills the owner after a third of the time.
 func (c *demoCluster) stream(ctx context.Context) error {
 	source, err := stream.New(stream.Drifting, c.rounds, demoDimension, c.seed)
 	if err != nil {
@@ -270,7 +273,7 @@ func (c *demoCluster) kill(ctx context.Context) error {
 	c.KilledAt, c.Owner, c.at = len(c.sent), c.killed.name, time.Now()
 	c.killed.running.Kill()
 	c.killed.running = nil
-	c.e.Say("round %d: %s, the owner, is killed with SIGKILL", c.KilledAt, c.Owner)
+	c.e.Say("round %d: kill %s, the owner, with SIGKILL", c.KilledAt, c.Owner)
 	return nil
 }
 
@@ -286,7 +289,7 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 		return fmt.Errorf("predict: %w", err)
 	}
 	target := client.Labels(r.Labels([]float64{predicted.GetValue()})...)
-	// The input is sent if the killed owner took the prediction along.
+	// Observe sends the input if the pending prediction was lost with the killed owner.
 	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
@@ -304,13 +307,13 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	return nil
 }
 
-// failedOver follows the first acknowledgement after the kill. The killed server comes back.
+// failedOver records the first acknowledgement after the kill, and restarts the killed server.
 func (c *demoCluster) failedOver(ctx context.Context) {
 	c.GapMS, c.NextOwner = time.Since(c.at).Milliseconds(), "unknown"
 	if next := c.owner(ctx); next != nil {
 		c.NextOwner = next.name
 	}
-	c.e.Say("%d ms later %s has acknowledged an observation; %s starts again", c.GapMS, c.NextOwner, c.Owner)
+	c.e.Say("%d ms later %s has acknowledged an observation; restart %s", c.GapMS, c.NextOwner, c.Owner)
 	c.again = make(chan error, 1)
 	go func() { // stop joins it.
 		defer close(c.again)
@@ -320,11 +323,12 @@ func (c *demoCluster) failedOver(ctx context.Context) {
 	}()
 }
 
-// account waits until all servers have learned the same, and asks for every observation again.
+// account waits until all servers have the same state, and sends every observation again to learn
+// its sequence.
 func (c *demoCluster) account(ctx context.Context) error {
 	c.Acknowledged = len(c.sent)
 	if c.again == nil {
-		return errors.New("the stream has ended before the owner was killed")
+		return errors.New("the stream ended before the demo killed the owner")
 	}
 	if err := <-c.again; err != nil {
 		return fmt.Errorf("start %s again: %w", c.Owner, err)
@@ -346,7 +350,7 @@ func (c *demoCluster) account(ctx context.Context) error {
 	return nil
 }
 
-// agree waits until the servers have the same state, and returns how many observations it has.
+// agree waits until the servers have the same state, and returns the number of observations in it.
 func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	ctx, cancel := context.WithTimeout(ctx, demoAgree)
 	defer cancel()
@@ -362,7 +366,7 @@ func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	return observations
 }
 
-// write shows the account and the curves for people.
+// write prints the account and the curves for people.
 func (c *demoCluster) write(w *command.Page, width int) {
 	w.Row("acknowledged", c.Acknowledged)
 	w.Row("lost", c.Lost)
@@ -375,6 +379,6 @@ func (c *demoCluster) write(w *command.Page, width int) {
 		w.Row("state of "+c.servers[n].name, digest)
 	}
 	w.Row("states are equal", c.DigestsEqual)
-	curve(w, c.skill, width, "served skill over the last 1000 rounds; ▲ the owner is killed", c.KilledAt)
-	curve(w, c.regret, width, "prequential regret; ▲ the owner is killed", c.KilledAt)
+	curve(w, c.skill, width, "served skill over the last 1000 rounds; ▲ the demo kills the owner", c.KilledAt)
+	curve(w, c.regret, width, "prequential regret; ▲ the demo kills the owner", c.KilledAt)
 }

@@ -20,7 +20,7 @@ type verb struct {
 	use, short, long, example string
 	// complete completes the arguments, in their order.
 	complete []completer
-	// optional: the arguments may be left out.
+	// optional: the caller may leave out the arguments.
 	optional bool
 	// numbers: the arguments are the features of an input, as many as the model has.
 	numbers bool

@@ -122,7 +122,7 @@ func (c *canvas) row(i int) string {
 	return string(c.cells[i*c.width : (i+1)*c.width])
 }
 
-// column is the column of dots of a point among so many.
+// column returns the column of dots of point i of several points.
 func (c *canvas) column(i, points int) int {
 	if points < 2 {
 		return 0

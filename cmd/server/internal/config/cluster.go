@@ -8,18 +8,18 @@ import (
 
 const cluster = "Cluster"
 
-// clusterSettings are those of a server that keeps its models together with others.
+// clusterSettings are the settings of a server of a cluster.
 func clusterSettings(c *Config) []setting {
 	return []setting{
-		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT by which other servers reach this one", &c.ClusterAddress, isPeer), "address of this server for the servers of its cluster, which it listens on; none is no cluster"},
-		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of servers to found a cluster with, or to join"},
-		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate of this server for the others, in PEM; needed unless all addresses are of this host"},
-		{cluster, "cluster-key", "", file(&c.ClusterKey), "its key"},
+		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT that other servers can connect to", &c.ClusterAddress, isPeer), "address that this server listens on for the other servers of its cluster; without it the server has no cluster"},
+		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of the servers that found the cluster, or of servers to join"},
+		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate that this server shows to the other servers, in PEM; required unless all addresses are loopback addresses"},
+		{cluster, "cluster-key", "", file(&c.ClusterKey), "key of cluster-cert, in PEM"},
 		{cluster, "cluster-ca", "", file(&c.ClusterCA), "authority of the certificates of all servers of the cluster, in PEM"},
 	}
 }
 
-// isPeer reports whether others can connect to an address; empty is no address.
+// isPeer reports whether other servers can connect to an address. The empty address counts as valid.
 func isPeer(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
@@ -43,7 +43,7 @@ func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {
 	case c.ClusterAddress == "" && (secured || c.ClusterJoin != ""):
-		return "cluster-address", "the address of this server, because another setting of a cluster is set"
+		return "cluster-address", "the address of this server, because another cluster setting is set"
 	case secured && c.ClusterCert == "":
 		return "cluster-cert", "a file beside cluster-key and cluster-ca"
 	case secured && c.ClusterKey == "":
@@ -51,9 +51,9 @@ func (c Config) checkCluster() (name, want string) {
 	case secured && c.ClusterCA == "":
 		return "cluster-ca", "a file beside cluster-cert and cluster-key"
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
-		return "durability", "sync in a cluster: the servers acknowledge what a majority of them has on disk"
+		return "durability", "sync in a cluster, because the owner acknowledges what a majority of the servers has on disk"
 	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:
-		return "pending-durability", "written in a cluster: Predict does not wait until other servers have its features"
+		return "pending-durability", "written in a cluster, because Predict does not wait until other servers have its features"
 	}
 	return "", ""
 }

@@ -281,8 +281,8 @@ func Usage() string {
                                         check a backup: digests, and fsck of it
   hindsight-server cluster recover [--yes] [--json] [flags]
                                         make the server of a data directory the only
-                                        one of its cluster, after more than half of
-                                        the servers are lost for good
+                                        member of its cluster, after the loss of more
+                                        than half of the servers for good
   hindsight-server token create --tokens FILE --name N --role admin|write|read
                    [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
                                         add an entry, print its token on the last line

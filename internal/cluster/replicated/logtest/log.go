@@ -1,5 +1,5 @@
-// Package logtest is a replicated log within one process, for tests: servers apply its entries, one of them is the
-// owner, and proposals fail when a test says so.
+// Package logtest is a replicated log within one process, for tests. Servers apply its entries, one server is the
+// owner, and a test can make proposals fail.
 package logtest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// ErrLost is the error of a proposal whose outcome is not known.
+// ErrLost is the error of a proposal whose outcome is unknown.
 var ErrLost = errors.New("logtest: the connection was lost")
 
 // Fault is what happens to a proposal.
@@ -21,13 +21,13 @@ type Fault int
 // The faults.
 const (
 	None Fault = iota
-	// Refused: the entry is not in the log, and the proposer knows.
+	// Refused: the entry is not in the log, and the proposer gets ErrNotOwner.
 	Refused
-	// Dropped: the entry is not in the log, and the outcome is not known.
+	// Dropped: the entry is not in the log, and the proposer gets ErrLost.
 	Dropped
-	// Applied: the proposer applies the entry, and then the outcome is not known.
+	// Applied: the proposer applies the entry, and then gets ErrLost.
 	Applied
-	// Deposed: the entry is in the log, the outcome is not known, and the next server is the owner.
+	// Deposed: the entry is in the log, the proposer gets ErrLost, and the next server is the owner.
 	Deposed
 )
 
@@ -39,22 +39,22 @@ type Log struct {
 		// applied counts the entries that each server has applied.
 		applied []uint64
 		owner   int
-		// barrier is how much the owner must have applied before it owns.
+		// barrier is the number of entries that the owner must have applied before Owner returns true.
 		barrier uint64
 		fault   func() Fault
-		// changed closes with the next change of what is above.
+		// changed closes when one of the fields above changes.
 		changed chan struct{}
 	}
 }
 
-// New returns an empty log of so many servers, of which the first is the owner.
+// New returns an empty log of several servers. The first server is the owner.
 func New(servers int) *Log {
 	l := &Log{}
 	l.mu.applied, l.mu.changed = make([]uint64, servers), make(chan struct{})
 	return l
 }
 
-// notify wakes all who wait. The lock is held.
+// notify wakes all goroutines that wait for changed. The caller holds the lock.
 func (l *Log) notify() {
 	close(l.mu.changed)
 	l.mu.changed = make(chan struct{})
@@ -67,7 +67,7 @@ func (l *Log) SetFault(f func() Fault) {
 	l.mu.fault = f
 }
 
-// Own makes a server the owner, once it has applied the whole log.
+// Own makes a server the owner. Owner returns true after the server has applied the whole log.
 func (l *Log) Own(server int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +179,8 @@ func (s Server) Applied() uint64 {
 	return s.log.mu.applied[s.n]
 }
 
-// Follow applies the entries behind an index, until the returned function is called or apply fails. The function
-// returns that error.
+// Follow applies the entries after an index until the caller calls stop, or apply fails. The function stop returns
+// the error of apply.
 func (s Server) Follow(after uint64, apply func(index uint64, entry []byte) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.reach(after)

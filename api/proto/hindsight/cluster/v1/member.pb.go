@@ -5,7 +5,7 @@
 // source: hindsight/cluster/v1/member.proto
 
 // Package hindsight.cluster.v1 has the calls among the servers of a cluster, on their cluster port.
-// Only servers speak it: it is no part of the public API.
+// Only servers make these calls. The package is not part of the public API.
 
 package clusterv1
 
@@ -79,7 +79,7 @@ func (x *HelloRequest) GetId() string {
 	return ""
 }
 
-// HelloResponse is what a server is.
+// HelloResponse describes a server.
 type HelloResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// id is the member id.
@@ -90,21 +90,23 @@ type HelloResponse struct {
 	Member bool `protobuf:"varint,3,opt,name=member,proto3" json:"member,omitempty"`
 	// data is true if the store has models or aliases.
 	Data bool `protobuf:"varint,4,opt,name=data,proto3" json:"data,omitempty"`
-	// servers are the addresses of the cluster to be founded: those of --cluster-join, and the server's own.
+	// servers are the addresses of the cluster to found: the addresses of --cluster-join, and the
+	// server's own.
 	Servers []string `protobuf:"bytes,5,rep,name=servers,proto3" json:"servers,omitempty"`
-	// owner_id is the member id of the owner that the server knows, empty if it knows none.
+	// owner_id is the member id of the owner, empty if the server knows no owner.
 	OwnerId string `protobuf:"bytes,6,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// owner_address is the cluster address of that owner.
+	// owner_address is the cluster address of the owner.
 	OwnerAddress string `protobuf:"bytes,7,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
-	// known is true if the server that asks is a member, as far as this server knows.
+	// known is true if this server knows the asking server as a member.
 	Known bool `protobuf:"varint,8,opt,name=known,proto3" json:"known,omitempty"`
 	// applied is the index of the last entry that the server has applied.
 	Applied uint64 `protobuf:"varint,9,opt,name=applied,proto3" json:"applied,omitempty"`
-	// age_ms is how old the server's state is at most, in milliseconds; -1 if the server cannot tell.
+	// age_ms bounds the age of the server's state, in milliseconds. It is -1 if the server does not
+	// know the age.
 	AgeMs int64 `protobuf:"varint,10,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
-	// draining is true if the server hands ownership on.
+	// draining is true if the server is being drained.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	// version is that of the program.
+	// version is the version of the program.
 	Version       string `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -231,7 +233,7 @@ type JoinRequest struct {
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// id is the member id of the server that joins.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// address is its cluster address.
+	// address is the cluster address of the server that joins.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// current is true if the server has caught up with the log.
 	Current       bool `protobuf:"varint,4,opt,name=current,proto3" json:"current,omitempty"`
@@ -339,7 +341,7 @@ type CheckpointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// group is the number of the Raft group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// index is that of an entry that the checkpoint must contain, with all entries before.
+	// index is the index of an entry. The checkpoint must have all entries up to it.
 	Index         uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -389,11 +391,11 @@ func (x *CheckpointRequest) GetIndex() uint64 {
 	return 0
 }
 
-// CheckpointResponse is a part of a checkpoint: first begin, then for each file its name, its data and its
-// end, last complete.
+// CheckpointResponse is a part of a checkpoint. The parts are begin, then for each file its name,
+// data and digest, and last complete.
 type CheckpointResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// part is what the message has.
+	// part is the content of the message.
 	//
 	// Types that are valid to be assigned to Part:
 	//
@@ -494,7 +496,7 @@ type isCheckpointResponse_Part interface {
 }
 
 type CheckpointResponse_Begin struct {
-	// begin is the index of the last entry that the checkpoint is known to contain, with all entries before.
+	// begin is the index of an entry. The checkpoint has all entries up to it.
 	Begin uint64 `protobuf:"varint,1,opt,name=begin,proto3,oneof"`
 }
 
@@ -504,12 +506,12 @@ type CheckpointResponse_File struct {
 }
 
 type CheckpointResponse_Data struct {
-	// data continues the file.
+	// data is appended to the file.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
 }
 
 type CheckpointResponse_Sha256 struct {
-	// sha256 ends the file.
+	// sha256 is the digest of the file, and ends it.
 	Sha256 []byte `protobuf:"bytes,4,opt,name=sha256,proto3,oneof"`
 }
 

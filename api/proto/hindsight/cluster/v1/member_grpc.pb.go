@@ -5,7 +5,7 @@
 // source: hindsight/cluster/v1/member.proto
 
 // Package hindsight.cluster.v1 has the calls among the servers of a cluster, on their cluster port.
-// Only servers speak it: it is no part of the public API.
+// Only servers make these calls. The package is not part of the public API.
 
 package clusterv1
 
@@ -31,12 +31,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MemberService is served by every server of a cluster, also by a server that is no member yet.
+// Every server of a cluster serves MemberService, even before it is a member.
 type MemberServiceClient interface {
-	// Hello tells what a server is. It answers at once.
+	// Hello describes a server. It answers at once.
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloResponse, error)
-	// Join makes a server a member without a vote, or a voter if it is current. A member of another id at
-	// the same address is removed. Only the owner answers.
+	// Join makes a server a member without a vote, or a voter if the server is current. It removes a
+	// member with another id at the same address. Only the owner answers.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// Checkpoint sends the owner's store.
 	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckpointResponse], error)
@@ -93,12 +93,12 @@ type MemberService_CheckpointClient = grpc.ServerStreamingClient[CheckpointRespo
 // All implementations must embed UnimplementedMemberServiceServer
 // for forward compatibility.
 //
-// MemberService is served by every server of a cluster, also by a server that is no member yet.
+// Every server of a cluster serves MemberService, even before it is a member.
 type MemberServiceServer interface {
-	// Hello tells what a server is. It answers at once.
+	// Hello describes a server. It answers at once.
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
-	// Join makes a server a member without a vote, or a voter if it is current. A member of another id at
-	// the same address is removed. Only the owner answers.
+	// Join makes a server a member without a vote, or a voter if the server is current. It removes a
+	// member with another id at the same address. Only the owner answers.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// Checkpoint sends the owner's store.
 	Checkpoint(*CheckpointRequest, grpc.ServerStreamingServer[CheckpointResponse]) error
