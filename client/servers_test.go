@@ -61,8 +61,7 @@ func TestServersOfACluster(t *testing.T) {
 	}
 }
 
-// A server that cannot do a call now is left for the next: one without an owner, and one that
-// does not answer.
+// The client leaves a server that knows no owner, or does not answer, for the next server.
 func TestServersThatFail(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)

@@ -7,5 +7,5 @@ import "syscall"
 // attributes are Linux's alone.
 func attributes() *syscall.SysProcAttr { return nil }
 
-// limitFiles does nothing: a process changes the limits of another one only on Linux.
+// limitFiles does nothing, because a process can change the limits of another process only on Linux.
 func limitFiles(int) error { return nil }

@@ -66,9 +66,9 @@ type fleet struct {
 	flags   []string
 	models  []string
 	started time.Time
-	// giveUp is when clients stop to repeat a call, in nanoseconds since started. 0 is never.
+	// giveUp is the time at which clients stop repeating calls, in nanoseconds since started. 0 is never.
 	giveUp atomic.Int64
-	// stop is closed when clients begin nothing new.
+	// stop closes when clients must begin no new call.
 	stop    chan struct{}
 	clients sync.WaitGroup
 	mu      struct {
@@ -94,7 +94,7 @@ type member struct {
 	life atomic.Int64
 }
 
-// freePort is a port that no outgoing connection takes meanwhile.
+// freePort returns a port that no outgoing connection takes.
 func freePort(t *testing.T, rng *rand.Rand) string {
 	t.Helper()
 	for range 1000 {
@@ -215,7 +215,7 @@ func (f *fleet) owner() (owner *member) {
 	return owner
 }
 
-// other is a member that is not this one.
+// other returns another member.
 func (f *fleet) other(m *member) *member {
 	others := slices.DeleteFunc(f.running(), func(o *member) bool { return o == m })
 	return others[f.rng.IntN(len(others))]
@@ -307,7 +307,7 @@ func (f *fleet) end() {
 	f.clients.Wait()
 }
 
-// act makes one call of those that clients make.
+// act makes one random call.
 func (c *customer) act(n int) {
 	model, id := c.fleet.models[c.rng.IntN(len(c.fleet.models))], fmt.Sprintf("%d-%d", c.number, n)
 	x, r := draw(c.rng, model)
@@ -384,7 +384,7 @@ func resultOf(err error) result {
 	}
 }
 
-// answerOf is what a serial replay must answer too.
+// answerOf is the part of an answer that a serial replay must give too.
 func answerOf(o *hindsightv1.Outcome) string {
 	return fmt.Sprintf("%x %q %x", o.GetPrediction(), o.GetClass(), o.GetLoss())
 }
@@ -429,8 +429,8 @@ func (c *customer) observe(requests ...*hindsightv1.ObserveRequest) {
 	})
 }
 
-// label asks for a prediction and sends its label. A prediction that a dying owner took along is
-// observed by its features, under the same id.
+// label asks for a prediction and sends its label. If the prediction was lost with an owner, label sends the features
+// under the same id.
 func (c *customer) label(r *hindsightv1.ObserveRequest, x sample) {
 	id := r.GetObservationId()
 	c.sends([]*hindsightv1.ObserveRequest{r})
@@ -472,7 +472,7 @@ func (c *customer) repeat() {
 	}
 }
 
-// read asks how far a model is. A current read demands what any client has seen.
+// read asks for the sequence of a model. A current read demands every sequence that any client has seen.
 func (c *customer) read(model string, x sample, current bool) {
 	asked := x.request(model)
 	asked.Remember = proto.Bool(false)
@@ -546,7 +546,7 @@ func (f *fleet) finish() findings {
 	return found
 }
 
-// caughtUp waits until all members have learned all, and returns their digests.
+// caughtUp waits until all members have the same state, and returns their digests.
 func (f *fleet) caughtUp() []replica {
 	f.t.Helper()
 	replicas := make([]replica, len(f.members))
@@ -600,7 +600,7 @@ func (f *fleet) replay(fresh *process, model string, log []placed) (r replay) {
 	return r
 }
 
-// report logs what a run was.
+// report logs a summary of the run.
 func (f *fleet) report(found findings) {
 	f.t.Helper()
 	f.t.Logf("seed %d: %d acknowledged, %d lost, %d learned twice, %d unknown of which %d learned, %d refused; %d attempts, %d reads",

@@ -20,11 +20,11 @@ var (
 	tortureFaults = flag.String("torture-faults", ".", "regular expression of the faults of a cluster")
 )
 
-// fault is inflicted on a fleet under load, and repaired before it returns.
+// fault is a fault that a test inflicts on a fleet under load. It is repaired when inflict returns.
 type fault struct {
 	name string
 	do   func(f *fleet)
-	// gap: without the owner nothing is acknowledged until there is another one.
+	// gap: the fault stops the owner, and the cluster acknowledges nothing until it has another owner.
 	gap bool
 }
 
@@ -64,7 +64,7 @@ func faults() []fault {
 	}
 }
 
-// inflict makes a fault, waits until the cluster is whole, and lets it work for a moment.
+// inflict makes a fault, waits until the cluster is whole, and lets the cluster work for a moment.
 func (f *fleet) inflict(x fault) {
 	f.t.Helper()
 	f.counts[x.name]++
@@ -166,8 +166,8 @@ func (f *fleet) silent() {
 	f.pause(1000, 4000)
 }
 
-// full makes every write of a process to a file fail, as on a full disk, and starts it again with
-// room. It may have ended by itself.
+// full makes every file write of a process fail, as on a full disk, and then restarts the process without the limit.
+// The process may end by itself before.
 func (f *fleet) full(m *member) {
 	if err := limitFiles(m.process.command.Process.Pid); err != nil {
 		f.t.Fatal(err)
@@ -200,7 +200,7 @@ func (f *fleet) ask(what string, m *member, call func(context.Context, hindsight
 	})
 }
 
-// leave removes a member from the cluster, which the owner must not be, and its directory.
+// leave removes a member and its directory from the cluster. The member must not be the owner.
 func (f *fleet) leave(m *member) {
 	if f.owner() == m {
 		f.moved()
@@ -249,7 +249,7 @@ func (f *fleet) restarted(m *member) {
 	f.start(m)
 }
 
-// terminate ends a member as an operator would. One that has not ended in time says where it is.
+// terminate ends a member as an operator would. A process that does not end in time prints its stacks.
 func (f *fleet) terminate(m *member) {
 	f.t.Helper()
 	p := m.process
@@ -274,10 +274,10 @@ func shortened(text string) string {
 	return text[max(0, len(text)-most):]
 }
 
-// Clients observe and read at three servers while the owner is killed, stopped, cut off and moved,
-// and all are killed. Nothing acknowledged is lost, nothing is learned twice, all replicas are
-// those of a serial replay, and what clients saw is linearizable. Make torture SERVERS=3 inflicts
-// every fault for as long as it is told.
+// Clients observe and read at three servers while the test kills, stops, cuts off and moves the owner, and kills all
+// servers. The cluster loses no acknowledged observation and learns none twice, all replicas equal a serial replay,
+// and the history of the clients is linearizable. The target torture of make, with SERVERS=3, inflicts every fault
+// for the given time.
 func TestCluster(t *testing.T) {
 	endToEnd(t)
 	seed := uint64(time.Now().UnixNano())

@@ -32,7 +32,7 @@ func honest() *run {
 		case n == 7: // It is never learned.
 			r.history.attempts = append(r.history.attempts, first)
 			continue
-		case n == 13: // It is, and its client gave up.
+		case n == 13: // It is learned after its client gave up.
 			r.history.attempts = append(r.history.attempts, first)
 		case n%5 == 1: // The retry finds it.
 			a.duplicate = true

@@ -10,8 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The checker of histories. It is a function of what clients saw and of what the disks of the
-// servers have afterwards. It knows no server.
+// The checker of histories is a pure function of the answers that clients saw and of the final disks of the servers.
 
 // result is how an attempt ended for its client.
 type result int
@@ -68,10 +67,10 @@ type replica struct {
 	digests map[string]string
 }
 
-// replay is what an embedded server answers when it learns one log serially.
+// replay has the answers of an embedded server that learns one log serially.
 type replay struct {
 	digest string
-	// answers are those of the sequences from 1 on.
+	// answers are the answers of the sequences from 1 on.
 	answers []string
 }
 
@@ -96,7 +95,7 @@ func (f *findings) problem(format string, args ...any) {
 	f.problems = append(f.problems, fmt.Sprintf(format, args...))
 }
 
-// fate is all that the attempts of one id say.
+// fate is the joint outcome of the attempts of one id.
 type fate struct {
 	model, id string
 	// first is the begin of the first attempt. acked is the end of the first acknowledged one.
@@ -271,8 +270,7 @@ func (f *findings) digests(replicas []replica, serial map[string]replay) {
 	}
 }
 
-// stale checks what holds of every read: it tells of no observation that was not sent yet, and a
-// process never goes back.
+// stale checks every read: a read shows no observation before a client has sent it, and a process never goes back.
 func (f *findings) stale(reads []sighting, fates map[name]*fate, logs map[string][]placed) {
 	type seen struct {
 		process int
@@ -303,8 +301,8 @@ func (f *findings) stale(reads []sighting, fates map[name]*fate, logs map[string
 	}
 }
 
-// linearizable checks observations and current reads. What is unknown is as the log says: learned
-// at some time after it was sent, or never.
+// linearizable checks observations and current reads. The log decides observations of unknown outcome: learned at
+// some time after they were sent, or never.
 func (f *findings) linearizable(h history, fates map[name]*fate, logs map[string][]placed) {
 	var operations []porcupine.Operation
 	add := func(client int, from, until int64, e event) {
@@ -333,7 +331,7 @@ func (f *findings) linearizable(h history, fates map[name]*fate, logs map[string
 	}
 }
 
-// behind names the current reads that saw less than was acknowledged before they began.
+// behind returns the current reads that saw fewer observations than were acknowledged before they began.
 func (f *findings) behind(reads []sighting, fates map[name]*fate) {
 	for _, r := range reads {
 		for _, x := range fates {

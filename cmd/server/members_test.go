@@ -44,7 +44,7 @@ func (s *seat) launch(t *testing.T) {
 	s.process = launch(t, s.dir, s.flags...)
 }
 
-// cluster is the cluster as the server knows it.
+// cluster returns the cluster as the server knows it.
 func (s *seat) cluster(t *testing.T) *hindsightv1.GetClusterResponse {
 	t.Helper()
 	r, err := hindsightv1.NewClusterServiceClient(s.connection).GetCluster(t.Context(), &hindsightv1.GetClusterRequest{})
@@ -95,8 +95,8 @@ func seats(t *testing.T) []*seat {
 	return all
 }
 
-// Three servers are one service: each answers every call, they go on without one of them, and one of them goes on
-// alone after the others are lost for good.
+// Three servers are one service. Each server answers every call, two servers continue without the third, and one
+// server continues alone after the loss of the others for good.
 func TestThreeServersAreOneService(t *testing.T) {
 	all := seats(t)
 	all[2].create(t)
@@ -121,7 +121,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 			t.Errorf("server %d: /readyz is %d", k, got)
 		}
 	}
-	// JSON goes the same way.
+	// The server forwards JSON calls too.
 	answer, err := http.Post(all[1].http+"/v1/models/m:observe", "application/json", strings.NewReader(`{"features":[1,2],"label":3,"observationId":"json"}`)) //nolint:noctx // The server answers.
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 	if c := left[1].cluster(t); c.GetOwner() == c.GetServer() {
 		left[0], left[1] = left[1], left[0]
 	}
-	// The owner dies, and the other one has all that it has acknowledged.
+	// The owner dies, and the other server has every acknowledged observation.
 	want := left[0].stats(t).GetStateDigest()
 	if _, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
 		Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: uint64(n),
@@ -172,7 +172,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 		t.Errorf("predict without a majority: %v, %v", r, err)
 	}
 	left[1].kill(t)
-	// It becomes the only server if an operator says so.
+	// An operator makes the remaining server the only member.
 	for _, yes := range []bool{false, true} {
 		arguments := []string{"cluster", "recover", "--data-dir", left[1].dir}
 		if yes {

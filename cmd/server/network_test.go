@@ -11,7 +11,7 @@ import (
 
 // network carries all connections of a test: between its servers, and from its clients to them.
 // Each end has a number. Bytes from one end to another pass a gate, which delays or holds them.
-// What is held comes later, as after a real partition.
+// The gate delivers held bytes later, as after a real partition.
 type network struct {
 	t     *testing.T
 	mu    sync.Mutex

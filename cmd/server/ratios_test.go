@@ -56,8 +56,8 @@ func rate(t *testing.T, run string, clients int, predictors ...hindsightv1.Predi
 	return float64(answered.Load()) / time.Since(begin).Seconds()
 }
 
-// compared is the rate of one set of connections over that of another. They take turns, so that the
-// machine's other load is the same for both.
+// compared returns the rate of one set of connections over the rate of another. The sets take turns, so that other
+// load of the machine affects both.
 func compared(t *testing.T, run string, clients int, base, other []hindsightv1.PredictionServiceClient) float64 {
 	t.Helper()
 	const turns = 3
@@ -79,7 +79,7 @@ func createRatios(t *testing.T, p *process) {
 	}
 }
 
-// connections are several to one address, so that none of them is what is measured.
+// connections opens several connections to one address, so that no single connection limits the rate.
 func connections(t *testing.T, address string) (predictors []hindsightv1.PredictionServiceClient) {
 	t.Helper()
 	for range 4 {

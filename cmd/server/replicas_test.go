@@ -14,8 +14,8 @@ import (
 	"hindsight/internal/store"
 )
 
-// readLogs reads the logs of all models of a directory that no server has open. Where a log was
-// cut behind a snapshot, the remembered ids say what was there.
+// readLogs reads the logs of all models of a directory that no server has open. The remembered ids replace records
+// that a snapshot has cut off the log.
 func readLogs(t *testing.T, dir string) map[string][]placed {
 	t.Helper()
 	disk, pending, err := store.Inspect(dir, store.Options{})

@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The library leaves these two when a transfer meets a server that does not answer.
+	// The library leaks these two goroutines after a transfer to a server that does not answer.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
 		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
 }
@@ -37,7 +37,7 @@ type server struct {
 	join         []string
 	marks        consensus.Marks
 	tls          *tls.Config
-	// fs is the operating system's if it is nil.
+	// fs is the file system. Nil is the operating system's.
 	fs    vfs.FS
 	front *front
 
@@ -312,7 +312,7 @@ func voters(t *testing.T, n int, servers ...*server) {
 	}
 }
 
-// learn makes a model have so many records, through whatever server owns the store.
+// learn appends to a model until it has so many records, through the owner.
 func learn(t *testing.T, name string, records int, servers ...*server) {
 	t.Helper()
 	eventually(t, "the owner learns", func() bool {
@@ -341,7 +341,7 @@ func findOrCreate(ctx context.Context, s storage.Store, name string) (m storage.
 	return m, last, err
 }
 
-// contents is what a server's own store has.
+// contents returns the contents of a server's local store.
 func contents(t *testing.T, s *server) map[string]uint64 {
 	t.Helper()
 	s.swapping.RLock()
@@ -417,7 +417,7 @@ func TestThreeEmptyServersFoundACluster(t *testing.T) {
 		}
 	}
 
-	// The owner is gone, and comes back.
+	// The owner stops and restarts.
 	first.close(t)
 	learn(t, "n", 1, servers[1:]...)
 	first.start(t)
@@ -584,7 +584,7 @@ func TestMoveDrainRemove(t *testing.T) {
 	learn(t, "m", 1, rest...)
 	haveAll(t, map[string]uint64{"m": 1}, rest...)
 
-	// It does not come back with what it has.
+	// A removed server cannot rejoin with its old directory.
 	to.close(t)
 	to.start(t)
 	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
@@ -628,7 +628,7 @@ func TestRepairReplacesTheStore(t *testing.T) {
 	if replica == first {
 		replica = servers[1]
 	}
-	// A change that no log has.
+	// This change is in no log.
 	if _, err := replica.node().Local().Create(t.Context(), "stray", nil); err != nil {
 		t.Fatal(err)
 	}

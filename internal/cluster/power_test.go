@@ -174,8 +174,8 @@ type author struct {
 	name string
 	rng  *rand.Rand
 	mu   sync.Mutex
-	// states are those before the changes since the last cut, and the one that the change in flight makes.
-	// states[:acknowledged+1] are certain to have been.
+	// states are the state at the last cut and the state after each later change. The last state may belong to a
+	// change in flight. The changes up to states[acknowledged] are acknowledged.
 	states       []state
 	acknowledged int
 	// left are the states that the last power cut may have left.
@@ -243,7 +243,7 @@ func (x *author) draw(now *state, id string) func(context.Context, storage.Store
 	return x.with(func(ctx context.Context, m storage.Model) error { return m.Append(ctx, commit) })
 }
 
-// with calls do with the author's model.
+// with returns a function that calls do with the author's model.
 func (x *author) with(do func(context.Context, storage.Model) error) func(context.Context, storage.Store) error {
 	return func(ctx context.Context, s storage.Store) error {
 		var m storage.Model
@@ -299,7 +299,7 @@ func (w *world) cut(written bool) (left [servers]*vfs.MemFS) {
 		percent := []int{0, 0, 100, w.rng.IntN(100)}[w.rng.IntN(4)]
 		left[k] = disk.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: w.rng})
 	}
-	if !written { // What the cut before has left is what there is.
+	if !written { // The disk has the state that the previous cut left.
 		return left
 	}
 	for k, x := range w.authors {
@@ -482,9 +482,9 @@ func (w *world) once(cut int, verified bool) (acknowledged int, good bool) {
 	return acknowledged, !w.t.Failed()
 }
 
-// The power of three servers is cut at the same time, again and again, while they are founded, write, rewind,
-// delete, and send checkpoints. Every acknowledged change is there afterwards, of the change in flight all
-// or nothing, and all servers have the same.
+// The power of three servers fails at the same time, again and again, while the servers found a cluster, write,
+// rewind, delete, and send checkpoints. Afterwards the cluster has every acknowledged change, and all or nothing of
+// the change in flight, and all servers have the same state.
 func TestPowerCutsOfAllServers(t *testing.T) {
 	seeds := make(chan uint64)
 	var cuts, acknowledged int

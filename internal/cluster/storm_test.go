@@ -20,7 +20,8 @@ import (
 
 var errPower = errors.New("the power is cut")
 
-// power is a disk whose power can be cut. What was durable before the cut is on the clone. No sync succeeds after the cut.
+// power is a disk whose power can be cut. The clone has everything that was durable before the cut. No sync succeeds
+// after the cut.
 type power struct {
 	vfs.FS
 	disk *vfs.MemFS
@@ -76,7 +77,7 @@ func (f powered) SyncTo(length int64) (bool, error) {
 	return full, f.p.check(err)
 }
 
-// loses cuts the power of a server, and starts it with what is left.
+// loses cuts the power of a server, and restarts the server on the clone.
 func (s *server) loses(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	left := s.fs.(*power).cut(rng)
@@ -97,7 +98,7 @@ func (s *server) loses(t *testing.T, rng *rand.Rand) {
 type writer struct {
 	name    string
 	servers []*server
-	// acknowledged is the data of each sequence that was.
+	// acknowledged has the data of each acknowledged sequence.
 	acknowledged map[uint64]string
 	unknown      int
 }
@@ -133,8 +134,8 @@ func (w *writer) append(ctx context.Context, s storage.Store, data string) {
 	}
 }
 
-// Power cuts of one server, of two and of all, and moves of the ownership, while models learn: what was acknowledged is in the
-// log of every server, once, and all servers have the same.
+// One, two or all servers lose power, and ownership moves, while models learn. Every acknowledged record is in the
+// log of every server, once, and all servers have the same contents.
 func TestPowerCuts(t *testing.T) {
 	seed, rounds := uint64(1), 6
 	if os.Getenv("HINDSIGHT_E2E") != "" {

@@ -12,7 +12,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// overLog is what servers have that are over the replicated store itself.
+// overLog has the additional fields of servers over the replicated store itself.
 type overLog struct {
 	store    *replicated.Store
 	unfollow func() error
@@ -105,7 +105,7 @@ func (v *server) restartOrdered(crash bool) {
 	left := v.local.Clone()
 	v.host.stop(v.servers.t)
 	v.local = left
-	v.from -= min(v.from, 3) // A log may hand over again what was applied.
+	v.from -= min(v.from, 3) // A log may hand over applied entries again.
 	v.start()
 }
 

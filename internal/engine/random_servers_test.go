@@ -193,7 +193,7 @@ func (r *random) observe(h *host) error {
 	return r.send(id, rows, func() ([]engine.Answer, error) { return r.owner().host.Observe(r.t.Context(), id, rows) })
 }
 
-// send observes, and sends again what is of unknown outcome.
+// send observes, and repeats calls of unknown outcome.
 func (r *random) send(id string, rows []engine.Observation, observe func() ([]engine.Answer, error)) error {
 	for {
 		answers, err := observe()
@@ -222,7 +222,7 @@ func (r *random) answer(h *host) error {
 	return r.send(id, rows, func() ([]engine.Answer, error) { return r.owner().host.Observe(r.t.Context(), id, rows) })
 }
 
-// retry observes something acknowledged again, whoever owns: any label will do to find its sequence.
+// retry repeats an acknowledged observation at the current owner. Any label finds its sequence.
 func (r *random) retry(h *host) error {
 	id := r.any(h)
 	for _, key := range slices.Sorted(maps.Keys(r.acked[id])) {
@@ -246,7 +246,7 @@ func (r *random) delete(h *host) error {
 	id, purge := r.any(h), r.rng.IntN(3) == 0
 	_, err := h.Engine.DeleteModel(r.t.Context(), id, engine.DeleteOptions{Purge: purge})
 	if purge {
-		// Whatever came of it, the next model of the name begins anew.
+		// After either outcome, the next model of the name begins anew.
 		for {
 			r.move(r.owner().place)
 			_, again := r.owner().host.Engine.DeleteModel(r.t.Context(), id, engine.DeleteOptions{Purge: true})
@@ -376,7 +376,7 @@ func (r *random) restart() {
 	v.restart(crash)
 }
 
-// check compares the servers, and sends all that was acknowledged again at each of them.
+// check compares the servers, and repeats all acknowledged observations at each server.
 func (r *random) check() {
 	r.t.Helper()
 	for _, v := range r.all {
@@ -407,7 +407,7 @@ func (r *random) check() {
 	}
 }
 
-// followersAtRest waits until the followers have learned what they can.
+// followersAtRest waits until the followers have learned all available records.
 func (r *random) followersAtRest() {
 	r.t.Helper()
 	owner := r.move(r.owner().place)

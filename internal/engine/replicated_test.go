@@ -16,7 +16,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// view is what a server shows of a model.
+// view is a model as a server shows it.
 type view struct {
 	Sequence, Pending uint64
 	Digest            string
@@ -93,8 +93,8 @@ func (s *servers) equal() map[string]view {
 				s.t.Fatalf("server %d, model %q: %v", v.place, id, err)
 			}
 			if s.restored[id] || s.log != nil {
-				// A server that never learned what was undone keeps the predictions that it answered until they expire, and
-				// an owner that is deposed those that it has not sent.
+				// A server that never learned undone observations keeps the predictions that they answered until they
+				// expire. A deposed owner keeps the predictions that it has not sent.
 				got.Pending = 0
 			}
 			if want[id].ETag == "" {
@@ -131,7 +131,7 @@ func (v *server) aliases() []engine.Alias {
 	return all
 }
 
-// Another server than the owner follows all that the owner does, and refuses what changes the store.
+// A server that is not the owner follows all changes of the owner, and refuses calls that change the store.
 func TestReplicatedStore(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
@@ -191,7 +191,7 @@ func mustExport(t *testing.T, h *host, id string) []byte {
 	return data
 }
 
-// A caller that knows of a sequence waits until a server has learned it.
+// A caller that knows a sequence waits until a server has learned the sequence.
 func TestAwait(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
@@ -242,7 +242,7 @@ func TestDigests(t *testing.T) {
 	if len(s.mu.log) != 7 { // A creation, five records, a digest.
 		t.Errorf("%d commands", len(s.mu.log))
 	}
-	// What the other server is told before and after it has learned the sequence.
+	// The digest may arrive before or after the other server has learned the sequence.
 	s.settle()
 	b.host.Changed(digested(b, 5000, "another"))
 	b.host.Changed(digested(b, 9000, "another"))
@@ -259,7 +259,8 @@ func TestDigests(t *testing.T) {
 	b.mismatches = nil
 }
 
-// An append of unknown outcome costs no reload: the log tells what came of it. A retry is learned once, whoever owns.
+// An append of unknown outcome costs no reload, because the log decides the outcome. A retry is learned once at any
+// owner.
 func TestUnknownOutcomes(t *testing.T) {
 	for _, fate := range []int{commandDone, commandNotDone, commandLate} {
 		s := startServers(t, 2)
@@ -290,8 +291,8 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// Every change of unknown outcome says so, and can be repeated: the repeated call succeeds, or is refused because the
-// first one was made.
+// Every change of unknown outcome fails with ErrUnknown, and can be repeated. The repeated call succeeds, or is
+// refused because the first call was made.
 func TestChangesOfUnknownOutcome(t *testing.T) {
 	for _, fate := range []int{commandNotDone, commandLate} {
 		s := startOrdered(t, 2)
@@ -337,7 +338,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A call that creates a model again, before it is known what came of the first one, finds the model.
+// A call that creates a model again, before the outcome of the first call is known, finds the model.
 func TestCreatedMeanwhile(t *testing.T) {
 	s := startServers(t, 1)
 	a := s.all[0]
@@ -428,7 +429,7 @@ func TestLongLogOfAnIdleModel(t *testing.T) {
 	s.equal()
 }
 
-// A watcher of a server that does not own is told what it would be told by the owner.
+// A watcher at a server that is not the owner receives the same updates as a watcher at the owner.
 func TestWatchOfAnotherServer(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
@@ -531,8 +532,8 @@ func TestServerThatDoesNotOwnRests(t *testing.T) {
 	}
 }
 
-// A snapshot that a server writes while the owner restores the model is not used: neither if it is written before the
-// engine is told of the restore, nor if it is written later.
+// A server does not use a snapshot that it writes while the owner restores the model, whether it writes the snapshot
+// before or after the engine receives the restore.
 func TestSnapshotDuringRestore(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		s := startServers(t, 2)
@@ -611,7 +612,7 @@ func TestInterruptedRestore(t *testing.T) {
 	s.equal()
 }
 
-// A server that cannot follow a restore says so, and serves nothing of the model.
+// A server that cannot follow a restore reports the error, and refuses all calls of the model.
 func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]

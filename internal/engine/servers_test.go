@@ -26,14 +26,14 @@ type servers struct {
 		log []*command
 		// owner is the place of the server that may append from since on.
 		owner, since int
-		// fates are what happens to the next commands that are waited for.
+		// fates are the fates of the next commands that a call waits for.
 		fates []int
 	}
-	// ids counts those of the newest commit, refused the commands of servers that did not own. Held with mu.
+	// ids counts the ids of the newest commit, refused the commands of servers that did not own. mu guards both.
 	ids, refused int
 	// restored are models that were restored.
 	restored map[string]bool
-	// log is that of servers over the replicated store itself, else nil.
+	// log is the log of servers over the replicated store itself, else nil.
 	log *logtest.Log
 	// changed is signalled with mu after everything.
 	changed *sync.Cond
@@ -43,7 +43,7 @@ type servers struct {
 type command struct {
 	proposer *server
 	life     int
-	// rides: the proposer has it already.
+	// rides: the proposer has applied the command already.
 	rides bool
 	apply func(*server) (storage.Change, error)
 	// What the proposer's apply returned; waits says that its call waits for it.
@@ -58,7 +58,7 @@ type server struct {
 	local   *memory.Store
 	servers *servers
 	place   int
-	// The rest is held with servers.mu. Commands before applied are applied. Paused applies none.
+	// servers.mu guards the other fields. Commands before applied are applied. A paused server applies none.
 	applied, life   int
 	paused, stopped bool
 	joined          chan struct{}
@@ -194,12 +194,12 @@ func (v *server) run() {
 	}
 }
 
-// What happens to a command that is waited for.
+// The fates of a command that a call waits for.
 const (
 	commandWell    = iota
-	commandDone    // It is appended, and the outcome is not known.
-	commandNotDone // It is not appended, and the outcome is not known.
-	commandLate    // It is appended, and the outcome is not known; another server owns before it is applied.
+	commandDone    // It is appended, and the outcome is unknown.
+	commandNotDone // It is not appended, and the outcome is unknown.
+	commandLate    // It is appended, and the outcome is unknown. Another server owns before it is applied.
 	commandSoon    // It is appended, and its caller does not wait.
 )
 
@@ -463,7 +463,7 @@ func (m *serverModel) ProposeDigest(_ context.Context, sequence uint64, digest s
 	})
 }
 
-// awaitAll waits until every server has applied the log and taken over what it says.
+// awaitAll waits until every server has applied the log and taken over all changes.
 func (s *servers) awaitAll() {
 	s.t.Helper()
 	s.settle()
@@ -478,7 +478,7 @@ func (s *servers) awaitAll() {
 	}
 }
 
-// digested is what a server is told of the owner's digest of model m.
+// digested returns the change that carries the owner's digest of model m to a server.
 func digested(v *server, sequence uint64, digest string) storage.Change {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// fakeCluster is a cluster that does what a test says.
+// fakeCluster is a cluster that a test controls.
 type fakeCluster struct {
 	owns   atomic.Bool
 	age    atomic.Int64
@@ -36,7 +36,7 @@ type fakeCluster struct {
 	turned chan struct{}
 	// calls are the changes of the cluster.
 	calls []string
-	// results are those of forwarded calls.
+	// results are the results of forwarded calls.
 	results map[string]int
 }
 
@@ -119,8 +119,8 @@ func (c *fakeCluster) result(result string) {
 	c.results[result]++
 }
 
-// pair is two servers of which one owns the models. Each has a store of its own: what is forwarded
-// shows in the store of the owner alone.
+// pair is two servers with separate stores. One owns the models. A forwarded call changes only the
+// store of the owner.
 type pair struct {
 	owner, replica     *service
 	ofOwner, ofReplica *fakeCluster
@@ -218,12 +218,12 @@ func TestCallsAreForwarded(t *testing.T) {
 			t.Errorf("a batch, remember %t: %v, %v", remember, b, err)
 		}
 	}
-	// A refusal of the owner arrives as it is.
+	// A refusal of the owner arrives unchanged.
 	_, err := p.replica.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
 	if reason(status.Convert(err)) != "DIMENSION_MISMATCH" {
 		t.Errorf("a wrong observation: %v", err)
 	}
-	// The owner's client from within the process, as JSON is, is forwarded too.
+	// A call from within the process, as JSON makes it, is forwarded too.
 	var created hindsightv1.CreateModelResponse
 	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
 		t.Fatal(err)
@@ -465,7 +465,7 @@ func TestNoOwner(t *testing.T) {
 		answered <- err
 	}()
 	p.ofReplica.conn.Store(conn)
-	// The first search waits for its context, which ends the call here: the next one finds the owner.
+	// The context ends the first search for an owner. The next search finds the owner.
 	if err := <-answered; err != nil && reason(status.Convert(err)) != "NOT_OWNER" {
 		t.Errorf("observe after an election: %v", err)
 	}
@@ -481,8 +481,8 @@ func TestNoOwner(t *testing.T) {
 	}
 }
 
-// If the connection breaks during a call, the call may have been made. If no connection is made,
-// it was not.
+// If the connection breaks during a call, the owner may have made the call. Without a connection
+// the owner has not made the call.
 func TestTheOwnerDies(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -49,7 +49,7 @@ func crashes(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, set func(*store.Opti
 	}
 	arm(true)
 	do(s)
-	if err := s.Sync(t.Context()); err != nil { // Of what has a position.
+	if err := s.Sync(t.Context()); err != nil { // Commits under positions are not durable yet.
 		t.Error(err)
 	}
 	arm(false)
@@ -79,7 +79,7 @@ func times(short, long int) int {
 	return short
 }
 
-// contexts are those of calls that apply no command and of calls that apply one.
+// contexts are contexts without and with a position.
 func contexts(t *testing.T) map[string]context.Context {
 	t.Helper()
 	return map[string]context.Context{"": t.Context(), ", position": storage.At(t.Context(), storage.Position{Index: 1})}
@@ -280,7 +280,7 @@ func TestImportCrashes(t *testing.T) {
 						t.Fatal(err)
 					}
 				})
-				// Most of the writes are of ids and predictions: some of them do.
+				// Most writes are of ids and predictions, so the test crashes only before some of them.
 				last := len(all) - 15
 				rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
 				for n, left := range all[max(0, last-times(8, 30)):] {

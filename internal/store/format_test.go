@@ -79,8 +79,8 @@ func TestFormat1(t *testing.T) {
 	wantFormat(t, dir, 3)
 }
 
-// A directory of format 4 is that of a member of a cluster. The server was killed after a sync and one more
-// observation of other, which only the log of Raft has.
+// A directory of format 4 belongs to a member of a cluster. The server was killed after a sync and one more
+// observation of the model other. Only the log of Raft has this observation.
 func TestFormat4(t *testing.T) {
 	dir := unpacked(t, "format4")
 	const snapshot, position = 2580, 36

@@ -69,7 +69,7 @@ func sender(t *testing.T) *store.Store {
 	return s
 }
 
-// checkSent looks for what sender has, and nothing else.
+// checkSent fails the test unless a store has exactly the contents of sender.
 func checkSent(t *testing.T, s *store.Store) {
 	t.Helper()
 	m := find(t, s, "sent")
@@ -149,7 +149,8 @@ func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
 	}
 }
 
-// A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves one of the two.
+// A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves the old store or the
+// checkpoint.
 func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 	from := sender(t)
 	disk := receiver(t)
@@ -180,7 +181,7 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 	closed(t, s)
 	swapping := 0
 	for _, left := range cuts {
-		// An inspection sees the whole checkpoint, or says what the directory is.
+		// An inspection sees the whole checkpoint, or fails with the reason.
 		switch s, pending, err := store.Inspect("data", store.Options{FS: left}); {
 		case errors.Is(err, store.ErrSwapping):
 			swapping++

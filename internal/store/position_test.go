@@ -19,8 +19,8 @@ import (
 
 func at(index uint64) storage.Position { return storage.Position{Index: index} }
 
-// A power cut before any write to the disk leaves exactly the commands that the position covers. The rest,
-// applied again, gives what every replica has.
+// A power cut before any write to the disk leaves exactly the commands that the position covers. After the test
+// applies the other commands, the store equals every replica.
 func TestPositionCrashes(t *testing.T) {
 	rng := seeded(t)
 	outcomes := map[int]int{}
@@ -155,8 +155,8 @@ func TestResetPosition(t *testing.T) {
 	}
 }
 
-// An import that the disk refuses in the middle ends writing: the next model must not get another number
-// than at the other replicas.
+// An import that the disk refuses in the middle ends all writing, because the next model would get a different number
+// than on the other replicas.
 func TestImportUnderAPositionFails(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Bool
@@ -184,8 +184,8 @@ func TestImportUnderAPositionFails(t *testing.T) {
 	}
 }
 
-// Pending predictions may be durable before the model that they are of. The model gets the same number when
-// its command is applied again, and what another command creates under the number has none of them.
+// Pending predictions may be durable before their model. The model gets the same number when its command is applied
+// again. If another command creates a model under the number, that model has none of the predictions.
 func TestNumbersAreGivenAgain(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, func(o *store.Options) { o.PendingSync = true })

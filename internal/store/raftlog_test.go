@@ -65,7 +65,7 @@ func entriesOf(term uint64, indices ...uint64) (out []store.RaftEntry) {
 	return out
 }
 
-// raftState is what a server of Raft has.
+// raftState is the state of a server of Raft.
 type raftState struct {
 	entries map[uint64]store.RaftEntry
 	values  map[string]string
@@ -201,7 +201,7 @@ func TestRaftValues(t *testing.T) {
 	}
 }
 
-// raftStep does one random operation on a log and on what it should have.
+// raftStep does one random operation on a log and on its expected state.
 func raftStep(rng *rand.Rand, l *store.RaftLog, want raftState) (after raftState, err error) {
 	after = want.clone()
 	indices := slices.Sorted(maps.Keys(want.entries))
@@ -235,8 +235,8 @@ func raftStep(rng *rand.Rand, l *store.RaftLog, want raftState) (after raftState
 	}
 }
 
-// Power cuts before any write to the disk: what was acknowledged is there, the operation in progress is there
-// as a whole or not at all, and the log opens.
+// After a power cut before any write to the disk the log opens. It has all acknowledged operations, and all or
+// nothing of the operation in progress.
 func TestRaftLogCrashes(t *testing.T) {
 	rng := seeded(t)
 	for range times(3, 10) {
@@ -259,7 +259,7 @@ func TestRaftLogCrashes(t *testing.T) {
 					return nil
 				}
 				for _, percent := range []int{0, 100, 1 + rng.IntN(99)} {
-					n := int(done.Load()) // Before the clone: what is acknowledged then is durable.
+					n := int(done.Load()) // Operations acknowledged before the clone must be on it.
 					mu.images = append(mu.images, image{disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), n})
 				}
 			}
@@ -294,7 +294,7 @@ func TestRaftLogCrashes(t *testing.T) {
 	}
 }
 
-// A refused write ends all writing; what was acknowledged is there.
+// A refused write ends all writing, and the log keeps all acknowledged operations.
 func TestRaftLogRefusedWrites(t *testing.T) {
 	for name, refuses := range map[string]func(errorfs.Op) bool{
 		"sync":  syncs,
@@ -353,8 +353,7 @@ func TestRaftLogRefusedWrites(t *testing.T) {
 	}
 }
 
-// A flipped bit, wherever it is: the log opens and has what it had, or does not open. It never serves anything
-// else.
+// After a flip of any bit the log opens with its contents unchanged, or does not open.
 func TestRaftLogDamage(t *testing.T) {
 	rng := seeded(t)
 	disk := vfs.NewCrashableMem()
@@ -429,7 +428,7 @@ func flip(t *testing.T, rng *rand.Rand, fs vfs.FS, path string) bool {
 	return true
 }
 
-// An entry or a value that is not what was stored is refused.
+// The log refuses an entry or a value whose bytes have changed.
 func TestRaftLogChecksums(t *testing.T) {
 	whole := vfs.NewCrashableMem()
 	l := openRaft(t, whole)

@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The library leaves these two when a transfer meets a server that does not answer.
+	// The library leaks these two goroutines after a transfer to a server that does not answer.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
 		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
 }
@@ -338,7 +338,7 @@ func TestARemovedServerSaysSo(t *testing.T) {
 	if got := len(servers[0].Members()); got != 2 {
 		t.Errorf("%d members", got)
 	}
-	// Whether raft still tells the removed server is not certain, so that it may not know.
+	// Raft may stop before it sends the removal to the removed server.
 	select {
 	case err := <-servers[1].Failed():
 		if !errors.Is(err, consensus.ErrRemoved) {
@@ -380,7 +380,7 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 		t.Errorf("the state is %v old", got)
 	}
 
-	// The mark of the owner is not the server's own before its state reaches it.
+	// A server does not store the owner's mark before its state reaches the mark.
 	servers[1].close(t)
 	servers[1].open(t)
 	eventually(t, "the server is behind again", func() bool { return len(behind()) > 1 })

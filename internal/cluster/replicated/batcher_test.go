@@ -128,7 +128,7 @@ func TestRidingKeepsTheOrder(t *testing.T) {
 	ended := appending(t.Context(), c)
 	second := <-g.proposals
 	wantCommands(t, second, "7 of 3")
-	first.answer <- errors.New("lost") // This server is the owner all the same: nobody has applied it.
+	first.answer <- errors.New("lost") // This server is still the owner, and no server has applied the entry.
 	third := <-g.proposals
 	wantCommands(t, third, "10 of 1 p", "11 of 1 p", "10 of 1 q")
 	g.commit(t, second)
@@ -182,8 +182,8 @@ func TestAliasesKeepTheOrder(t *testing.T) {
 	}))
 }
 
-// A caller that leaves does not know the outcome. What is applied without it, Changed is told. What is not yet in an
-// entry never gets there.
+// A caller that leaves does not know the outcome. Changed receives the changes that are applied after the caller has
+// left. A command that is not in an entry yet never gets into the log.
 func TestCallersLeave(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
@@ -331,7 +331,7 @@ func TestRidingWaits(t *testing.T) {
 	must(t, <-waits)
 }
 
-// Close tells a caller whether its command is in the log, as far as that is known.
+// Close tells a caller that its command is not in the log, or that the outcome is unknown.
 func TestClose(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
@@ -380,7 +380,7 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// An entry of a newer version is not applied, nor one of another group, nor one that is no entry.
+// Apply refuses an entry of a newer version or of another group, and malformed bytes.
 func TestEntriesThatCannotBeRead(t *testing.T) {
 	alias := command.Command{Kind: command.PutAlias, Name: "x"}
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// nothing is a local store that does nothing, so that what is measured is the replication.
+// nothing is a local store that does nothing, so that a benchmark measures only the replication.
 type nothing struct {
 	storage.Store
 	models uint64
@@ -67,7 +67,8 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// What a commit costs beside the log and the local store, with so many callers at once, and a log that is fast or slow.
+// The cost of a commit without the log and the local store, for several numbers of concurrent callers, with a fast
+// and a slow log.
 func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		callers int
@@ -112,7 +113,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// What it costs to put a prediction that rides.
+// The cost of a prediction whose command rides.
 func BenchmarkPutWaiting(b *testing.B) {
 	l := &serial{}
 	s, err := replicated.New(b.Context(), replicated.Options{Local: &nothing{}, Log: l})

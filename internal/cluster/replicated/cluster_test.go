@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // machine is the disk of a server.
 type machine interface {
-	// open gives the local store. crash ends it: by a power cut, or as a kill would.
+	// open opens the local store. crash ends the store, by a power cut or as a kill would.
 	open(t *testing.T) storage.Store
 	crash(t *testing.T, cut bool)
 	close(t *testing.T)
@@ -86,8 +86,8 @@ func (d *onDisk) close(t *testing.T) {
 	}
 }
 
-// marking keeps what the log need not apply again: all before the last Sync. A row that Expire has removed must not
-// come back, so what rides is flushed first.
+// marking keeps the index up to which the log need not apply entries again: the last Sync. It first flushes riding
+// commands, because a row that Expire has removed must not come back.
 type marking struct {
 	storage.Store
 	server *server
@@ -170,7 +170,7 @@ func (s *server) changed(c storage.Change) {
 	s.changes.list = append(s.changes.list, strings.Join(words, " "))
 }
 
-// told returns the changes since the last call.
+// told returns the changes that Changed has received since the last call.
 func (s *server) told() []string {
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -238,7 +238,7 @@ func difference(want, got []string) string {
 	return strings.Join(lines, "")
 }
 
-// dump lists what a store holds, without snapshots, which are each server's own.
+// dump lists the contents of a store without snapshots, because each server has its own snapshots.
 func dump(t *testing.T, s storage.Store) (out []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -292,7 +292,7 @@ func onMachines(t *testing.T, test func(t *testing.T, machines []machine)) {
 	t.Run("pebble", func(t *testing.T) { test(t, []machine{&onDisk{}, &onDisk{}, &inMemory{}}) })
 }
 
-// The owner passes the suite of every store, and the others have the same in the end.
+// The owner passes the suite of every store, and in the end the other servers have the same contents.
 func TestContract(t *testing.T) {
 	for name, owner := range map[string]func() machine{
 		"memory": func() machine { return &inMemory{} },
@@ -314,7 +314,7 @@ func TestContract(t *testing.T) {
 					return func(t *testing.T) storetest.Backend {
 						t.Helper()
 						if !cut {
-							// A killed server takes along what has waited for less than rideDelay.
+							// A killed server loses riding commands that have waited less than rideDelay.
 							must(t, c.servers[0].Flush(t.Context()))
 						}
 						c.servers[0].crash(t, cut)

@@ -48,7 +48,8 @@ func prediction(name string) storage.Prediction {
 	return storage.Prediction{ID: name, Value: []byte("value"), Expiry: time.Unix(1<<32, 0)}
 }
 
-// What the owner changes the others are told, in its order. The owner is told nothing that a call waits for.
+// Changed of the other servers receives all changes of the owner, in order. Changed of the owner receives no change
+// that a call waits for.
 func TestChanged(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{}, &inMemory{})
 	owner, ctx := c.servers[0], t.Context()
@@ -106,7 +107,7 @@ func TestNotOwner(t *testing.T) {
 	if got := dump(t, other); !slices.Equal(got, before) {
 		t.Errorf("changed:%s", difference(before, got))
 	}
-	// What it derives by itself it keeps for itself.
+	// The log does not carry ids that another server derives by itself.
 	must(t, m.PutIDs(ctx, []storage.ID{id(1)}), m.RemoveWaiting([]string{"p"}))
 	c.settle(t)
 	if got := dump(t, c.servers[0]); !slices.Equal(got, before) {
@@ -117,7 +118,7 @@ func TestNotOwner(t *testing.T) {
 	}
 }
 
-// The answer of a proposal decides only what Apply has not answered.
+// The answer of a proposal answers only calls that Apply has not answered.
 func TestOutcomes(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{})
 	m, ctx := create(t, c.servers[0]), t.Context()
@@ -162,8 +163,7 @@ func TestOutcomes(t *testing.T) {
 	c.same(t)
 }
 
-// remembered fails the test unless the store counts so many ids. Forget drops ids while there are more than it shall
-// keep, and counts them.
+// remembered fails the test unless the store has so many ids, and Forget works with the exact count.
 func remembered(t *testing.T, s storage.Store, want int) {
 	t.Helper()
 	far := time.Unix(1<<32, 0)
@@ -218,7 +218,7 @@ func TestIDsKnownBefore(t *testing.T) {
 		must(t, m.Append(ctx, storage.Commit{Record: record(5, 5), IDs: []storage.ID{id(4)}}))
 		append3(6)
 		must(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(8)}}))
-		// After a rewind the owner says again what others may not know.
+		// After a rewind the owner proposes ids again that other servers may not have.
 		must(t,
 			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
 			m.Append(ctx, storage.Commit{Record: record(11, 11), IDs: []storage.ID{id(10)}}),
@@ -236,7 +236,7 @@ func TestIDsKnownBefore(t *testing.T) {
 	})
 }
 
-// A restart may begin anywhere in the log: what the local store has is not applied again.
+// A restart may begin anywhere in the log, because Apply skips commands that the local store has.
 func TestAppliedOnce(t *testing.T) {
 	onMachines(t, func(t *testing.T, machines []machine) {
 		t.Helper()

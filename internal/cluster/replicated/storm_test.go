@@ -61,7 +61,7 @@ func (w *worker) run() {
 	}
 }
 
-// onOwner does one operation on the server that owns the store, once there is one.
+// onOwner waits for a server that owns the store, and does one operation on it.
 func (w *worker) onOwner() bool {
 	for {
 		for n, s := range w.storm.servers {
@@ -76,7 +76,7 @@ func (w *worker) onOwner() bool {
 				return true
 			case errors.Is(err, storage.ErrNotOwner):
 			case errors.Is(err, logtest.ErrLost), errors.Is(err, context.Canceled), errors.Is(err, storage.ErrRefused), errors.Is(err, storage.ErrNotFound):
-				return true // The next operation begins with what is there.
+				return true // The next operation begins with the present contents.
 			default:
 				w.t.Error(err)
 				return false
@@ -193,7 +193,7 @@ func (w *worker) append(ctx context.Context, m storage.Model, text string) error
 	return err
 }
 
-// check compares the log of a plain worker's model with what it was told.
+// check compares the log of a plain worker's model with the answers that the worker got.
 func (w *worker) check(t *testing.T, s storage.Store) {
 	t.Helper()
 	var got []string
@@ -235,7 +235,8 @@ func (s *storm) chaos(t *testing.T, rng *rand.Rand, ended <-chan struct{}) {
 	}
 }
 
-// Whatever crashes and whoever owns, an acknowledged record is in the log once, and all servers hold the same in the end.
+// After any crashes and changes of the owner, an acknowledged record is in the log once, and in the end all servers
+// have the same contents.
 func TestStorm(t *testing.T) {
 	onMachines(t, func(t *testing.T, machines []machine) {
 		t.Helper()
@@ -285,8 +286,8 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// derive makes the owner say again what rode with an owner that crashed: the ids, which an engine derives from the log,
-// and the pending predictions.
+// derive makes the owner propose again the riding commands that a crashed owner has lost: ids, which an engine
+// derives from the log, and pending predictions.
 func (s *storm) derive(t *testing.T, owner *server) {
 	t.Helper()
 	for _, from := range s.servers {

@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
 	defer func() { s.Stop(); <-done }()
-	// A list of addresses of which the first does not answer.
+	// The first address of the list does not answer.
 	address := "127.0.0.1:1," + l.Addr().String()
 	for _, c := range []struct {
 		args []string
