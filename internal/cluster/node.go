@@ -275,11 +275,8 @@ func (n *Node) Owns() bool {
 
 // Owner returns the owner that this server knows.
 func (n *Node) Owner() (Member, bool) {
-	l := n.consensus.Load()
-	if l == nil {
-		return Member{}, false
-	}
-	return l.Owner()
+	owner, known, _ := n.look()
+	return owner, known
 }
 
 // Conn returns a connection to the owner for calls that this server forwards. It waits until this server knows an

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -57,10 +58,7 @@ func (m *machine) StoreConfiguration(index uint64, c raft.Configuration) {
 		return
 	}
 	m.applied.Store(index)
-	has := false
-	for _, s := range c.Servers {
-		has = has || string(s.ID) == m.o.Self.ID
-	}
+	has := slices.ContainsFunc(c.Servers, func(s raft.Server) bool { return string(s.ID) == m.o.Self.ID })
 	if m.member && !has {
 		_ = m.fail(ErrRemoved) // fail has reported the error.
 	}
