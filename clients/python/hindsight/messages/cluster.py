@@ -14,23 +14,24 @@ from hindsight.v1 import cluster_pb2
 class Server:
     """Server is a member of the cluster."""
 
-    #: Its id, which its data directory has.
+    #: The id of the server. The data directory has it.
     server: str
-    #: Where the other servers reach it.
+    #: The address that the other servers connect to.
     address: str
-    #: What it is in the cluster.
+    #: The state of the server in the cluster.
     state: str
-    #: It has answered the answering server. If not, the next four are absent.
+    #: The server is up: it has answered the server that answers this call. If false, the next
+    #: four fields are absent.
     reachable: bool
-    #: The newest entry of the log that it has applied.
+    #: The newest entry of the log that the server has applied.
     applied: Optional[int]
-    #: How many entries fewer it has applied than the most advanced server.
+    #: The number of entries that the server lags behind the most advanced server.
     behind: Optional[int]
-    #: How old its state is at most. Absent also while it knows no owner.
+    #: A bound of the age of the server's state. Absent also while the server knows no owner.
     age: Optional[timedelta]
-    #: The version of its program.
+    #: The version of the server's program.
     version: str
-    #: It is being drained, and passes ownership on.
+    #: The server is being drained, and hands ownership on.
     draining: bool
 
     @classmethod
@@ -57,7 +58,7 @@ class Cluster:
     group: int
     #: The id of the answering server. Empty without a cluster.
     server: str
-    #: The id of the owner. Empty while there is none.
+    #: The id of the owner. Empty while the answering server knows no owner.
     owner: str
     #: The servers, by address.
     servers: tuple[Server, ...]

@@ -6,10 +6,10 @@ from hindsight.v1 import cluster_pb2 as hindsight_dot_v1_dot_cluster__pb2
 
 
 class ClusterServiceStub(object):
-    """ClusterService is about the servers that keep the same models. One of them, the owner, orders
-    everything that changes a model. Every server answers every call, and passes to the owner what
-    is the owner's. A server without a cluster answers GetCluster with no servers, and refuses the
-    other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
+    server, the owner, orders all changes. Every server answers every call, and forwards changes to
+    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    calls with NO_CLUSTER.
     """
 
     def __init__(self, channel):
@@ -41,10 +41,10 @@ class ClusterServiceStub(object):
 
 
 class ClusterServiceServicer(object):
-    """ClusterService is about the servers that keep the same models. One of them, the owner, orders
-    everything that changes a model. Every server answers every call, and passes to the owner what
-    is the owner's. A server without a cluster answers GetCluster with no servers, and refuses the
-    other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
+    server, the owner, orders all changes. Every server answers every call, and forwards changes to
+    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    calls with NO_CLUSTER.
     """
 
     def GetCluster(self, request, context):
@@ -55,22 +55,22 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def MoveOwner(self, request, context):
-        """MoveOwner makes another server the owner. Calls wait for some milliseconds, none fails.
+        """MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainServer(self, request, context):
-        """DrainServer moves ownership away from a server, now and until it is stopped.
+        """DrainServer moves ownership away from a server, now and until the server stops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveServer(self, request, context):
-        """RemoveServer removes a server from the cluster for good. The owner cannot be removed: move
-        ownership first. A removed server joins again as a new one, with an empty directory.
+        """RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
+        ownership first. A removed server can join again only as a new server, with an empty directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,10 +107,10 @@ def add_ClusterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterService(object):
-    """ClusterService is about the servers that keep the same models. One of them, the owner, orders
-    everything that changes a model. Every server answers every call, and passes to the owner what
-    is the owner's. A server without a cluster answers GetCluster with no servers, and refuses the
-    other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
+    server, the owner, orders all changes. Every server answers every call, and forwards changes to
+    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    calls with NO_CLUSTER.
     """
 
     @staticmethod
