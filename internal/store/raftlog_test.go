@@ -366,17 +366,19 @@ func TestRaftLogDamage(t *testing.T) {
 		}
 		want = next
 	}
-	left := func() *vfs.MemFS {
+	whole := func(disk *vfs.MemFS) *vfs.MemFS {
 		return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(0, 0))})
 	}
+	left := whole(disk) // Compactions still remove files of disk.
+	closedRaft(t, l)
 	directory := raftDirectory + "/log"
-	files, err := disk.List(directory)
+	files, err := left.List(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	images := map[bool]int{}
 	for range times(150, 1000) {
-		fs := left()
+		fs := whole(left)
 		file := files[rng.IntN(len(files))]
 		if !flip(t, rng, fs, directory+"/"+file) {
 			continue
@@ -395,7 +397,6 @@ func TestRaftLogDamage(t *testing.T) {
 		}
 		closedRaft(t, l)
 	}
-	closedRaft(t, l)
 	if images[true] == 0 || images[false] == 0 {
 		t.Errorf("not both outcomes: %v", images)
 	}
