@@ -415,7 +415,7 @@ func TestLongLogOfAnIdleModel(t *testing.T) {
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "m", linear(1))
 	s.awaitAll()
-	waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+	b.host.hibernate(t)
 	for n := range 49 {
 		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
@@ -584,7 +584,7 @@ func TestSnapshotDuringRestore(t *testing.T) {
 			a.host.observe(t, "m", one(fmt.Sprint("again", n), float64(n))...)
 		}
 		s.equal()
-		waitFor(t, b.host, func() bool { return b.host.Hibernate("m") })
+		b.host.hibernate(t)
 		s.equal()
 	}
 }
