@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,7 +131,20 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 	}
 	listener := listen(tb)
 	h.url = "http://" + listener.Addr().String()
-	web := &http.Server{Handler: gateway.BoundBodies(h.gateway), ReadHeaderTimeout: time.Minute}
+	// A connection that answered an error lingers for half a second, which Close does not wait for.
+	var connections sync.WaitGroup
+	web := &http.Server{
+		Handler: gateway.BoundBodies(h.gateway), ReadHeaderTimeout: time.Minute,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				connections.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				connections.Done()
+			default:
+			}
+		},
+	}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -143,6 +157,7 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			tb.Error(err)
 		}
+		connections.Wait()
 	})
 }
 

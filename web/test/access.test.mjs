@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { accessible, fits, learn, rows, setup, until, visit } from "./harness.mjs";
+import { accessible, fits, learn, rows, setup, test, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "auto-with-a-name-of-quite-some-length", { dimension: 2, coverage: [0.5, 0.9] }, rows(300), { displayName: "Auto", labels: { env: "test" } });

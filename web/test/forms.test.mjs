@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { test } from "node:test";
-import { learn, rows, setup, stats, told, until, visit } from "./harness.mjs";
+import { learn, rows, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "plain", { dimension: 2, linearAwv: {} }, rows(50));

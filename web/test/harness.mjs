@@ -9,13 +9,16 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, before } from "node:test";
+import { after, before, test as unbounded } from "node:test";
 import { chromium } from "playwright-core";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Far above what anything here takes, also where others use the processor. */
 const LIMIT = 90_000;
+
+/** test is node:test's, and fails where a call of the browser or of the server never ends. */
+export const test = (name, does) => unbounded(name, { timeout: 2 * LIMIT }, does);
 
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -29,11 +32,11 @@ export function setup(fill, flags = () => []) {
     it.server = await startServer(await flags());
     it.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
     await fill?.(it.server);
-  });
+  }, { timeout: LIMIT });
   after(async () => {
     await it.browser?.close();
     await it.server?.stop();
-  });
+  }, { timeout: LIMIT });
   return it;
 }
 

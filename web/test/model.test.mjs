@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { test } from "node:test";
-import { learn, random, rows, seen, setup, stats, told, until, visit } from "./harness.mjs";
+import { learn, random, rows, seen, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const RECORDS = [
   { name: "age", numeric: {} }, { name: "member", boolean: {} }, { name: "city", categorical: {} },

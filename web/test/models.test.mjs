@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { test } from "node:test";
-import { learn, rows, seen, setup, stats, told, until, visit } from "./harness.mjs";
+import { learn, rows, seen, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const it = setup();
 const many = 120;

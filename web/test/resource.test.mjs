@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { accessible, fits, learn, rows, setup, told, until, visit } from "./harness.mjs";
+import { accessible, fits, learn, rows, setup, test, told, until, visit } from "./harness.mjs";
 
 const SEED = "18446744073709551615";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
-import { accessible, fits, ports, setup, startServer, until, visit } from "./harness.mjs";
+import { after } from "node:test";
+import { accessible, fits, ports, setup, startServer, test, until, visit } from "./harness.mjs";
 
 const others = [];
 const it = setup(undefined, async () => {

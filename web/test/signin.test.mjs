@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
-import { accessible, setup, until, visit } from "./harness.mjs";
+import { after } from "node:test";
+import { accessible, setup, test, until, visit } from "./harness.mjs";
 
 const tokens = {};
 let directory;
