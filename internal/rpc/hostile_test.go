@@ -139,15 +139,15 @@ func TestTransfersAreBounded(t *testing.T) {
 		return stream
 	}
 	first := begin("first", 2*limit)
-	// The server refuses others once it has taken the first chunk.
-	var err error
-	for deadline := time.Now().Add(20 * time.Second); status.Code(err) != codes.ResourceExhausted && time.Now().Before(deadline); {
-		_, err = begin("second", 1).CloseAndRecv()
+	// The server takes the first chunk while it is alone, and then refuses others.
+	for deadline := time.Now().Add(20 * time.Second); s.server.Stats().RequestBytes == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
-	refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 	if got := s.server.Stats().RequestBytes; got != 2*limit {
 		t.Errorf("%d bytes in progress, want %d", got, 2*limit)
 	}
+	_, err := begin("second", 1).CloseAndRecv()
+	refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 	// Other calls have an account of their own.
 	s.create(t, "m", linear(1))
 	_, err = first.CloseAndRecv()
