@@ -94,7 +94,7 @@ type member struct {
 	life atomic.Int64
 }
 
-// freePort returns a port that no outgoing connection takes.
+// freePort returns the address of a free port that no outgoing connection and no listener of any port takes.
 func freePort(t *testing.T, rng *rand.Rand) string {
 	t.Helper()
 	for range 1000 {

@@ -3,7 +3,7 @@ package main_test
 import (
 	"context"
 	"io"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -18,19 +18,6 @@ import (
 	"hindsight/client"
 	"hindsight/cmd/internal/authority"
 )
-
-// freeAddress is an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
-}
 
 // seat is a place in a cluster: a directory and an address.
 type seat struct {
@@ -75,9 +62,10 @@ func seats(t *testing.T) []*seat {
 	ca, files := authority.New(t, "cluster"), t.TempDir()
 	root := authority.Write(t, files, "ca.pem", ca.PEM)
 	certificate, key := ca.Files(t, files, "server", authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1"}, Member: true})
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	var addresses []string
 	for range 3 {
-		addresses = append(addresses, freeAddress(t))
+		addresses = append(addresses, freePort(t, rng))
 	}
 	var all []*seat
 	for n, address := range addresses {

@@ -2,7 +2,6 @@
 // at its console. HINDSIGHT_SERVER is the server program, CHROMIUM the browser.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
@@ -28,24 +27,34 @@ const FLAGS = [
 /** setup starts a server and a browser before the tests of a file, and stops both after them. */
 export function setup(fill, flags = () => []) {
   const it = {};
+  let starting;
   before(async () => {
-    it.server = await startServer(await flags());
-    it.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
-    await fill?.(it.server);
+    starting = (async () => {
+      it.server = await startServer(await flags());
+      it.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
+      await fill?.(it.server);
+    })();
+    await starting;
   }, { timeout: LIMIT });
   after(async () => {
+    // It may come before the end of the start, when the start of another server has failed.
+    await starting?.catch(() => {});
     await it.browser?.close();
     await it.server?.stop();
   }, { timeout: LIMIT });
   return it;
 }
 
-/** ports are free ports, for addresses that several servers have to know before they start. */
+/** ports are free ports that no outgoing connection and no listener of any port takes. */
 export async function ports(n) {
-  const held = Array.from({ length: n }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(held.map((s) => once(s, "listening")));
-  const found = held.map((s) => s.address().port);
-  await Promise.all(held.map((s) => new Promise((resolve) => s.close(resolve))));
+  const found = [];
+  for (let tries = 0; found.length < n && tries < 1000; tries++) {
+    const port = 12_000 + Math.floor(18_000 * Math.random());
+    const held = createServer();
+    const free = await new Promise((resolve) => held.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true)));
+    if (free) await new Promise((resolve) => held.close(resolve));
+    if (free && !found.includes(port)) found.push(port);
+  }
   return found;
 }
 

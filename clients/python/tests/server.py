@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import queue
+import random
 import shutil
 import socket
 import subprocess
@@ -73,9 +74,8 @@ class Server:
 
 def cluster(count: int = 3) -> list[Server]:
     """Servers that found a cluster. They serve before the cluster has an owner."""
-    with contextlib.ExitStack() as held:
-        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        peers = ["127.0.0.1:%d" % one.getsockname()[1] for one in listeners]
+    # Outgoing connections and listeners of any port take none of these ports.
+    peers = ["127.0.0.1:%d" % port for port in random.sample(range(12_000, 30_000), count)]
     return [Server("--cluster-address", peer, "--cluster-join", ",".join(peers)) for peer in peers]
 
 

@@ -116,15 +116,27 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
 }
 
+// freePort listens at a free port of 127.0.0.1 below those that the kernel gives to outgoing
+// connections, so that no connection takes the port while its server is down.
+func freePort(ctx context.Context) (l net.Listener, err error) {
+	for port := 12_000 + os.Getpid()%10_000; port < 30_000; port++ {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("find a free port: %w", err)
+}
+
 // prepare chooses free addresses. It holds all of them until the last is chosen, so that they
 // differ.
 func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 	n := c.demo.servers
 	free := make([]string, 2*n)
 	for i := range free {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		l, err := freePort(ctx)
 		if err != nil {
-			return fmt.Errorf("find free ports: %w", err)
+			return err
 		}
 		defer l.Close() //nolint:errcheck // nothing was sent
 		free[i] = l.Addr().String()
