@@ -95,10 +95,10 @@ type member struct {
 }
 
 // freePort returns the address of a free port that no outgoing connection and no listener of any port takes.
-func freePort(t *testing.T, rng *rand.Rand) string {
+func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rng.IntN(18000)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if err == nil {
 			if err := listener.Close(); err != nil {
@@ -142,8 +142,7 @@ func (f *fleet) member(number int) *member {
 	f.t.Helper()
 	m := &member{number: number, dir: filepath.Join(f.t.TempDir(), "data")}
 	// The ports are drawn apart from the faults, which a seed repeats.
-	ports := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid())))
-	m.grpc, m.cluster = freePort(f.t, ports), freePort(f.t, ports)
+	m.grpc, m.cluster = freePort(f.t), freePort(f.t)
 	m.clients = f.net.link(clientsEnd, number, m.grpc)
 	return m
 }

@@ -17,7 +17,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	endToEnd(t)
 	const clients, each = 4, 100
 	dir := t.TempDir()
-	p := launch(t, dir)
+	p := launch(t, dir, "--grpc-address", freePort(t))
 	p.create(t)
 	address, connection := p.address(), p.dial(t)
 	health, err := healthv1.NewHealthClient(connection).Watch(t.Context(), &healthv1.HealthCheckRequest{})

@@ -3,7 +3,6 @@ package main_test
 import (
 	"context"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -62,10 +61,9 @@ func seats(t *testing.T) []*seat {
 	ca, files := authority.New(t, "cluster"), t.TempDir()
 	root := authority.Write(t, files, "ca.pem", ca.PEM)
 	certificate, key := ca.Files(t, files, "server", authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1"}, Member: true})
-	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	var addresses []string
 	for range 3 {
-		addresses = append(addresses, freePort(t, rng))
+		addresses = append(addresses, freePort(t))
 	}
 	var all []*seat
 	for n, address := range addresses {

@@ -286,7 +286,7 @@ func TestKillsDuringMove(t *testing.T) {
 	for n, last := range steps {
 		t.Run(last, func(t *testing.T) {
 			dirA, dirB := t.TempDir(), t.TempDir()
-			a, b := launch(t, dirA), launch(t, dirB)
+			a, b := launch(t, dirA, "--grpc-address", freePort(t)), launch(t, dirB, "--grpc-address", freePort(t))
 			a.create(t)
 			a.learn(t, 0, 40)
 			want := a.stats(t)

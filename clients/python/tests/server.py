@@ -28,6 +28,13 @@ def binary() -> str:
     return path
 
 
+def free_address() -> str:
+    """A free address that outgoing connections and listeners of any port do not take while a server is down."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", random.randrange(12_000, 30_000))) as listener:
+            return "127.0.0.1:%d" % listener.getsockname()[1]
+
+
 class Server:
     """A server process on a directory of its own. It can be killed and started again."""
 
@@ -35,14 +42,14 @@ class Server:
         self._binary = binary()
         self._flags = flags
         self._directory = tempfile.mkdtemp(prefix="hindsight-python-")
-        self.address = ""
+        self.address = free_address()
         self.http = ""
         self.start()
 
     def start(self) -> None:
         """Starts the process; for the second time at the same address."""
         self._process = subprocess.Popen(
-            [self._binary, "--data-dir", self._directory, "--grpc-address", self.address or "127.0.0.1:0",
+            [self._binary, "--data-dir", self._directory, "--grpc-address", self.address,
              "--http-address", "127.0.0.1:0", *self._flags],
             stderr=subprocess.PIPE, text=True,
         )
@@ -56,7 +63,7 @@ class Server:
             with contextlib.suppress(ValueError):
                 entry = json.loads(line)
                 if entry.get("msg") == "serving":
-                    self.address, self.http = entry["grpc_address"], entry["http_address"]
+                    self.http = entry["http_address"]
                     return
         raise RuntimeError("the server ended:\n" + "".join(seen))
 
@@ -74,8 +81,7 @@ class Server:
 
 def cluster(count: int = 3) -> list[Server]:
     """Servers that found a cluster. They serve before the cluster has an owner."""
-    # Outgoing connections and listeners of any port take none of these ports.
-    peers = ["127.0.0.1:%d" % port for port in random.sample(range(12_000, 30_000), count)]
+    peers = [free_address() for _ in range(count)]
     return [Server("--cluster-address", peer, "--cluster-join", ",".join(peers)) for peer in peers]
 
 

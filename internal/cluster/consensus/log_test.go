@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -51,12 +52,21 @@ type server struct {
 func newServer(t *testing.T, id string) *server {
 	t.Helper()
 	s := &server{storage: raft.NewInmemStore(), now: time.Now}
-	listener := listen(t, "127.0.0.1:0")
-	s.self = consensus.Member{ID: id, Address: listener.Addr().String(), Voter: true}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
+	// Outgoing connections and listeners of any port do not take the port while the server is down.
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.self = consensus.Member{ID: id, Address: address, Voter: true}
+		return s
 	}
-	return s
+	t.Fatal("no port is free")
+	return nil
 }
 
 func listen(t *testing.T, address string) net.Listener {
