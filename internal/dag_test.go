@@ -62,6 +62,7 @@ func layers() []layer {
 		{"internal/model/losses", []string{"internal/model", "internal/model/exponential"}},
 		{"internal/model/qr", []string{"internal/model/codec", "internal/model/compensated", "internal/model/loops"}},
 		{"internal/model/compensated", nil},
+		{"internal/model/bounds", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/moments", []string{"internal/model/compensated"}},
 		{"internal/model/ledger", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/kernel", []string{"internal/model/exponential", "internal/model/trig", "internal/model/ziggurat"}},
@@ -90,7 +91,7 @@ func layers() []layer {
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/moments"}},
 		{"internal/model/gate", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{
-			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/gate", "internal/model/input", "internal/model/kons",
+			"internal/model/auto", "internal/model/awv", "internal/model/bounds", "internal/model/classifier", "internal/model/gate", "internal/model/input", "internal/model/kons",
 			"internal/model/raker", "internal/model/scaling",
 		}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
@@ -103,7 +104,7 @@ func layers() []layer {
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/recent", []string{"internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
-		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mix"}},
+		{"internal/engine/account/interval", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mix"}},
 		{"internal/engine/account/classes", []string{"internal/engine/account/recent", "internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",

@@ -75,7 +75,7 @@ func (everyModel) Each(yield func(*figures.Live)) {
 	regression.SnapshotMade, regression.SnapshotBytes = shownTime, 1
 	better := account.Figures{RunningMean: 1, LastLabel: 1}
 	regression.Whole.Prequential, regression.Served = better, better
-	regression.Recent.Observations, regression.Recent.Served = 1000, better
+	regression.Recent.Observations, regression.Recent.Weight, regression.Recent.Served = 1000, 1000, better
 	regression.Drift.Detected = 1
 	regression.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000}}
 	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{NumbersKnown: true, ShiftKnown: true}}}

@@ -111,6 +111,12 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.Served.Loss/m.Recent.Observations)
 		}}, nothing, nil},
+		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error of the observations of hindsight_recent_loss, in the unit of the label. Models with another loss than the squared one have no series.", gauge, func(m *figures.Live) float64 {
+			return known(m.Recent.Observations >= recent, m.Recent.MAE(&m.Recent.Served))
+		}}, nothing, nil},
+		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error of the observations of hindsight_recent_loss, in the unit of the label. Models with another loss than the squared one have no series.", gauge, func(m *figures.Live) float64 {
+			return known(m.Recent.Observations >= recent, m.Recent.RMSE(&m.Recent.Served))
+		}}, nothing, nil},
 		{row[*figures.Live]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
 		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside

@@ -106,6 +106,18 @@ type Part struct {
 	Contributions []float64
 }
 
+// Comparator is a learner of experts that knows its regret on rows that the learner predicted
+// and did not learn. Advice is Prediction.Advice of the row.
+type Comparator interface {
+	// Pass adds such a row to the losses of the learner's experts.
+	Pass(y []float64, weight float64, advice []float64)
+	// Passed is the loss of the best expert over the passed rows. The best expert has the
+	// least loss on the learned rows.
+	Passed() float64
+	// HindsightOf is the loss of the best expert on one row.
+	HindsightOf(y []float64, weight float64, advice []float64) float64
+}
+
 // Growing is a learner whose outputs may become more.
 type Growing interface {
 	Learner

@@ -27,6 +27,8 @@ type Spec struct {
 	// LabelGate is GateOn, GateOff or empty: off, and for auto the rule of models that are
 	// older than the gate.
 	LabelGate string `json:"label_gate,omitempty"`
+	// Label says which labels are possible. Nil: every real label, or classes.
+	Label *Label `json:"label,omitempty"`
 
 	// At most one learner is set, none for Auto; in a completed spec exactly one. Its JSON
 	// name is the learner's name.
@@ -97,6 +99,29 @@ func LearnerNames() []string {
 		}
 	}
 	return names
+}
+
+// SquaredLoss tells whether the learner of a completed spec is judged by the squared loss of
+// real labels.
+func (s Spec) SquaredLoss() bool {
+	loss := LossSquared
+	switch {
+	case s.Classes != nil:
+		return false
+	case s.Raker != nil:
+		loss = s.Raker.Loss
+	case s.AdaRaker != nil:
+		loss = s.AdaRaker.Loss
+	case s.FOGD != nil:
+		loss = s.FOGD.Loss
+	case s.FourierKONS != nil:
+		loss = s.FourierKONS.Loss
+	case s.ProsNKONS != nil:
+		loss = s.ProsNKONS.Loss
+	case s.KONS != nil:
+		loss = s.KONS.Loss
+	}
+	return loss == LossSquared
 }
 
 // learnerName is the JSON name of a field of Spec that holds a learner.

@@ -100,7 +100,7 @@ func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Perf
 		return out
 	}
 	means := func(f account.Figures) *hindsightv1.PerformanceFigures {
-		out := &hindsightv1.PerformanceFigures{MeanLoss: f.Loss / p.Observations}
+		out := &hindsightv1.PerformanceFigures{MeanLoss: f.Loss / p.Observations, Rmse: known(p.RMSE(&f)), Mae: known(p.MAE(&f))}
 		if baselines {
 			mean, last := f.RunningMean/p.Observations, f.LastLabel/p.Observations
 			out.RunningMeanLoss, out.LastLabelLoss, out.Skill = &mean, &last, known(f.Skill())

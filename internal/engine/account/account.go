@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/engine/account/drift"
 	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/model"
 )
 
 // Account is the account of one model.
@@ -31,6 +32,8 @@ type Account struct {
 	// intervals has an entry each output, and none without levels.
 	intervals []*interval.State
 	drift     *drift.Detector
+	// possible are the possible labels, nil for all.
+	possible *model.Label
 }
 
 // labels are the trivial predictors: the weighted means and the newest labels, an entry each
@@ -42,10 +45,13 @@ type labels struct {
 }
 
 // New returns the account of a model that has learned nothing. Levels are the ascending
-// coverages of its prediction intervals, or none. The account of a classifier has no
-// outputs; its baselines have no loss.
-func New(outputs int, levels []float64) *Account {
-	a := &Account{labels: labels{means: make([]float64, outputs), last: make([]float64, outputs)}, levels: levels, drift: drift.New()}
+// coverages of its prediction intervals, or none. Possible are the possible labels, nil for
+// all. The account of a classifier has no outputs; its baselines have no loss.
+func New(outputs int, levels []float64, possible *model.Label) *Account {
+	a := &Account{
+		labels: labels{means: make([]float64, outputs), last: make([]float64, outputs)},
+		levels: levels, drift: drift.New(), possible: possible,
+	}
 	if len(levels) > 0 {
 		a.intervals = make([]*interval.State, outputs)
 		for j := range a.intervals {
@@ -70,6 +76,8 @@ type Round struct {
 	// account gives are ignored.
 	Served, Notes []float64
 	ServedLoss    float64
+	// SquaredLoss is true if Loss is the squared loss: then the errors count.
+	SquaredLoss bool
 	// SetAside is true if the learner did not learn the observation. Then the baselines do
 	// not learn it, and all sums leave it out: one outlier would decide every skill.
 	SetAside bool
@@ -80,10 +88,12 @@ type Round struct {
 func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) {
 	now := Figures{Loss: r.Loss}
 	now.RunningMean, now.LastLabel = total(a.labels.means, r, loss), total(a.labels.last, r, loss)
+	now.err(&r, r.Predictions)
 	served := now
 	notes := a.read(r.Notes)
 	if r.Served != nil {
 		served.Loss = r.ServedLoss
+		served.err(&r, r.Served)
 		if notes != nil {
 			k := len(r.Labels)
 			served.RunningMean, served.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
@@ -100,12 +110,28 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: served}
+	if r.SquaredLoss {
+		round.Weight = r.Weight * float64(len(r.Labels))
+	}
 	a.whole.Add(round)
 	a.recent.Add(round)
 	a.discounted.scale(discount)
 	a.discounted.Add(round)
 	a.learn(r)
 	return round, changed
+}
+
+// err sets the errors of predictions.
+func (f *Figures) err(r *Round, predictions []float64) {
+	f.Squared, f.Absolute = 0, 0
+	if !r.SquaredLoss {
+		return
+	}
+	for j, y := range r.Labels {
+		miss := y - predictions[j]
+		f.Squared += float64(r.Weight * float64(miss*miss))
+		f.Absolute += float64(r.Weight * math.Abs(miss))
+	}
 }
 
 // total returns the loss of predictions, times the weight.
@@ -127,7 +153,7 @@ func (a *Account) judge(r Round, notes []float64) {
 		} else {
 			of = appendInterval(of, s, len(a.levels))
 		}
-		s.Observe(r.Labels[j]-value, of[0], of[1:])
+		s.Observe(interval.Round{Label: r.Labels[j], Served: value, Scale: of[0], Radii: of[1:], Possible: a.possible})
 	}
 }
 

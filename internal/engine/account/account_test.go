@@ -11,7 +11,10 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/recent"
+	"hindsight/internal/model"
 )
+
+func absolute(prediction, label float64) float64 { return math.Abs(label - prediction) }
 
 func squared(prediction, label float64) float64 { return (label - prediction) * (label - prediction) }
 
@@ -63,6 +66,11 @@ func (n *naive) total(from int, discount float64) account.Performance {
 		p.Served.Loss += w * r.Served.Loss
 		p.Served.RunningMean += w * r.Served.RunningMean
 		p.Served.LastLabel += w * r.Served.LastLabel
+		p.Weight += w * r.Weight
+		p.Prequential.Squared += w * r.Prequential.Squared
+		p.Prequential.Absolute += w * r.Prequential.Absolute
+		p.Served.Squared += w * r.Served.Squared
+		p.Served.Absolute += w * r.Served.Absolute
 	}
 	return p
 }
@@ -71,6 +79,7 @@ func numbers(p account.Performance) []float64 {
 	return []float64{
 		p.Observations, p.Prequential.Loss, p.Prequential.RunningMean, p.Prequential.LastLabel,
 		p.Served.Loss, p.Served.RunningMean, p.Served.LastLabel,
+		p.Weight, p.Prequential.Squared, p.Prequential.Absolute, p.Served.Squared, p.Served.Absolute,
 	}
 }
 
@@ -91,7 +100,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 	for _, outputs := range []int{1, 3} {
 		rng := rand.New(rand.NewPCG(1, uint64(outputs)))
 		levels := []float64{0.5, 0.9}
-		a := account.New(outputs, levels)
+		a := account.New(outputs, levels, nil)
 		var n naive
 		var waiting []served
 		var predicted uint64
@@ -106,13 +115,14 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 				waiting = append(waiting, s)
 			}
 			y, weight := draw(rng, outputs), math.Exp(rng.NormFloat64())
-			r := account.Round{Labels: y, Predictions: draw(rng, outputs), Weight: weight, SetAside: rng.IntN(20) == 0}
+			r := account.Round{Labels: y, Predictions: draw(rng, outputs), Weight: weight, SquaredLoss: true, SetAside: rng.IntN(20) == 0}
 			r.Loss = weighted(squared, r.Predictions, y, weight)
 			means, last := n.baselines(outputs)
 			now := account.Figures{
 				Loss: r.Loss, RunningMean: weighted(squared, means, y, weight), LastLabel: weighted(squared, last, y, weight),
+				Squared: r.Loss, Absolute: weighted(absolute, r.Predictions, y, weight),
 			}
-			p := account.Performance{Observations: 1, Prequential: now, Served: now}
+			p := account.Performance{Observations: 1, Weight: weight * float64(outputs), Prequential: now, Served: now}
 			if len(waiting) > 20 && rng.IntN(3) > 0 {
 				s := waiting[0]
 				waiting = waiting[1:]
@@ -120,6 +130,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 				p.Served = account.Figures{
 					Loss:        weighted(squared, s.values, y, weight),
 					RunningMean: weighted(squared, s.means, y, weight), LastLabel: weighted(squared, s.last, y, weight),
+					Squared: weighted(squared, s.values, y, weight), Absolute: weighted(absolute, s.values, y, weight),
 				}
 				if !r.SetAside {
 					predicted++
@@ -192,7 +203,7 @@ func TestSkill(t *testing.T) {
 
 // trained is an account of some rounds.
 func trained(outputs int, levels []float64, rounds int) *account.Account {
-	a := account.New(outputs, levels)
+	a := account.New(outputs, levels, nil)
 	rng := rand.New(rand.NewPCG(7, 8))
 	for n := range rounds {
 		a.Time = int64(n)
@@ -273,13 +284,13 @@ func TestNotesOfAnotherShape(t *testing.T) {
 
 // An interval is around what was said, and absent until it is known.
 func TestInterval(t *testing.T) {
-	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}).AppendNotes(nil), 1, 1, 0, 0); ok {
+	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}, nil).AppendNotes(nil), 1, 1, 0, 0, nil); ok {
 		t.Error("an account of no rounds has an interval")
 	}
 	notes := trained(2, []float64{0.5, 0.9}, 500).AppendNotes(nil)
 	for output := range 2 {
-		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0)
-		wideLower, wideUpper, wideOK := account.Interval(5, notes, 2, 2, output, 1)
+		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0, nil)
+		wideLower, wideUpper, wideOK := account.Interval(5, notes, 2, 2, output, 1, nil)
 		if !ok || !wideOK || !(wideLower < lower && lower < 5 && 5 < upper && upper < wideUpper) {
 			t.Errorf("output %d: [%g, %g] within [%g, %g]", output, lower, upper, wideLower, wideUpper)
 		}
@@ -289,9 +300,47 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// Intervals of counts are served as whole numbers of at least 0, and judged as they are served.
+func TestIntervalsOfPossibleLabels(t *testing.T) {
+	counts := &model.Label{Min: new(float64), Integer: true}
+	levels := []float64{0.9}
+	a := account.New(1, levels, counts)
+	rng := rand.New(rand.NewPCG(8, 9))
+	judged, inside, width, score := 0.0, 0.0, 0.0, 0.0
+	for range 3000 {
+		value, y := 2*rng.Float64(), math.Floor(3*rng.ExpFloat64())
+		notes := a.AppendNotes(nil)
+		if lower, upper, ok := account.Interval(value, notes, 1, 1, 0, 0, counts); ok {
+			if counts.Check([]float64{lower, upper}) != nil || lower > upper {
+				t.Fatalf("[%g, %g] are no counts", lower, upper)
+			}
+			judged++
+			width += upper - lower
+			score += upper - lower
+			if lower <= y && y <= upper {
+				inside++
+			} else {
+				score += 20 * math.Max(lower-y, y-upper)
+			}
+		}
+		a.Observe(account.Round{Labels: []float64{y}, Predictions: []float64{value}, Weight: 1, Served: []float64{value}, Notes: notes}, squared)
+	}
+	got := a.Summary().Intervals[0]
+	for what, c := range map[string][2]float64{
+		"coverage": {got.Coverage, inside / judged}, "width": {got.MeanWidth, width / judged}, "score": {got.MeanScore, score / judged},
+	} {
+		if !(math.Abs(c[0]-c[1]) <= 1e-9*(1+c[1])) {
+			t.Errorf("%s %g, want %g", what, c[0], c[1])
+		}
+	}
+	if !(got.Coverage > 0.87) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Labels as large as a model takes keep every figure finite.
 func TestLargeNumbers(t *testing.T) {
-	a := account.New(1, []float64{0.9})
+	a := account.New(1, []float64{0.9}, nil)
 	for n := range 2000 {
 		y := 1e100 * float64(n%3-1)
 		r := account.Round{Labels: []float64{y}, Predictions: []float64{-y}, Weight: 1e9, Notes: a.AppendNotes(nil)}
@@ -312,7 +361,7 @@ func TestLargeNumbers(t *testing.T) {
 // FuzzDecode: an account takes any bytes; what it takes it gives back.
 func FuzzDecode(f *testing.F) {
 	f.Add(trained(1, []float64{0.9}, 60).Append(nil))
-	f.Add(account.New(1, []float64{0.9}).Append(nil))
+	f.Add(account.New(1, []float64{0.9}, nil).Append(nil))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, err := account.Decode(data, 1, []float64{0.9})

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/model"
 )
 
 // The notes of a prediction come back to the account with the label: for k outputs and L
@@ -74,8 +75,9 @@ func (a *Account) intervalNotes(notes []float64, output int) []float64 {
 }
 
 // Interval returns the prediction interval of an output at a level, around the predicted
-// value, from the notes of the prediction. If there was no interval, ok is false.
-func Interval(value float64, notes []float64, outputs, levels, output, level int) (lower, upper float64, ok bool) {
+// value, from the notes of the prediction: the part with possible labels. If there was no
+// interval, ok is false.
+func Interval(value float64, notes []float64, outputs, levels, output, level int, possible *model.Label) (lower, upper float64, ok bool) {
 	if levels == 0 || len(notes) != NotesLength(outputs, levels) {
 		return 0, 0, false
 	}
@@ -84,6 +86,6 @@ func Interval(value float64, notes []float64, outputs, levels, output, level int
 		return 0, 0, false
 	}
 	radius := float64(of[0] * math.Max(of[1+level], 0))
-	lower, upper = value-radius, value+radius
+	lower, upper = possible.ProjectInterval(value-radius, value+radius)
 	return lower, upper, !math.IsInf(lower, 0) && !math.IsInf(upper, 0)
 }

@@ -13,6 +13,9 @@ type Figures struct {
 	// Loss is the loss of the predictions, RunningMean that of the mean of the earlier
 	// labels, LastLabel that of the previous label.
 	Loss, RunningMean, LastLabel float64
+	// Squared and Absolute are Σ ω (y − ŷ)² and Σ ω |y − ŷ| over the rounds of
+	// Performance.Weight.
+	Squared, Absolute float64
 }
 
 // Skill returns 1 − Loss / the smaller loss of the baselines: 1 is perfect, 0 equals the
@@ -30,16 +33,27 @@ func (f *Figures) add(by *Figures, times float64) {
 	f.Loss += float64(times * by.Loss)
 	f.RunningMean += float64(times * by.RunningMean)
 	f.LastLabel += float64(times * by.LastLabel)
+	f.Squared += float64(times * by.Squared)
+	f.Absolute += float64(times * by.Absolute)
 }
 
 func (f *Figures) scale(by float64) {
 	f.Loss *= by
 	f.RunningMean *= by
 	f.LastLabel *= by
+	f.Squared *= by
+	f.Absolute *= by
 }
 
 func (f *Figures) visit(v *codec.Visitor, most float64) {
 	v.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel)
+}
+
+func (f *Figures) visitErrors(v *codec.Visitor) {
+	v.Within(maxNumber, &f.Squared, &f.Absolute)
+	if v.Reading() && (f.Squared < 0 || f.Absolute < 0) {
+		v.Corrupt("errors of %g and %g", f.Squared, f.Absolute)
+	}
 }
 
 // Performance is how a model did over some observations. Losses are sums.
@@ -47,6 +61,9 @@ type Performance struct {
 	// Observations is the number of observations. In a discounted performance it is the
 	// sum of their discounts.
 	Observations float64
+	// Weight is Σ ω k, k the number of outputs, over the rounds with the squared loss. An
+	// account of version 2 has not counted it.
+	Weight float64
 	// Prequential are the figures of the predictions made just before each observation
 	// was learned.
 	Prequential Figures
@@ -64,27 +81,46 @@ func (p *Performance) Sub(by Performance) { p.add(&by, -1) }
 
 func (p *Performance) add(by *Performance, times float64) {
 	p.Observations += float64(times * by.Observations)
+	p.Weight += float64(times * by.Weight)
 	p.Prequential.add(&by.Prequential, times)
 	p.Served.add(&by.Served, times)
 }
 
 func (p *Performance) scale(by float64) {
 	p.Observations *= by
+	p.Weight *= by
 	p.Prequential.scale(by)
 	p.Served.scale(by)
 }
 
+// RMSE returns sqrt(Σ ω (y − ŷ)² / Weight) of figures of p, in the unit of the label, and MAE
+// Σ ω |y − ŷ| / Weight. Both are NaN while Weight is 0.
+func (p *Performance) RMSE(f *Figures) float64 { return math.Sqrt(f.Squared / p.Weight) }
+
+// MAE returns the mean absolute error: see RMSE.
+func (p *Performance) MAE(f *Figures) float64 { return f.Absolute / p.Weight }
+
 // Count returns the number of observations.
 func (p *Performance) Count() float64 { return p.Observations }
 
-// Visit visits all sums. Reading accepts magnitudes of at most most.
+// Visit visits the sums of losses. Reading accepts magnitudes of at most most.
 func (p *Performance) Visit(v *codec.Visitor, most float64) {
 	v.Within(most, &p.Observations)
 	p.Prequential.visit(v, most)
 	p.Served.visit(v, most)
 }
 
-// AppendBinary appends all sums.
+// VisitErrors visits the sums that Visit leaves out: version 3 of an account has added them.
+func (p *Performance) VisitErrors(v *codec.Visitor) {
+	v.Within(maxNumber, &p.Weight)
+	if v.Reading() && p.Weight < 0 {
+		v.Corrupt("a sum of weights of %g", p.Weight)
+	}
+	p.Prequential.visitErrors(v)
+	p.Served.visitErrors(v)
+}
+
+// AppendBinary appends the sums of losses.
 func (p *Performance) AppendBinary(dst []byte) []byte {
 	v := codec.Appending(dst)
 	p.Visit(&v, 0)

@@ -8,10 +8,12 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the bytes of an account. Version 1 has the served loss alone.
+// Versions of the bytes of an account. Version 1 has the served loss alone, version 2 no
+// errors in the unit of the label.
 const (
 	versionServed = 1
-	version       = 2
+	versionLosses = 2
+	version       = 3
 )
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,
@@ -35,7 +37,7 @@ func (a *Account) Append(dst []byte) []byte {
 // Decode reads the bytes that Append wrote of a model with these outputs and levels. It
 // accepts any bytes.
 func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
-	a := New(outputs, levels)
+	a := New(outputs, levels, nil)
 	if err := codec.Read(data, a.Visit); err != nil {
 		return nil, fmt.Errorf("account: %w: %w", ErrUnreadable, err)
 	}
@@ -60,9 +62,15 @@ func (a *Account) Visit(v *codec.Visitor) {
 	v.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.labels.weight)
 	v.FloatsWithin(maxLabel, a.labels.means)
 	v.FloatsWithin(maxLabel, a.labels.last)
-	a.whole.Visit(v, maxNumber)
-	a.discounted.Visit(v, maxNumber)
-	a.recent.Visit(v, func(p *Performance) { p.Visit(v, maxNumber) })
+	performance := func(p *Performance) {
+		p.Visit(v, maxNumber)
+		if written > versionLosses {
+			p.VisitErrors(v)
+		}
+	}
+	performance(&a.whole)
+	performance(&a.discounted)
+	a.recent.Visit(v, performance)
 	for _, s := range a.intervals {
 		v.Part(s.Visit)
 	}
@@ -82,6 +90,6 @@ func (a *Account) Size() uint64 {
 }
 
 const (
-	accountBytes     = 400
-	performanceBytes = 56
+	accountBytes     = 500
+	performanceBytes = 96
 )

@@ -32,6 +32,8 @@ type Prediction struct {
 	// Notes are what the account wants back with the label, the intervals among them: see
 	// account.Interval. Levels are the coverages of the intervals.
 	Notes, Levels []float64
+	// Possible are the possible labels, nil for all.
+	Possible *model.Label
 	// Parts are what the families of experts say, if asked for.
 	Parts []model.Part
 }
@@ -39,7 +41,7 @@ type Prediction struct {
 // Interval is the prediction interval of an output at a level, by its place in Levels. It is not ok if
 // the prediction has none.
 func (p *Prediction) Interval(output, level int) (lower, upper float64, ok bool) {
-	return account.Interval(p.Values[output], p.Notes, len(p.Values), len(p.Levels), output, level)
+	return account.Interval(p.Values[output], p.Notes, len(p.Values), len(p.Levels), output, level, p.Possible)
 }
 
 // newPredictions returns n predictions in three allocations.

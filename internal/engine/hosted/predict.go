@@ -68,6 +68,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 			}
 		}
 		answers[n].Sequence, answers[n].Notes, answers[n].Levels = sequence, notes, m.source.Spec.Coverage
+		answers[n].Possible = m.source.Spec.Label
 	}
 	return nil
 }
@@ -206,6 +207,6 @@ func (m *Model) choose(answers []Prediction, rows []Row, chosen map[string]int, 
 	if !record.SameInput(w.Features, w.Inputs, rows[n].Features, rows[n].bytes) {
 		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other %s", id, ErrConflict, m.inputField())
 	}
-	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: m.source.Spec.Coverage}
+	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: m.source.Spec.Coverage, Possible: m.source.Spec.Label}
 	return true, nil
 }

@@ -64,7 +64,7 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	if m.classifier, err = newClassifier(spec, learner); err != nil {
 		return nil, err
 	}
-	m.account = account.New(outputs(spec), spec.Coverage)
+	m.account = account.New(outputs(spec), spec.Coverage, spec.Label)
 	m.beginHistory()
 	return m, nil
 }
@@ -208,7 +208,10 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	*a = record.Answer{
 		Sequence: m.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret, SetAside: outcome.SetAside,
 	}
-	round := account.Round{Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss, SetAside: outcome.SetAside}
+	round := account.Round{
+		Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss,
+		SquaredLoss: m.spec.SquaredLoss(), SetAside: outcome.SetAside,
+	}
 	if o.Served != nil {
 		a.Served, a.ServedPredictions = true, o.Served.Predictions
 		round.Served, round.Notes = o.Served.Predictions, o.Served.Notes

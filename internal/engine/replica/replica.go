@@ -137,13 +137,24 @@ func sumsOf(m State) (s sums, err error) {
 }
 
 // encode encodes the losses.
-func (s *sums) encode() []byte { return s.classes.AppendBinary(s.whole.AppendBinary(nil)) }
+func (s *sums) encode() []byte {
+	v := codec.Appending(s.classes.AppendBinary(s.whole.AppendBinary(nil)))
+	s.whole.VisitErrors(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
+}
 
-// decodeSums reads what encode wrote.
+// decodeSums reads what encode wrote. An earlier version wrote no errors: they are NaN.
 func decodeSums(data []byte) (s sums, err error) {
 	r := codec.NewReader(data)
 	s.whole.Read(r, math.MaxFloat64)
 	s.classes.Read(r, math.MaxFloat64)
+	if r.Len() == 0 {
+		s.whole.Weight = math.NaN()
+		return s, r.End()
+	}
+	v := codec.ReadingFrom(r)
+	s.whole.VisitErrors(&v)
 	return s, r.End()
 }
 

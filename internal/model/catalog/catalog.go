@@ -171,12 +171,13 @@ func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	c.checkRevision(e)
 	e.classifies = e.classifies || c.spec.Classes != nil
 	c.keepIntervals(e)
+	c.label(e)
 	c.at = "spec.scaling"
 	if shaped {
 		e = scaled(c, e)
 	}
 	if shaped && !c.failed() {
-		e = c.gated(e)
+		e = c.gated(c.bounded(e))
 	}
 	if !c.failed() {
 		e = c.encoded(e)

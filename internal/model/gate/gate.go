@@ -26,18 +26,6 @@ type Options struct {
 	New func() model.Learner
 }
 
-// comparator is a learner that knows its regret on rows that the learner predicted and did
-// not learn. Advice is Prediction.Advice of the row.
-type comparator interface {
-	// Pass adds such a row to the losses of the learner's experts.
-	Pass(y []float64, weight float64, advice []float64)
-	// Passed is the loss of the best expert over the passed rows. The best expert has the
-	// least loss on the learned rows.
-	Passed() float64
-	// HindsightOf is the loss of the best expert on one row.
-	HindsightOf(y []float64, weight float64, advice []float64) float64
-}
-
 // Learner is a learner behind a gate.
 //
 // A start is the time in which one learner learns. The learner's theorem holds for the
@@ -325,7 +313,7 @@ func (l *Learner) predicted(x, y []float64, weight float64) (row, error) {
 	for j, v := range y {
 		r.loss += float64(weight * l.LossOf(p.Values[j], v))
 	}
-	if _, ok := l.inner.(comparator); ok {
+	if _, ok := l.inner.(model.Comparator); ok {
 		r.advice = slices.Clone(p.Advice)
 	}
 	return r, nil
@@ -342,7 +330,7 @@ func (l *Learner) keepAside(r row) {
 
 // pass adds a row that the learner will not learn to the comparison.
 func (l *Learner) pass(r *row) {
-	if c, ok := l.inner.(comparator); ok {
+	if c, ok := l.inner.(model.Comparator); ok {
 		c.Pass(r.y, r.weight, r.advice)
 	}
 }
@@ -482,7 +470,7 @@ func (l *Learner) close() {
 	c.labelBound = math.Max(c.labelBound, s.LabelBound)
 	c.uncertified = c.uncertified || !s.Certified
 	c.broken = c.broken || !s.CertificateOK
-	if compared, ok := l.inner.(comparator); ok {
+	if compared, ok := l.inner.(model.Comparator); ok {
 		c.passed += compared.Passed()
 	}
 }

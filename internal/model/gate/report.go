@@ -33,9 +33,9 @@ func (l *Learner) Stats() model.Stats {
 // beside is the regret over all rows less Stats.Regret: on the rows set aside
 // (ŷ−y)² − (f−y)², f being the best expert of the start, and on the rows that were learned
 // again the loss of the first learner less the loss of the new one. The known result is false unless
-// the learner is a comparator.
+// the learner is a model.Comparator.
 func (l *Learner) beside(own float64) (regret float64, known bool) {
-	compared, ok := l.inner.(comparator)
+	compared, ok := l.inner.(model.Comparator)
 	if !ok {
 		return 0, false
 	}

@@ -2803,7 +2803,14 @@ type PerformanceFigures struct {
 	LastLabelLoss *float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3,oneof" json:"last_label_loss,omitempty"`
 	// 1 - mean_loss / the smaller loss of the baselines: 1 is perfect, below 0 is worse than the
 	// better baseline. Absent if a baseline has no loss.
-	Skill         *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
+	Skill *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
+	// The root mean squared error of the predictions, in the unit of the label. This and mae are
+	// means over all outputs, weighted as the losses are. Absent for other losses than the
+	// squared one and in ModelHistory; of a model of before they were counted, over the
+	// observations since.
+	Rmse *float64 `protobuf:"fixed64,5,opt,name=rmse,proto3,oneof" json:"rmse,omitempty"`
+	// The mean absolute error of the predictions, in the unit of the label.
+	Mae           *float64 `protobuf:"fixed64,6,opt,name=mae,proto3,oneof" json:"mae,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2862,6 +2869,20 @@ func (x *PerformanceFigures) GetLastLabelLoss() float64 {
 func (x *PerformanceFigures) GetSkill() float64 {
 	if x != nil && x.Skill != nil {
 		return *x.Skill
+	}
+	return 0
+}
+
+func (x *PerformanceFigures) GetRmse() float64 {
+	if x != nil && x.Rmse != nil {
+		return *x.Rmse
+	}
+	return 0
+}
+
+func (x *PerformanceFigures) GetMae() float64 {
+	if x != nil && x.Mae != nil {
+		return *x.Mae
 	}
 	return 0
 }
@@ -5477,15 +5498,19 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vPerformance\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12B\n" +
 	"\vprequential\x18\x02 \x01(\v2 .hindsight.v1.PerformanceFiguresR\vprequential\x128\n" +
-	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xde\x01\n" +
+	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\x9f\x02\n" +
 	"\x12PerformanceFigures\x12\x1b\n" +
 	"\tmean_loss\x18\x01 \x01(\x01R\bmeanLoss\x12/\n" +
 	"\x11running_mean_loss\x18\x02 \x01(\x01H\x00R\x0frunningMeanLoss\x88\x01\x01\x12+\n" +
 	"\x0flast_label_loss\x18\x03 \x01(\x01H\x01R\rlastLabelLoss\x88\x01\x01\x12\x19\n" +
-	"\x05skill\x18\x04 \x01(\x01H\x02R\x05skill\x88\x01\x01B\x14\n" +
+	"\x05skill\x18\x04 \x01(\x01H\x02R\x05skill\x88\x01\x01\x12\x17\n" +
+	"\x04rmse\x18\x05 \x01(\x01H\x03R\x04rmse\x88\x01\x01\x12\x15\n" +
+	"\x03mae\x18\x06 \x01(\x01H\x04R\x03mae\x88\x01\x01B\x14\n" +
 	"\x12_running_mean_lossB\x12\n" +
 	"\x10_last_label_lossB\b\n" +
-	"\x06_skill\"\xfc\x02\n" +
+	"\x06_skillB\a\n" +
+	"\x05_rmseB\x06\n" +
+	"\x04_mae\"\xfc\x02\n" +
 	"\rIntervalStats\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\x05R\x06output\x12\"\n" +

@@ -136,7 +136,7 @@ func (x Input_Missing) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Input_Missing.Descriptor instead.
 func (Input_Missing) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // Cycle is a cycle of the calendar, at the time's own UTC offset.
@@ -193,7 +193,7 @@ func (x TimeInput_Cycle) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimeInput_Cycle.Descriptor instead.
 func (TimeInput_Cycle) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7, 0}
 }
 
 // Which kernel.
@@ -274,7 +274,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // History is what a growing dictionary knows of earlier rounds.
@@ -332,7 +332,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // Restart is what an expert keeps at the start of its next interval.
@@ -385,7 +385,7 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25, 0}
 }
 
 // Growth is what a new centre does to the learned state.
@@ -438,7 +438,7 @@ func (x ProsNKons_Growth) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProsNKons_Growth.Descriptor instead.
 func (ProsNKons_Growth) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28, 0}
 }
 
 // ModelSpec defines a model. It is immutable. The server stores it with every default filled in.
@@ -471,6 +471,9 @@ type ModelSpec struct {
 	// its revision, so that its log replays to the same state in later versions. Only the
 	// newest, the default, is accepted.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	// Which labels are possible. Predictions and intervals then lie within min and max, and
+	// Observe refuses other labels. Real labels and the squared loss only. Default: every label.
+	Label *Label `protobuf:"bytes,24,opt,name=label,proto3" json:"label,omitempty"`
 	// The learner; an empty message takes every default. Default auto.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -585,6 +588,13 @@ func (x *ModelSpec) GetRevision() int32 {
 		return *x.Revision
 	}
 	return 0
+}
+
+func (x *ModelSpec) GetLabel() *Label {
+	if x != nil {
+		return x.Label
+	}
+	return nil
 }
 
 func (x *ModelSpec) GetLearner() isModelSpec_Learner {
@@ -822,6 +832,71 @@ func (*ModelSpec_Kons) isModelSpec_Learner() {}
 
 func (*ModelSpec_SemiparametricAwv) isModelSpec_Learner() {}
 
+// Label says which labels are possible.
+type Label struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least label.
+	Min *float64 `protobuf:"fixed64,1,opt,name=min,proto3,oneof" json:"min,omitempty"`
+	// The largest label.
+	Max *float64 `protobuf:"fixed64,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
+	// Labels are whole numbers, such as counts. The ends of intervals are then whole numbers;
+	// predictions stay means.
+	Integer       bool `protobuf:"varint,3,opt,name=integer,proto3" json:"integer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Label) Reset() {
+	*x = Label{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Label) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Label) ProtoMessage() {}
+
+func (x *Label) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Label.ProtoReflect.Descriptor instead.
+func (*Label) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Label) GetMin() float64 {
+	if x != nil && x.Min != nil {
+		return *x.Min
+	}
+	return 0
+}
+
+func (x *Label) GetMax() float64 {
+	if x != nil && x.Max != nil {
+		return *x.Max
+	}
+	return 0
+}
+
+func (x *Label) GetInteger() bool {
+	if x != nil {
+		return x.Integer
+	}
+	return false
+}
+
 // Input declares one named input, such as {"name": "city", "categorical": {}}.
 type Input struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -845,7 +920,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +932,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +945,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Input) GetName() string {
@@ -991,7 +1066,7 @@ type NumericInput struct {
 
 func (x *NumericInput) Reset() {
 	*x = NumericInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1078,7 @@ func (x *NumericInput) String() string {
 func (*NumericInput) ProtoMessage() {}
 
 func (x *NumericInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1091,7 @@ func (x *NumericInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumericInput.ProtoReflect.Descriptor instead.
 func (*NumericInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NumericInput) GetLog1P() bool {
@@ -1046,7 +1121,7 @@ type Clip struct {
 
 func (x *Clip) Reset() {
 	*x = Clip{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1133,7 @@ func (x *Clip) String() string {
 func (*Clip) ProtoMessage() {}
 
 func (x *Clip) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1146,7 @@ func (x *Clip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clip.ProtoReflect.Descriptor instead.
 func (*Clip) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Clip) GetLow() float64 {
@@ -1097,7 +1172,7 @@ type BooleanInput struct {
 
 func (x *BooleanInput) Reset() {
 	*x = BooleanInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1184,7 @@ func (x *BooleanInput) String() string {
 func (*BooleanInput) ProtoMessage() {}
 
 func (x *BooleanInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1197,7 @@ func (x *BooleanInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BooleanInput.ProtoReflect.Descriptor instead.
 func (*BooleanInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
 }
 
 // CategoricalInput is one of several texts; numbers and booleans count as texts.
@@ -1144,7 +1219,7 @@ type CategoricalInput struct {
 
 func (x *CategoricalInput) Reset() {
 	*x = CategoricalInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1231,7 @@ func (x *CategoricalInput) String() string {
 func (*CategoricalInput) ProtoMessage() {}
 
 func (x *CategoricalInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1244,7 @@ func (x *CategoricalInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CategoricalInput.ProtoReflect.Descriptor instead.
 func (*CategoricalInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CategoricalInput) GetEncoding() isCategoricalInput_Encoding {
@@ -1237,7 +1312,7 @@ type TimeInput struct {
 
 func (x *TimeInput) Reset() {
 	*x = TimeInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1324,7 @@ func (x *TimeInput) String() string {
 func (*TimeInput) ProtoMessage() {}
 
 func (x *TimeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1337,7 @@ func (x *TimeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeInput.ProtoReflect.Descriptor instead.
 func (*TimeInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TimeInput) GetCycles() []TimeInput_Cycle {
@@ -1291,7 +1366,7 @@ type VectorInput struct {
 
 func (x *VectorInput) Reset() {
 	*x = VectorInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1378,7 @@ func (x *VectorInput) String() string {
 func (*VectorInput) ProtoMessage() {}
 
 func (x *VectorInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1391,7 @@ func (x *VectorInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorInput.ProtoReflect.Descriptor instead.
 func (*VectorInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VectorInput) GetLength() int32 {
@@ -1338,7 +1413,7 @@ type Classes struct {
 
 func (x *Classes) Reset() {
 	*x = Classes{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1425,7 @@ func (x *Classes) String() string {
 func (*Classes) ProtoMessage() {}
 
 func (x *Classes) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1438,7 @@ func (x *Classes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Classes.ProtoReflect.Descriptor instead.
 func (*Classes) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Classes) GetMaxClasses() int32 {
@@ -1392,7 +1467,7 @@ type Scaling struct {
 
 func (x *Scaling) Reset() {
 	*x = Scaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1479,7 @@ func (x *Scaling) String() string {
 func (*Scaling) ProtoMessage() {}
 
 func (x *Scaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1492,7 @@ func (x *Scaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scaling.ProtoReflect.Descriptor instead.
 func (*Scaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Scaling) GetKind() isScaling_Kind {
@@ -1514,7 +1589,7 @@ type FixedScaling struct {
 
 func (x *FixedScaling) Reset() {
 	*x = FixedScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1601,7 @@ func (x *FixedScaling) String() string {
 func (*FixedScaling) ProtoMessage() {}
 
 func (x *FixedScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1614,7 @@ func (x *FixedScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FixedScaling.ProtoReflect.Descriptor instead.
 func (*FixedScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FixedScaling) GetOffset() []float64 {
@@ -1587,7 +1662,7 @@ type WarmupScaling struct {
 
 func (x *WarmupScaling) Reset() {
 	*x = WarmupScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1674,7 @@ func (x *WarmupScaling) String() string {
 func (*WarmupScaling) ProtoMessage() {}
 
 func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1687,7 @@ func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmupScaling.ProtoReflect.Descriptor instead.
 func (*WarmupScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WarmupScaling) GetObservations() int32 {
@@ -1641,7 +1716,7 @@ type RunningScaling struct {
 
 func (x *RunningScaling) Reset() {
 	*x = RunningScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +1728,7 @@ func (x *RunningScaling) String() string {
 func (*RunningScaling) ProtoMessage() {}
 
 func (x *RunningScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +1741,7 @@ func (x *RunningScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningScaling.ProtoReflect.Descriptor instead.
 func (*RunningScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 // NoScaling leaves inputs and labels as they are.
@@ -1678,7 +1753,7 @@ type NoScaling struct {
 
 func (x *NoScaling) Reset() {
 	*x = NoScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1765,7 @@ func (x *NoScaling) String() string {
 func (*NoScaling) ProtoMessage() {}
 
 func (x *NoScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1778,7 @@ func (x *NoScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoScaling.ProtoReflect.Descriptor instead.
 func (*NoScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
 }
 
 // Auto mixes forecasters over five feature maps (three memories each, on the label and on its
@@ -1729,7 +1804,7 @@ type Auto struct {
 
 func (x *Auto) Reset() {
 	*x = Auto{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +1816,7 @@ func (x *Auto) String() string {
 func (*Auto) ProtoMessage() {}
 
 func (x *Auto) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +1829,7 @@ func (x *Auto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Auto.ProtoReflect.Descriptor instead.
 func (*Auto) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Auto) GetLags() int32 {
@@ -1815,7 +1890,7 @@ type PkawvTaylor struct {
 
 func (x *PkawvTaylor) Reset() {
 	*x = PkawvTaylor{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1902,7 @@ func (x *PkawvTaylor) String() string {
 func (*PkawvTaylor) ProtoMessage() {}
 
 func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1915,7 @@ func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvTaylor.ProtoReflect.Descriptor instead.
 func (*PkawvTaylor) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PkawvTaylor) GetSigma() float64 {
@@ -1913,7 +1988,7 @@ type Rlsc struct {
 
 func (x *Rlsc) Reset() {
 	*x = Rlsc{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +2000,7 @@ func (x *Rlsc) String() string {
 func (*Rlsc) ProtoMessage() {}
 
 func (x *Rlsc) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +2013,7 @@ func (x *Rlsc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlsc.ProtoReflect.Descriptor instead.
 func (*Rlsc) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Rlsc) GetKernel() *Kernel {
@@ -1993,7 +2068,7 @@ type LinearAwv struct {
 
 func (x *LinearAwv) Reset() {
 	*x = LinearAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2080,7 @@ func (x *LinearAwv) String() string {
 func (*LinearAwv) ProtoMessage() {}
 
 func (x *LinearAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2093,7 @@ func (x *LinearAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinearAwv.ProtoReflect.Descriptor instead.
 func (*LinearAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LinearAwv) GetLambda() float64 {
@@ -2076,7 +2151,7 @@ type SemiparametricAwv struct {
 
 func (x *SemiparametricAwv) Reset() {
 	*x = SemiparametricAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2163,7 @@ func (x *SemiparametricAwv) String() string {
 func (*SemiparametricAwv) ProtoMessage() {}
 
 func (x *SemiparametricAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2176,7 @@ func (x *SemiparametricAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemiparametricAwv.ProtoReflect.Descriptor instead.
 func (*SemiparametricAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SemiparametricAwv) GetParametric() []int32 {
@@ -2172,7 +2247,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2259,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2272,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -2274,7 +2349,7 @@ type PkawvNystrom struct {
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2361,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2374,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -2423,7 +2498,7 @@ type FourierAwv struct {
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2510,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2523,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -2515,7 +2590,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2602,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2615,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -2587,7 +2662,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2674,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2687,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -2694,7 +2769,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2781,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2794,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -2818,7 +2893,7 @@ type Fogd struct {
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2905,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2918,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -2933,7 +3008,7 @@ type FourierKons struct {
 
 func (x *FourierKons) Reset() {
 	*x = FourierKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3020,7 @@ func (x *FourierKons) String() string {
 func (*FourierKons) ProtoMessage() {}
 
 func (x *FourierKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3033,7 @@ func (x *FourierKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierKons.ProtoReflect.Descriptor instead.
 func (*FourierKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FourierKons) GetKernel() *Kernel {
@@ -3060,7 +3135,7 @@ type ProsNKons struct {
 
 func (x *ProsNKons) Reset() {
 	*x = ProsNKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3147,7 @@ func (x *ProsNKons) String() string {
 func (*ProsNKons) ProtoMessage() {}
 
 func (x *ProsNKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3160,7 @@ func (x *ProsNKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProsNKons.ProtoReflect.Descriptor instead.
 func (*ProsNKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProsNKons) GetKernel() *Kernel {
@@ -3210,7 +3285,7 @@ type Kons struct {
 
 func (x *Kons) Reset() {
 	*x = Kons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3297,7 @@ func (x *Kons) String() string {
 func (*Kons) ProtoMessage() {}
 
 func (x *Kons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3310,7 @@ func (x *Kons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kons.ProtoReflect.Descriptor instead.
 func (*Kons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Kons) GetKernel() *Kernel {
@@ -3319,7 +3394,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3406,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3419,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -3358,7 +3433,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xe7\b\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x92\t\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3369,7 +3444,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12\x1d\n" +
 	"\n" +
 	"label_gate\x18\b \x01(\tR\tlabelGate\x12\x1f\n" +
-	"\brevision\x18\t \x01(\x05H\x01R\brevision\x88\x01\x01\x12>\n" +
+	"\brevision\x18\t \x01(\x05H\x01R\brevision\x88\x01\x01\x12)\n" +
+	"\x05label\x18\x18 \x01(\v2\x13.hindsight.v1.LabelR\x05label\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +
@@ -3389,7 +3465,13 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
 	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
 	"\alearnerB\v\n" +
-	"\t_revision\"\xd7\x03\n" +
+	"\t_revision\"_\n" +
+	"\x05Label\x12\x15\n" +
+	"\x03min\x18\x01 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
+	"\x03max\x18\x02 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x18\n" +
+	"\ainteger\x18\x03 \x01(\bR\aintegerB\x06\n" +
+	"\x04_minB\x06\n" +
+	"\x04_max\"\xd7\x03\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +
@@ -3744,7 +3826,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Input_Missing)(0),        // 1: hindsight.v1.Input.Missing
@@ -3754,94 +3836,96 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(AdaRaker_Restart)(0),     // 5: hindsight.v1.AdaRaker.Restart
 	(ProsNKons_Growth)(0),     // 6: hindsight.v1.ProsNKons.Growth
 	(*ModelSpec)(nil),         // 7: hindsight.v1.ModelSpec
-	(*Input)(nil),             // 8: hindsight.v1.Input
-	(*NumericInput)(nil),      // 9: hindsight.v1.NumericInput
-	(*Clip)(nil),              // 10: hindsight.v1.Clip
-	(*BooleanInput)(nil),      // 11: hindsight.v1.BooleanInput
-	(*CategoricalInput)(nil),  // 12: hindsight.v1.CategoricalInput
-	(*TimeInput)(nil),         // 13: hindsight.v1.TimeInput
-	(*VectorInput)(nil),       // 14: hindsight.v1.VectorInput
-	(*Classes)(nil),           // 15: hindsight.v1.Classes
-	(*Scaling)(nil),           // 16: hindsight.v1.Scaling
-	(*FixedScaling)(nil),      // 17: hindsight.v1.FixedScaling
-	(*WarmupScaling)(nil),     // 18: hindsight.v1.WarmupScaling
-	(*RunningScaling)(nil),    // 19: hindsight.v1.RunningScaling
-	(*NoScaling)(nil),         // 20: hindsight.v1.NoScaling
-	(*Auto)(nil),              // 21: hindsight.v1.Auto
-	(*PkawvTaylor)(nil),       // 22: hindsight.v1.PkawvTaylor
-	(*Rlsc)(nil),              // 23: hindsight.v1.Rlsc
-	(*LinearAwv)(nil),         // 24: hindsight.v1.LinearAwv
-	(*SemiparametricAwv)(nil), // 25: hindsight.v1.SemiparametricAwv
-	(*Kernel)(nil),            // 26: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 27: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 28: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 29: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 30: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 31: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 32: hindsight.v1.Fogd
-	(*FourierKons)(nil),       // 33: hindsight.v1.FourierKons
-	(*ProsNKons)(nil),         // 34: hindsight.v1.ProsNKons
-	(*Kons)(nil),              // 35: hindsight.v1.Kons
-	(*Row)(nil),               // 36: hindsight.v1.Row
+	(*Label)(nil),             // 8: hindsight.v1.Label
+	(*Input)(nil),             // 9: hindsight.v1.Input
+	(*NumericInput)(nil),      // 10: hindsight.v1.NumericInput
+	(*Clip)(nil),              // 11: hindsight.v1.Clip
+	(*BooleanInput)(nil),      // 12: hindsight.v1.BooleanInput
+	(*CategoricalInput)(nil),  // 13: hindsight.v1.CategoricalInput
+	(*TimeInput)(nil),         // 14: hindsight.v1.TimeInput
+	(*VectorInput)(nil),       // 15: hindsight.v1.VectorInput
+	(*Classes)(nil),           // 16: hindsight.v1.Classes
+	(*Scaling)(nil),           // 17: hindsight.v1.Scaling
+	(*FixedScaling)(nil),      // 18: hindsight.v1.FixedScaling
+	(*WarmupScaling)(nil),     // 19: hindsight.v1.WarmupScaling
+	(*RunningScaling)(nil),    // 20: hindsight.v1.RunningScaling
+	(*NoScaling)(nil),         // 21: hindsight.v1.NoScaling
+	(*Auto)(nil),              // 22: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 23: hindsight.v1.PkawvTaylor
+	(*Rlsc)(nil),              // 24: hindsight.v1.Rlsc
+	(*LinearAwv)(nil),         // 25: hindsight.v1.LinearAwv
+	(*SemiparametricAwv)(nil), // 26: hindsight.v1.SemiparametricAwv
+	(*Kernel)(nil),            // 27: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 28: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 29: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 30: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 31: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 32: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 33: hindsight.v1.Fogd
+	(*FourierKons)(nil),       // 34: hindsight.v1.FourierKons
+	(*ProsNKons)(nil),         // 35: hindsight.v1.ProsNKons
+	(*Kons)(nil),              // 36: hindsight.v1.Kons
+	(*Row)(nil),               // 37: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
-	16, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
-	8,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
-	15, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
-	22, // 3: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	27, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	28, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	24, // 6: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	29, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	30, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	31, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	32, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	21, // 11: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
-	23, // 12: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
-	33, // 13: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
-	34, // 14: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
-	35, // 15: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
-	25, // 16: hindsight.v1.ModelSpec.semiparametric_awv:type_name -> hindsight.v1.SemiparametricAwv
-	9,  // 17: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
-	11, // 18: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
-	12, // 19: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
-	13, // 20: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
-	14, // 21: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
-	1,  // 22: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
-	10, // 23: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
-	2,  // 24: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
-	17, // 25: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	18, // 26: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	19, // 27: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	20, // 28: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	26, // 29: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
-	26, // 30: hindsight.v1.SemiparametricAwv.kernel:type_name -> hindsight.v1.Kernel
-	3,  // 31: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	26, // 32: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	4,  // 33: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	36, // 34: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	26, // 35: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	26, // 36: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	26, // 37: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 38: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	26, // 39: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 40: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	5,  // 41: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	26, // 42: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 43: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	26, // 44: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 45: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
-	26, // 46: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 47: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
-	36, // 48: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
-	6,  // 49: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
-	26, // 50: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 51: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	17, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
+	9,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
+	16, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
+	8,  // 3: hindsight.v1.ModelSpec.label:type_name -> hindsight.v1.Label
+	23, // 4: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	28, // 5: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	29, // 6: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	25, // 7: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	30, // 8: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	31, // 9: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	32, // 10: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	33, // 11: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	22, // 12: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	24, // 13: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
+	34, // 14: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
+	35, // 15: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
+	36, // 16: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
+	26, // 17: hindsight.v1.ModelSpec.semiparametric_awv:type_name -> hindsight.v1.SemiparametricAwv
+	10, // 18: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
+	12, // 19: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
+	13, // 20: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
+	14, // 21: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
+	15, // 22: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
+	1,  // 23: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
+	11, // 24: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
+	2,  // 25: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
+	18, // 26: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	19, // 27: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	20, // 28: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	21, // 29: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	27, // 30: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
+	27, // 31: hindsight.v1.SemiparametricAwv.kernel:type_name -> hindsight.v1.Kernel
+	3,  // 32: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	27, // 33: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	4,  // 34: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	37, // 35: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	27, // 36: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	27, // 37: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	27, // 38: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 39: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	27, // 40: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 41: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	5,  // 42: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	27, // 43: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 44: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	27, // 45: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 46: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
+	27, // 47: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 48: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
+	37, // 49: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
+	6,  // 50: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
+	27, // 51: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 52: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
+	53, // [53:53] is the sub-list for method output_type
+	53, // [53:53] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -3865,31 +3949,31 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_Kons)(nil),
 		(*ModelSpec_SemiparametricAwv)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
+	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{
 		(*Input_Numeric)(nil),
 		(*Input_Boolean)(nil),
 		(*Input_Categorical)(nil),
 		(*Input_Time)(nil),
 		(*Input_Vector)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[5].OneofWrappers = []any{
+	file_hindsight_v1_spec_proto_msgTypes[4].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{
 		(*CategoricalInput_MaxCategories)(nil),
 		(*CategoricalInput_HashBuckets)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[7].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{
+	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
 		(*Scaling_Warmup)(nil),
 		(*Scaling_Running)(nil),
 		(*Scaling_None)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[14].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[15].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[16].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[17].OneofWrappers = []any{}
@@ -3904,13 +3988,14 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[26].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[27].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[28].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,6 +22,13 @@ class PerformanceFigures:
     #: 1 - mean_loss / the smaller loss of the baselines: 1 is perfect, below 0 is worse than the
     #: better baseline. Absent if a baseline has no loss.
     skill: Optional[float]
+    #: The root mean squared error of the predictions, in the unit of the label. This and mae are
+    #: means over all outputs, weighted as the losses are. Absent for other losses than the
+    #: squared one and in ModelHistory; of a model of before they were counted, over the
+    #: observations since.
+    rmse: Optional[float]
+    #: The mean absolute error of the predictions, in the unit of the label.
+    mae: Optional[float]
 
     @classmethod
     def of(cls, m: model_pb2.PerformanceFigures) -> PerformanceFigures:
@@ -31,6 +38,8 @@ class PerformanceFigures:
             running_mean_loss=m.running_mean_loss if m.HasField("running_mean_loss") else None,
             last_label_loss=m.last_label_loss if m.HasField("last_label_loss") else None,
             skill=m.skill if m.HasField("skill") else None,
+            rmse=m.rmse if m.HasField("rmse") else None,
+            mae=m.mae if m.HasField("mae") else None,
         )
 
 

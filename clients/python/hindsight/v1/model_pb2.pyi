@@ -719,16 +719,20 @@ class Performance(_message.Message):
     def __init__(self, observations: _Optional[float] = ..., prequential: _Optional[_Union[PerformanceFigures, _Mapping]] = ..., served: _Optional[_Union[PerformanceFigures, _Mapping]] = ...) -> None: ...
 
 class PerformanceFigures(_message.Message):
-    __slots__ = ["last_label_loss", "mean_loss", "running_mean_loss", "skill"]
+    __slots__ = ["last_label_loss", "mae", "mean_loss", "rmse", "running_mean_loss", "skill"]
     LAST_LABEL_LOSS_FIELD_NUMBER: _ClassVar[int]
+    MAE_FIELD_NUMBER: _ClassVar[int]
     MEAN_LOSS_FIELD_NUMBER: _ClassVar[int]
+    RMSE_FIELD_NUMBER: _ClassVar[int]
     RUNNING_MEAN_LOSS_FIELD_NUMBER: _ClassVar[int]
     SKILL_FIELD_NUMBER: _ClassVar[int]
     last_label_loss: float
+    mae: float
     mean_loss: float
+    rmse: float
     running_mean_loss: float
     skill: float
-    def __init__(self, mean_loss: _Optional[float] = ..., running_mean_loss: _Optional[float] = ..., last_label_loss: _Optional[float] = ..., skill: _Optional[float] = ...) -> None: ...
+    def __init__(self, mean_loss: _Optional[float] = ..., running_mean_loss: _Optional[float] = ..., last_label_loss: _Optional[float] = ..., skill: _Optional[float] = ..., rmse: _Optional[float] = ..., mae: _Optional[float] = ...) -> None: ...
 
 class ReliabilityBin(_message.Message):
     __slots__ = ["found", "high", "low", "members", "predicted"]

@@ -232,6 +232,16 @@ class Kons(_message.Message):
     range: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., loss: _Optional[_Union[Loss, str]] = ..., range: _Optional[_Iterable[float]] = ..., clip: _Optional[float] = ..., eta: _Optional[float] = ..., alpha: _Optional[float] = ..., gamma: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., max_observations: _Optional[int] = ...) -> None: ...
 
+class Label(_message.Message):
+    __slots__ = ["integer", "max", "min"]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    integer: bool
+    max: float
+    min: float
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., integer: bool = ...) -> None: ...
+
 class LinearAwv(_message.Message):
     __slots__ = ["forgetting", "lambdas", "range"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
@@ -244,7 +254,7 @@ class LinearAwv(_message.Message):
     def __init__(self, forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
 
 class ModelSpec(_message.Message):
-    __slots__ = ["ada_raker", "auto", "classes", "coverage", "dimension", "fogd", "fourier_awv", "fourier_kons", "inputs", "kernel_awv", "kons", "label_gate", "linear_awv", "outputs", "pkawv_nystrom", "pkawv_taylor", "pros_n_kons", "raker", "revision", "rlsc", "scaling", "seed", "semiparametric_awv"]
+    __slots__ = ["ada_raker", "auto", "classes", "coverage", "dimension", "fogd", "fourier_awv", "fourier_kons", "inputs", "kernel_awv", "kons", "label", "label_gate", "linear_awv", "outputs", "pkawv_nystrom", "pkawv_taylor", "pros_n_kons", "raker", "revision", "rlsc", "scaling", "seed", "semiparametric_awv"]
     ADA_RAKER_FIELD_NUMBER: _ClassVar[int]
     AUTO_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +266,7 @@ class ModelSpec(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     KERNEL_AWV_FIELD_NUMBER: _ClassVar[int]
     KONS_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
     LABEL_GATE_FIELD_NUMBER: _ClassVar[int]
     LINEAR_AWV_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +290,7 @@ class ModelSpec(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[Input]
     kernel_awv: KernelAwv
     kons: Kons
+    label: Label
     label_gate: str
     linear_awv: LinearAwv
     outputs: int
@@ -291,7 +303,7 @@ class ModelSpec(_message.Message):
     scaling: Scaling
     seed: int
     semiparametric_awv: SemiparametricAwv
-    def __init__(self, dimension: _Optional[int] = ..., outputs: _Optional[int] = ..., seed: _Optional[int] = ..., scaling: _Optional[_Union[Scaling, _Mapping]] = ..., coverage: _Optional[_Iterable[float]] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., classes: _Optional[_Union[Classes, _Mapping]] = ..., label_gate: _Optional[str] = ..., revision: _Optional[int] = ..., pkawv_taylor: _Optional[_Union[PkawvTaylor, _Mapping]] = ..., pkawv_nystrom: _Optional[_Union[PkawvNystrom, _Mapping]] = ..., fourier_awv: _Optional[_Union[FourierAwv, _Mapping]] = ..., linear_awv: _Optional[_Union[LinearAwv, _Mapping]] = ..., kernel_awv: _Optional[_Union[KernelAwv, _Mapping]] = ..., raker: _Optional[_Union[Raker, _Mapping]] = ..., ada_raker: _Optional[_Union[AdaRaker, _Mapping]] = ..., fogd: _Optional[_Union[Fogd, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., rlsc: _Optional[_Union[Rlsc, _Mapping]] = ..., fourier_kons: _Optional[_Union[FourierKons, _Mapping]] = ..., pros_n_kons: _Optional[_Union[ProsNKons, _Mapping]] = ..., kons: _Optional[_Union[Kons, _Mapping]] = ..., semiparametric_awv: _Optional[_Union[SemiparametricAwv, _Mapping]] = ...) -> None: ...
+    def __init__(self, dimension: _Optional[int] = ..., outputs: _Optional[int] = ..., seed: _Optional[int] = ..., scaling: _Optional[_Union[Scaling, _Mapping]] = ..., coverage: _Optional[_Iterable[float]] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., classes: _Optional[_Union[Classes, _Mapping]] = ..., label_gate: _Optional[str] = ..., revision: _Optional[int] = ..., label: _Optional[_Union[Label, _Mapping]] = ..., pkawv_taylor: _Optional[_Union[PkawvTaylor, _Mapping]] = ..., pkawv_nystrom: _Optional[_Union[PkawvNystrom, _Mapping]] = ..., fourier_awv: _Optional[_Union[FourierAwv, _Mapping]] = ..., linear_awv: _Optional[_Union[LinearAwv, _Mapping]] = ..., kernel_awv: _Optional[_Union[KernelAwv, _Mapping]] = ..., raker: _Optional[_Union[Raker, _Mapping]] = ..., ada_raker: _Optional[_Union[AdaRaker, _Mapping]] = ..., fogd: _Optional[_Union[Fogd, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., rlsc: _Optional[_Union[Rlsc, _Mapping]] = ..., fourier_kons: _Optional[_Union[FourierKons, _Mapping]] = ..., pros_n_kons: _Optional[_Union[ProsNKons, _Mapping]] = ..., kons: _Optional[_Union[Kons, _Mapping]] = ..., semiparametric_awv: _Optional[_Union[SemiparametricAwv, _Mapping]] = ...) -> None: ...
 
 class NoScaling(_message.Message):
     __slots__ = []

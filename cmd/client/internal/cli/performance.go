@@ -82,6 +82,24 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	rounds("all rounds", s.GetPerformance())
 	rounds(lastRounds(s.GetRecent().GetObservations()), s.GetRecent())
 	rounds("discounted, about "+strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted())
+	writeErrors(w, s)
+}
+
+// writeErrors writes the errors in the unit of the label, nothing for other losses than the
+// squared one.
+func writeErrors(w *command.Page, s *hindsightv1.ModelStats) {
+	if s.GetPerformance().GetPrequential().Rmse == nil {
+		return
+	}
+	w.Printf("\nerror, in the unit of the label\t\tRMSE\tMAE\n")
+	rounds := func(name string, p *hindsightv1.Performance) {
+		w.Columns(name, prequential, p.GetPrequential().Rmse, p.GetPrequential().Mae)
+		if s.GetServedObservations() > 0 {
+			w.Columns("", served, p.GetServed().Rmse, p.GetServed().Mae)
+		}
+	}
+	rounds("all rounds", s.GetPerformance())
+	rounds(lastRounds(s.GetRecent().GetObservations()), s.GetRecent())
 }
 
 // The words that say of which predictions a figure is.

@@ -33,6 +33,7 @@ import (
 	"math"
 	"math/bits"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/mix"
@@ -155,18 +156,29 @@ func (s *State) Radius(level int) float64 {
 	return mix.Mean(weights[:], v.q[:])
 }
 
-// Observe takes the label of a prediction: miss is the label minus the served value. Sigma
-// is Scale, and z has the Radius of every level, at the time of the prediction. Sigma is 0 if
-// no interval was served. Labels may come late and in any order. A NaN miss is ignored.
-// Observe costs O(levels), and at times a pass over 100 scores. It allocates once, with the
-// first judged interval.
-func (s *State) Observe(miss, sigma float64, z []float64) {
-	size := math.Min(math.Abs(miss), maxMiss)
+// Round is the label y of a prediction.
+type Round struct {
+	// Served is the served value.
+	Label, Served float64
+	// Scale is State.Scale, and Radii has the Radius of every level, at the time of the
+	// prediction. Scale is 0 if no interval was served.
+	Scale float64
+	Radii []float64
+	// Possible are the possible labels: the intervals were served as
+	// Possible.ProjectInterval makes them.
+	Possible *model.Label
+}
+
+// Observe takes the label of a prediction. Labels may come late and in any order. A round
+// with a NaN is ignored. Observe costs O(levels), and at times a pass over 100 scores. It
+// allocates once, with the first judged interval.
+func (s *State) Observe(r Round) {
+	size, sigma, z := math.Min(math.Abs(r.Label-r.Served), maxMiss), r.Scale, r.Radii
 	if math.IsNaN(size) {
 		return
 	}
 	if sigma > 0 && sigma <= maxScale && len(z) == len(s.levels) && bounded(z) {
-		s.judge(size, sigma, z)
+		s.judge(&r, size)
 	}
 	if now := s.Scale(); now > 0 {
 		size = math.Min(size, maxScore*now)
@@ -189,12 +201,13 @@ func bounded(z []float64) bool {
 	return true
 }
 
-// judge judges the intervals of one prediction and learns from them.
-func (s *State) judge(size, sigma float64, z []float64) {
+// judge judges the intervals of one prediction as they were served, and learns from them
+// before their projection.
+func (s *State) judge(r *Round, size float64) {
 	if s.ring == nil {
 		s.allocate()
 	}
-	score := size / sigma // May be +Inf, which is only compared.
+	score := size / r.Scale // May be +Inf, which is only compared.
 	// A step that used its own score would be larger for misses, and cause too few of them.
 	largest := s.largest
 	s.push(math.Min(score, maxScore))
@@ -203,9 +216,14 @@ func (s *State) judge(size, sigma float64, z []float64) {
 	}
 	for i := range s.levels {
 		v := &s.levels[i]
-		half := float64(sigma * math.Max(z[i], 0))
-		v.account(s.judged, size, half)
-		v.learn(score, largest, z[i])
+		half := float64(r.Scale * math.Max(r.Radii[i], 0))
+		label, lower, upper := size, -half, half
+		if r.Possible != nil {
+			label = r.Label
+			lower, upper = r.Possible.ProjectInterval(r.Served-half, r.Served+half)
+		}
+		v.account(s.judged, label, lower, upper)
+		v.learn(score, largest, r.Radii[i])
 	}
 	s.judged++
 }
@@ -256,8 +274,8 @@ func (v *level) learn(score, largest, z float64) {
 	}
 }
 
-// account counts the observation n, from 0, with an interval of half width half.
-func (v *level) account(n uint64, size, half float64) {
+// account counts the observation n, from 0, with its interval.
+func (v *level) account(n uint64, label, lower, upper float64) {
 	word, bit := n%recent/64, uint64(1)<<(n%recent%64)
 	if v.hits[word]&bit != 0 {
 		v.recently--
@@ -267,16 +285,16 @@ func (v *level) account(n uint64, size, half float64) {
 	}
 	v.hits[word] &^= bit
 	v.faded *= fading
-	score := 2 * half
+	score := upper - lower
 	v.width.Add(score)
-	if size <= half {
+	if lower <= label && label <= upper {
 		v.covered++
 		v.faded++
 		v.recently++
 		v.lately++
 		v.hits[word] |= bit
 	} else {
-		score += float64(2 / v.miss * (size - half))
+		score += float64(2 / v.miss * math.Max(lower-label, label-upper))
 	}
 	v.score.Add(score)
 	if n+1 >= 2*window {

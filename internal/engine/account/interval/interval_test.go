@@ -19,7 +19,7 @@ func levels() []float64 { return []float64{0.9, 0.99} }
 func run(s *interval.State, residuals []float64) {
 	for _, r := range residuals {
 		w := serve(s, 2, r)
-		s.Observe(r, w.sigma, w.z)
+		s.Observe(interval.Round{Label: r, Scale: w.sigma, Radii: w.z})
 	}
 }
 
@@ -29,7 +29,7 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 		if s.Known() || s.Scale() != 0 {
 			t.Fatalf("an interval after %d residuals", i)
 		}
-		s.Observe(float64(i+1), 0, nil)
+		s.Observe(interval.Round{Label: float64(i + 1)})
 	}
 	if !s.Known() || s.Statistics(0).Judged != 0 {
 		t.Errorf("known %v, %+v", s.Known(), s.Statistics(0))
@@ -59,8 +59,8 @@ func TestResidualsScaledByPowersOfTwo(t *testing.T) {
 			if math.Ldexp(v.sigma, power) != w.sigma || !slices.Equal(v.z, w.z) {
 				t.Fatalf("2^%d, round %d: %v, %v", power, i, v, w)
 			}
-			a.Observe(v.residual, v.sigma, v.z)
-			b.Observe(w.residual, w.sigma, w.z)
+			a.Observe(interval.Round{Label: v.residual, Scale: v.sigma, Radii: v.z})
+			b.Observe(interval.Round{Label: w.residual, Scale: w.sigma, Radii: w.z})
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestOneOutlier(t *testing.T) {
 		a, b := interval.New(levels()), interval.New(levels())
 		run(a, plain[:2000])
 		run(b, plain[:2000])
-		b.Observe(outlier, b.Scale(), []float64{b.Radius(0), b.Radius(1)})
+		b.Observe(interval.Round{Label: outlier, Scale: b.Scale(), Radii: []float64{b.Radius(0), b.Radius(1)}})
 		run(a, plain[2000:])
 		run(b, plain[2000:])
 		for l := range levels() {
@@ -90,7 +90,7 @@ func TestOneOutlier(t *testing.T) {
 	s := interval.New(levels())
 	run(s, plain)
 	before := s.AppendBinary(nil)
-	s.Observe(math.NaN(), s.Scale(), []float64{1, 1})
+	s.Observe(interval.Round{Label: math.NaN(), Scale: s.Scale(), Radii: []float64{1, 1}})
 	if !bytes.Equal(before, s.AppendBinary(nil)) {
 		t.Error("a miss that is no number is counted")
 	}
@@ -138,10 +138,10 @@ func TestNeverNaN(t *testing.T) {
 	run(s, residuals(1, 50))
 	judged := s.Statistics(0).Judged
 	for _, sigma := range []float64{-1, math.NaN(), math.Inf(1), 1e300} {
-		s.Observe(1, sigma, []float64{1, 1})
+		s.Observe(interval.Round{Label: 1, Scale: sigma, Radii: []float64{1, 1}})
 	}
 	for _, z := range [][]float64{nil, {1}, {1, 1, 1}, {math.NaN(), 1}, {1, math.Inf(-1)}, {1e31, 1}} {
-		s.Observe(1, 1, z)
+		s.Observe(interval.Round{Label: 1, Scale: 1, Radii: z})
 	}
 	if !finite(s) || s.Statistics(0).Judged != judged {
 		t.Errorf("intervals that no state serves were judged: %+v", s.Statistics(0))
@@ -270,7 +270,7 @@ func TestSizeAndAllocations(t *testing.T) {
 	z, state := []float64{0, 0}, s.AppendBinary(nil)
 	if n := testing.AllocsPerRun(1000, func() {
 		z[0], z[1] = s.Radius(0), s.Radius(1)
-		s.Observe(1, s.Scale(), z)
+		s.Observe(interval.Round{Label: 1, Scale: s.Scale(), Radii: z})
 		s.Statistics(1)
 		state = s.AppendBinary(state[:0])
 	}); n != 0 {
@@ -284,6 +284,6 @@ func BenchmarkRound(b *testing.B) {
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		z[0], z[1] = s.Radius(0), s.Radius(1)
-		s.Observe(all[n%4096], s.Scale(), z)
+		s.Observe(interval.Round{Label: all[n%4096], Scale: s.Scale(), Radii: z})
 	}
 }

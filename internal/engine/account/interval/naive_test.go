@@ -191,7 +191,7 @@ func TestEqualsNaive(t *testing.T) {
 				at := rng.IntN(len(waiting))
 				w := waiting[at]
 				waiting = slices.Delete(waiting, at, at+1)
-				s.Observe(w.residual, w.sigma, w.z)
+				s.Observe(interval.Round{Label: w.residual, Scale: w.sigma, Radii: w.z})
 				for l, n := range plain {
 					n.observe(w.residual, w.sigma, w.z[l])
 				}

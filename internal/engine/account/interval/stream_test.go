@@ -17,7 +17,7 @@ func coverage(s *interval.State, levels []float64, residuals []float64, late int
 			continue
 		}
 		w := waiting[i-late]
-		s.Observe(w.residual, w.sigma, w.z)
+		s.Observe(interval.Round{Label: w.residual, Scale: w.sigma, Radii: w.z})
 		for l := range levels {
 			if half := w.sigma * max(w.z[l], 0); i-late >= 200 && -half <= w.residual && w.residual <= half {
 				hits[l]++

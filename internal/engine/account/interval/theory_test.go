@@ -49,13 +49,13 @@ func TestGuarantees_COLT2014(t *testing.T) {
 				w := serve(s, 1, 0)
 				residual := min(adversary(i, w.sigma, w.z[0]), 1e101)
 				if w.sigma == 0 {
-					s.Observe(residual, 0, nil)
+					s.Observe(interval.Round{Label: residual})
 					continue
 				}
 				score := math.Abs(residual) / w.sigma
 				q := append([]float64(nil), s.Trackers(0)...)
 				b := s.Largest()
-				s.Observe(residual, w.sigma, w.z)
+				s.Observe(interval.Round{Label: residual, Scale: w.sigma, Radii: w.z})
 				if b == 0 {
 					b = s.Largest()
 				}

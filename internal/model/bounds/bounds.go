@@ -1,0 +1,176 @@
+// Package bounds keeps the predictions of a learner of the squared loss within the bounds of
+// the labels: it serves the projection P(ŷ) of each prediction ŷ onto [Min, Max]. The learner
+// learns as it would alone, and the projection saves
+//
+//	g = ω((ŷ − y)² − (P(ŷ) − y)²) >= 0
+//
+// in each round, because y lies in [Min, Max]. Loss and regret are those of P(ŷ), less than
+// the learner's by the sum of g. So the learner's bound and certificate hold for them.
+package bounds
+
+import (
+	"fmt"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+)
+
+// Options describe the learner behind the bounds.
+type Options struct {
+	Label *model.Label
+	// Forgetting is the learner's factor, 1 for none.
+	Forgetting float64
+	// New makes a learner that has seen nothing. All of them are the same.
+	New func() model.Learner
+}
+
+// Learner is a learner behind bounds.
+type Learner struct {
+	o     Options
+	inner model.Learner
+	saved
+}
+
+// saved are Σ g and Σ f^(t−s) g, f the factor of the learner.
+type saved struct{ loss, regret compensated.Sum }
+
+// compared is a Learner behind which a comparator learns.
+type compared struct {
+	*Learner
+	model.Comparator
+}
+
+// New returns a bounded learner that has seen nothing. It is a model.Comparator if the
+// learner is one.
+func New(o Options) model.Learner {
+	l := &Learner{o: o, inner: o.New()}
+	if c, ok := l.inner.(model.Comparator); ok {
+		return compared{l, c}
+	}
+	return l
+}
+
+// Predict projects the learner's prediction. What each family of experts contributes adds up
+// to the prediction before the projection.
+func (l *Learner) Predict(p *model.Prediction, x []float64) error {
+	if err := l.inner.Predict(p, x); err != nil {
+		return err
+	}
+	for j, v := range p.Values {
+		p.Values[j] = l.o.Label.Project(v)
+	}
+	return nil
+}
+
+// Check also refuses labels that are not possible.
+func (l *Learner) Check(x, y []float64, weight float64) error {
+	if err := l.inner.Check(x, y, weight); err != nil {
+		return err
+	}
+	return l.o.Label.Check(y)
+}
+
+// Observe costs O(k) beside the learner's.
+func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	return l.ObserveAdvised(o, x, y, weight, nil)
+}
+
+// ObserveAdvised is Observe of an input that was predicted before.
+func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
+	if err := l.Check(x, y, weight); err != nil {
+		return err
+	}
+	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
+		return err
+	}
+	gain := 0.0
+	for j, v := range o.Predictions {
+		shown := l.o.Label.Project(v)
+		// (v − y)² − (shown − y)², without their cancellation.
+		gain += float64(weight * float64((v-shown)*((v-y[j])+(shown-y[j]))))
+		o.Predictions[j] = shown
+	}
+	l.loss.Add(gain)
+	if l.o.Forgetting != 1 {
+		l.regret.Scale(l.o.Forgetting)
+	}
+	l.regret.Add(gain)
+	o.Loss, o.Regret = 0, o.Regret-l.regret.Value()
+	for j, v := range o.Predictions {
+		o.Loss += float64(weight * l.LossOf(v, y[j]))
+	}
+	return nil
+}
+
+// Stats costs O(1) beside the learner's.
+func (l *Learner) Stats() model.Stats {
+	s := l.inner.Stats()
+	s.Loss -= l.loss.Value()
+	s.Regret -= l.regret.Value()
+	s.StateBytes = l.Size()
+	return s
+}
+
+// Report is the learner's with the regret of the projected predictions.
+func (l *Learner) Report(o model.ReportOptions) model.Report {
+	r := l.inner.Report(o)
+	r.Regret -= l.regret.Value()
+	r.RegretUnpenalized -= l.regret.Value()
+	return r
+}
+
+// OwnBytes is the memory beside the learner's.
+const OwnBytes = 96
+
+// Size is the memory of the state.
+func (l *Learner) Size() uint64 { return l.inner.Size() + OwnBytes }
+
+// AppendBinary appends the two sums, then the learner's state.
+func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
+	v := codec.Appending(dst)
+	l.visit(&v)
+	v.State(l.inner)
+	return v.Appended()
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same spec.
+func (l *Learner) Restore(state []byte) error {
+	var s saved
+	v := codec.Reading(state)
+	s.visit(&v)
+	v.State(l.inner) // Keeps its state when it fails, and is the last part.
+	if err := v.End(); err != nil {
+		return fmt.Errorf("bounds: restore: %w", err)
+	}
+	l.saved = s
+	return nil
+}
+
+// maxSum is the limit of a sum of losses: labels are within 1e100, and predictions of any
+// learner within 1e120.
+const maxSum = 1e290
+
+func (s *saved) visit(v *codec.Visitor) {
+	v.Within(maxSum, &s.loss.High, &s.loss.Low, &s.regret.High, &s.regret.Low)
+}
+
+// Explain asks the learner.
+func (l *Learner) Explain(p *model.Prediction) []model.Part { return model.Explain(l.inner, p) }
+
+// Remaining is how many more observations the learner takes.
+func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
+
+// LossOf is the learner's loss.
+func (l *Learner) LossOf(prediction, label float64) float64 {
+	return model.LossOf(l.inner, prediction, label)
+}
+
+// Admit asks the learner.
+func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
+
+// AppendWeights appends the weights of the learner's experts.
+func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
+
+// WeightNames are those of the learner.
+func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
