@@ -268,12 +268,16 @@ func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 
 // curve draws a curve, unless no point of it is finite.
 func curve(w *command.Page, points []float64, width int, title string, marks ...int) {
-	var drawn strings.Builder
-	err := plot.Curve(&drawn, points, plot.Options{
+	drawCurves(w, [][]float64{points}, plot.Options{
 		Width: width, Height: plotHeight,
 		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
 	})
-	if err == nil {
+}
+
+// drawCurves draws curves, unless no point of them is finite.
+func drawCurves(w *command.Page, curves [][]float64, o plot.Options) {
+	var drawn strings.Builder
+	if plot.Curves(&drawn, curves, o) == nil {
 		w.Printf("\n%s", drawn.String())
 	}
 }

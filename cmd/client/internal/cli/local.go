@@ -81,12 +81,13 @@ func (l *localServer) serve(ctx context.Context, e *env, do func(*client.Client)
 }
 
 // inferSpec infers the spec of a model that a command creates for a file by itself, without
-// the ignored columns. A target that the command line leaves out is set: y, or the last column.
-func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes bool) (*hindsightv1.ModelSpec, error) {
+// the ignored columns, and counts the rows. A target that the command line leaves out is set: y,
+// or the last column.
+func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes bool) (spec *hindsightv1.ModelSpec, rows int, err error) {
 	if !targetGiven {
 		target, err := stream.LikelyTarget(path, o.Delimiter)
 		if err != nil {
-			return nil, &command.UsageError{Err: err}
+			return nil, 0, &command.UsageError{Err: err}
 		}
 		if target != o.Target {
 			e.Say("the label is the last column, %s; --target names another", target)
@@ -95,9 +96,9 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	}
 	result, err := inferFile(path, infer.Options{Delimiter: o.Delimiter, Target: o.Target, Classes: classes})
 	if err != nil {
-		return nil, &command.UsageError{Err: err}
+		return nil, 0, &command.UsageError{Err: err}
 	}
-	spec := proto.CloneOf(result.Spec)
+	spec = proto.CloneOf(result.Spec)
 	spec.Inputs = nil
 	for _, in := range result.Spec.GetInputs() {
 		if !o.Ignores(in.GetName()) {
@@ -105,7 +106,7 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 		}
 	}
 	if len(spec.GetInputs()) == 0 {
-		return nil, command.Usagef("%s: no column can be an input", path)
+		return nil, 0, command.Usagef("%s: no column can be an input", path)
 	}
-	return spec, nil
+	return spec, result.Rows, nil
 }

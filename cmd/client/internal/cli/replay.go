@@ -171,7 +171,7 @@ func (r *replay) execute(ctx context.Context, e *env) error {
 		var spec *hindsightv1.ModelSpec
 		var err error
 		if e.own.on && r.create == "" {
-			if spec, err = e.inferSpec(r.csv, &r.options, r.targetGiven, false); err != nil {
+			if spec, _, err = e.inferSpec(r.csv, &r.options, r.targetGiven, false); err != nil {
 				return err
 			}
 		}

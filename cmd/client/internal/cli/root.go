@@ -53,7 +53,7 @@ go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(e.model(), e.alias(), e.cluster(), newMan())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.simulate(), e.demo(), e.top(), e.version(version),
+		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.simulate(), e.demo(), e.top(), e.version(version),
 	} {
 		root.AddCommand(e.command(v))
 	}
