@@ -298,7 +298,7 @@ func (v *winner) String() string {
 	}
 	unit := digits4
 	if v.Loss != "squared error" {
-		unit = percent
+		unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " percentage points" }
 	}
 	first := fmt.Sprintf("%s wins: its %s is %s below that of %s%s.\n", v.Learner, v.Loss, unit(v.Difference), v.Second, share)
 	if v.Low == nil {

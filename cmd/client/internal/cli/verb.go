@@ -75,7 +75,7 @@ func must(err error) {
 
 // model adds the flag --model.
 func (f *flagSet) model(model *string) {
-	f.StringVar(model, "model", "", "id of the model (required)")
+	f.StringVar(model, "model", "", "id of the model")
 	f.completes("model", models)
 }
 

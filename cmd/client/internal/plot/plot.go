@@ -64,7 +64,7 @@ func Curves(w io.Writer, curves [][]float64, o Options) error {
 		b.WriteString(o.Title + "\n")
 	}
 	labelled := map[int]string{0: labels[0], height / 2: labels[1], height - 1: labels[2]}
-	ends := endings(curves, o.Names, func(y float64) int { return int((high - y) / (high - low) * float64(height-1)) }, height)
+	ends := endings(curves, o.Names, func(y float64) int { return int(math.Round((high - y) / (high - low) * float64(height-1))) }, height)
 	for row := range height {
 		edge := "│"
 		label, is := labelled[row]

@@ -11,12 +11,11 @@ import (
 
 // The sizes of an SVG, in pixels.
 const (
-	svgWidth, svgHeight                      = 900, 420
-	svgLeft, svgRight, svgTop, svgBottom     = 80, 170, 50, 50
-	svgAcross, svgDown                       = svgWidth - svgLeft - svgRight, svgHeight - svgTop - svgBottom
-	svgRows, svgLine                     int = svgDown / svgText, svgText
-	svgText                                  = 16
-	svgTicks                                 = 5
+	svgWidth, svgHeight                  = 900, 420
+	svgLeft, svgRight, svgTop, svgBottom = 80, 170, 50, 50
+	svgAcross, svgDown                   = svgWidth - svgLeft - svgRight, svgHeight - svgTop - svgBottom
+	svgRows                              = svgDown / 16 // lines of text
+	svgTicks                             = 5
 )
 
 // colours returns the palette of Okabe and Ito, which people with defective colour vision tell
@@ -64,10 +63,10 @@ func SVG(w io.Writer, curves [][]float64, o Options) error {
 		}
 		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", path.String(), palette[i%len(palette)])
 	}
-	ends := endings(curves, o.Names, func(y float64) int { return int((high - y) / (high - low) * float64(svgRows-1)) }, svgRows)
+	ends := endings(curves, o.Names, func(y float64) int { return int(math.Round((high - y) / (high - low) * (svgRows - 1))) }, svgRows)
 	for row, name := range ends {
 		if i := slices.Index(o.Names, name); i >= 0 {
-			text(svgLeft+svgAcross+8, float64(svgTop+row*svgLine)+4, "start", palette[i%len(palette)], name)
+			text(svgLeft+svgAcross+8, svgTop+4+svgDown*float64(row)/(svgRows-1), "start", palette[i%len(palette)], name)
 		}
 	}
 	b.WriteString("</svg>\n")
