@@ -12,6 +12,7 @@ local() in place of connect(...) starts a server of its own. hindsight.aio has t
 
 from hindsight import errors
 from hindsight._calls import UNCHANGED
+from hindsight._infer import infer
 from hindsight._local import local
 from hindsight._version import VERSION
 from hindsight.client import Client, Model
@@ -41,5 +42,5 @@ connect = Client.connect
 __all__ = [
     "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
     "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Session", "Snapshot", "SpecCost",
-    "connect", "errors", "local",
+    "connect", "errors", "infer", "local",
 ]
