@@ -7,6 +7,7 @@ package account
 import (
 	"math"
 
+	"hindsight/internal/engine/account/confidence"
 	"hindsight/internal/engine/account/drift"
 	"hindsight/internal/engine/account/interval"
 )
@@ -27,6 +28,10 @@ type Account struct {
 	// excess is the loss of the served predictions minus that of the prequential ones of
 	// the same observations.
 	excess float64
+	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
+	squares float64
+	// pairs are the prequential losses minus those of the leader, where these are known.
+	pairs  confidence.Moments
 	levels []float64
 	// intervals has an entry each output, and none without levels.
 	intervals []*interval.State
@@ -101,12 +106,16 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: served}
 	a.whole.Add(round)
+	a.squares = confidence.Plus(a.squares, float64(served.Loss*served.Loss))
 	a.recent.Add(round)
 	a.discounted.scale(discount)
 	a.discounted.Add(round)
 	a.learn(r)
 	return round, changed
 }
+
+// Pair takes the prequential loss of an observation minus that of the leader of a replica.
+func (a *Account) Pair(difference float64) { a.pairs.Add(difference) }
 
 // total returns the loss of predictions, times the weight.
 func total(predictions []float64, r Round, loss Loss) (sum float64) {
@@ -154,6 +163,10 @@ type Summary struct {
 	// Excess is the loss of the served predictions minus that of the prequential ones of
 	// the same observations.
 	Excess float64
+	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
+	Squares float64
+	// Pairs are the differences that Pair took.
+	Pairs confidence.Moments
 	// Whole is the performance over all observations, Recent over the newest ones.
 	// Discounted weighs an observation by 0.999 to the power of its age in rounds.
 	Whole, Recent, Discounted Performance
@@ -169,7 +182,7 @@ type Summary struct {
 // Summary returns the summary, at a cost of O(outputs · levels).
 func (a *Account) Summary() Summary {
 	s := Summary{
-		Predicted: a.predicted, Served: a.served, Excess: a.excess,
+		Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares, Pairs: a.pairs,
 		Whole: a.whole, Recent: a.recent.Total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
 		Observed: a.Observations(),
 	}

@@ -3,15 +3,18 @@ package account
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the bytes of an account. Version 1 has the served loss alone.
+// Versions of the bytes of an account. Version 1 has the served loss alone, version 2 no
+// squares and no pairs.
 const (
 	versionServed = 1
-	version       = 2
+	versionMeans  = 2
+	version       = 3
 )
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,
@@ -67,6 +70,10 @@ func (a *Account) Visit(v *codec.Visitor) {
 		v.Part(s.Visit)
 	}
 	v.Part(a.drift.Visit)
+	if written > versionMeans {
+		v.Within(math.MaxFloat64, &a.squares)
+		a.pairs.Visit(v, math.MaxFloat64)
+	}
 	if v.Reading() && a.labels.weight < 0 {
 		v.Corrupt("a sum of weights of %g", a.labels.weight)
 	}
@@ -82,6 +89,6 @@ func (a *Account) Size() uint64 {
 }
 
 const (
-	accountBytes     = 400
+	accountBytes     = 440
 	performanceBytes = 56
 )

@@ -55,28 +55,32 @@ func TestGoldenSnapshots(t *testing.T) {
 					}
 				}
 			}
-			path, text := filepath.Join("testdata", name+".v3.hs"), filepath.Join("testdata", name+".v3.txt")
-			if *update {
-				writeGolden(t, spec, func(m *machine.Machine) { apply(t, m, all, nil) }, path, text)
-			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := os.ReadFile(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			snapshot, err := codec.Decode(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := machine.Restore(spec, catalog.New, snapshot)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := told(m); !bytes.Equal(got, want) {
-				t.Errorf("it tells\n%s, want\n%s", got, want)
+			// The newest comes last. The accounts of the first have version 2.
+			versions := []string{"v3", "v3-account-3"}
+			var m *machine.Machine
+			var data []byte
+			for n, version := range versions {
+				path, text := filepath.Join("testdata", name+"."+version+".hs"), filepath.Join("testdata", name+"."+version+".txt")
+				if *update && n == len(versions)-1 {
+					writeGolden(t, spec, func(m *machine.Machine) { apply(t, m, all, nil) }, path, text)
+				}
+				if data, err = os.ReadFile(path); err != nil {
+					t.Fatal(err)
+				}
+				want, err := os.ReadFile(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				snapshot, err := codec.Decode(data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m, err = machine.Restore(spec, catalog.New, snapshot); err != nil {
+					t.Fatal(err)
+				}
+				if got := told(m); !bytes.Equal(got, want) {
+					t.Errorf("version %s tells\n%s, want\n%s", version, got, want)
+				}
 			}
 			if again := encoded(t, m); !bytes.Equal(again, data) {
 				t.Error("written again it is another")
