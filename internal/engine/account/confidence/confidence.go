@@ -17,6 +17,7 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
 )
 
 const (
@@ -92,8 +93,8 @@ func around(mean, variance, n float64, known bool) (Interval, bool) {
 	if !(known && variance > 0 && variance <= math.MaxFloat64) {
 		return Interval{}, false
 	}
-	log := -2 * math.Log(alpha)
-	t := n * (log + math.Log(log+1)) / tightest // nρ²
-	radius := math.Sqrt(variance * 2 * (t + 1) / (n * t) * math.Log(math.Sqrt(t+1)/alpha))
+	log := -2 * exponential.Log(alpha)
+	t := n * (log + exponential.Log(log+1)) / tightest // nρ²
+	radius := math.Sqrt(variance * 2 * (t + 1) / (n * t) * exponential.Log(math.Sqrt(t+1)/alpha))
 	return Interval{mean, mean - radius, mean + radius}, true
 }
