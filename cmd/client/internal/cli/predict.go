@@ -17,7 +17,7 @@ import (
 func (e *env) predict() verb {
 	var (
 		flags      inputFlags
-		id         string
+		id, key    string
 		noRemember bool
 		explain    bool
 		ttl        time.Duration
@@ -43,6 +43,7 @@ most probable one.`,
 		flags: func(f *flagSet) {
 			flags.add(f)
 			f.StringVar(&id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
+			f.StringVar(&key, "key", "", "what chooses the model behind an alias with a share; the prediction id if it is empty")
 			f.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
 			f.BoolVar(&explain, "explain", false, "also show what each family of auto's experts says")
 			f.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
@@ -56,7 +57,7 @@ most probable one.`,
 			return err
 		},
 		run: func(c *call) error {
-			options := []client.PredictOption{client.PredictionID(id)}
+			options := []client.PredictOption{client.PredictionID(id), client.ByKey(key)}
 			if c.given("label-ttl") {
 				options = append(options, client.LabelTTL(ttl))
 			}
@@ -98,6 +99,7 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	command.Known(w, "leverage", p.Leverage)
 	w.Row("learned from", fmt.Sprintf("%d observations", p.GetStateSequence()))
 	w.Text("prediction id", p.GetPredictionId())
+	w.Text("model", p.GetModel())
 	if len(p.GetExplanation()) > 0 {
 		w.Printf("\nfamily\tweight\tcontribution\n")
 		for _, f := range p.GetExplanation() {
