@@ -21,7 +21,11 @@ model from one moment to the next.`,
 		verb{use: "list", short: "List the aliases by name", run: func(c *call) error {
 			all := func(a []*hindsightv1.Alias) proto.Message { return &hindsightv1.ListAliasesResponse{Aliases: a} }
 			return showList(e, all, []string{"alias", "model", "before", "set", "share", "share_model"}, func(a *hindsightv1.Alias) []any {
-				return []any{a.GetAlias(), a.GetModel(), a.GetPreviousModel(), when(a.GetUpdateTime()), a.GetShare().GetFraction(), a.GetShare().GetModel()}
+				var share any // Nothing, and not 0.
+				if s := a.GetShare(); s != nil {
+					share = s.GetFraction()
+				}
+				return []any{a.GetAlias(), a.GetModel(), a.GetPreviousModel(), when(a.GetUpdateTime()), share, a.GetShare().GetModel()}
 			})(c.client.Aliases(c.ctx()))
 		}},
 		verb{use: "delete ALIAS", short: "Remove an alias; its model stays", complete: []completer{aliases}, run: func(c *call) error {
