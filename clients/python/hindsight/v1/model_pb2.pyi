@@ -14,16 +14,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Alias(_message.Message):
-    __slots__ = ["alias", "model", "previous_model", "update_time"]
+    __slots__ = ["alias", "model", "previous_model", "share", "update_time"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MODEL_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     alias: str
     model: str
     previous_model: str
+    share: Share
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ...) -> None: ...
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class Category(_message.Message):
     __slots__ = ["name", "observations"]
@@ -97,9 +99,10 @@ class CompareModelsResponse(_message.Message):
     def __init__(self, comparisons: _Optional[_Iterable[_Union[Comparison, _Mapping]]] = ...) -> None: ...
 
 class Comparison(_message.Message):
-    __slots__ = ["behind", "classes", "followed", "followed_classes", "learner", "model", "observations", "performance"]
+    __slots__ = ["behind", "classes", "difference", "followed", "followed_classes", "learner", "model", "observations", "performance"]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
     FOLLOWED_CLASSES_FIELD_NUMBER: _ClassVar[int]
     FOLLOWED_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
@@ -108,13 +111,14 @@ class Comparison(_message.Message):
     PERFORMANCE_FIELD_NUMBER: _ClassVar[int]
     behind: int
     classes: ClassPerformance
+    difference: LossDifference
     followed: Performance
     followed_classes: ClassPerformance
     learner: str
     model: str
     observations: int
     performance: Performance
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., behind: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., followed: _Optional[_Union[Performance, _Mapping]] = ..., classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., followed_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., behind: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., followed: _Optional[_Union[Performance, _Mapping]] = ..., classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., followed_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., difference: _Optional[_Union[LossDifference, _Mapping]] = ...) -> None: ...
 
 class CreateModelRequest(_message.Message):
     __slots__ = ["annotations", "display_name", "follows", "id", "label_ttl", "labels", "max_pending_labels", "spec", "validate_only"]
@@ -523,6 +527,24 @@ class ListSnapshotsResponse(_message.Message):
     snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
     def __init__(self, snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
 
+class LossDifference(_message.Message):
+    __slots__ = ["confidence", "first_observations", "lower", "mean", "observations", "paired", "upper"]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    PAIRED_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    confidence: float
+    first_observations: int
+    lower: float
+    mean: float
+    observations: int
+    paired: bool
+    upper: float
+    def __init__(self, mean: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., confidence: _Optional[float] = ..., paired: bool = ..., observations: _Optional[int] = ..., first_observations: _Optional[int] = ...) -> None: ...
+
 class Model(_message.Message):
     __slots__ = ["aliases", "annotations", "classes", "create_time", "delete_time", "display_name", "etag", "follows", "id", "imported", "inputs", "label_ttl", "labels", "learner", "max_pending_labels", "move", "purge_time", "sequence", "spec", "summary", "update_time"]
     class AnnotationsEntry(_message.Message):
@@ -769,20 +791,34 @@ class RestoreModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., undone: _Optional[int] = ...) -> None: ...
 
 class SetAliasRequest(_message.Message):
-    __slots__ = ["alias", "expected_model", "model"]
+    __slots__ = ["alias", "expected_model", "model", "share"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     alias: str
     expected_model: str
     model: str
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ...) -> None: ...
+    share: Share
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class SetAliasResponse(_message.Message):
     __slots__ = ["alias"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     alias: Alias
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ["fraction", "learn_all", "model", "start_time"]
+    FRACTION_FIELD_NUMBER: _ClassVar[int]
+    LEARN_ALL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    fraction: float
+    learn_all: bool
+    model: str
+    start_time: _timestamp_pb2.Timestamp
+    def __init__(self, model: _Optional[str] = ..., fraction: _Optional[float] = ..., learn_all: bool = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ["bytes", "create_time", "sequence", "state_digest"]
