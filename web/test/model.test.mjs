@@ -139,7 +139,7 @@ test("the skill comes first, and ends at the skill of GetModelStats", () => load
 }));
 
 test("a baseline that dwarfs the model makes the loss logarithmic, and the reader may choose", async () => {
-  await learn(it.server, "dwarfed", { dimension: 2, linearAwv: {} }, rows(300).map((r) => ({ ...r, label: 5 * r.features[0] })));
+  await learn(it.server, "dwarfed", { dimension: 2, linearAwv: {} }, rows(2000).map((r) => ({ ...r, label: 5 * r.features[0] })));
   await loaded("dwarfed", async (page) => {
     const log = page.getByLabel("Log scale");
     await until("the scale is logarithmic", () => log.isChecked());
