@@ -436,8 +436,8 @@ type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the model is.
 	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
-	// The performance over the last 1000 to 1050 observations. This and the next two are from
-	// the last time in memory, absent if never since the server's start.
+	// The performance over the last 1000 to 1050 observations. This, the next two and
+	// observe_time are from the last time in memory, absent if never since the server's start.
 	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
 	// The same of a classifier.
 	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
@@ -445,8 +445,10 @@ type ModelSummary struct {
 	Regret *float64 `protobuf:"fixed64,4,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// Observations per second over the last 60 to 70 s.
 	ObservationRate float64 `protobuf:"fixed64,5,opt,name=observation_rate,json=observationRate,proto3" json:"observation_rate,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When its newest observation was learned. Absent without observations.
+	ObserveTime   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelSummary) Reset() {
@@ -512,6 +514,13 @@ func (x *ModelSummary) GetObservationRate() float64 {
 		return x.ObservationRate
 	}
 	return 0
+}
+
+func (x *ModelSummary) GetObserveTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObserveTime
+	}
+	return nil
 }
 
 // LearnedInput is what a model has learned of one named input.
@@ -4588,7 +4597,9 @@ type OutcomeEvent struct {
 	// When it was learned.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// The number of outcomes left out since the previous one.
-	Omitted       uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	Omitted uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// The intervals of the served prediction; none without a prediction, or before they are known.
+	Intervals     []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4656,6 +4667,13 @@ func (x *OutcomeEvent) GetOmitted() uint64 {
 		return x.Omitted
 	}
 	return 0
+}
+
+func (x *OutcomeEvent) GetIntervals() []*Interval {
+	if x != nil {
+		return x.Intervals
+	}
+	return nil
 }
 
 // CompareModelsRequest names a model.
@@ -5461,13 +5479,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"N\n" +
 	"\rImportedState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12!\n" +
-	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\x96\x03\n" +
+	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\xd5\x03\n" +
 	"\fModelSummary\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .hindsight.v1.ModelSummary.StateR\x05state\x121\n" +
 	"\x06recent\x18\x02 \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12E\n" +
 	"\x0erecent_classes\x18\x03 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\rrecentClasses\x12\x1b\n" +
 	"\x06regret\x18\x04 \x01(\x01H\x00R\x06regret\x88\x01\x01\x12)\n" +
-	"\x10observation_rate\x18\x05 \x01(\x01R\x0fobservationRate\"\x80\x01\n" +
+	"\x10observation_rate\x18\x05 \x01(\x01R\x0fobservationRate\x12=\n" +
+	"\fobserve_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\"\x80\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_LOADED\x10\x01\x12\x14\n" +
@@ -5843,13 +5862,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\v2\x1a.hindsight.v1.OutcomeEventH\x00R\aoutcome\x120\n" +
 	"\x05stats\x18\x02 \x01(\v2\x18.hindsight.v1.ModelStatsH\x00R\x05stats\x126\n" +
 	"\ahistory\x18\x03 \x01(\v2\x1a.hindsight.v1.HistoryPointH\x00R\ahistoryB\a\n" +
-	"\x05event\"\xb7\x01\n" +
+	"\x05event\"\xed\x01\n" +
 	"\fOutcomeEvent\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06labels\x18\x02 \x03(\x01R\x06labels\x12\x14\n" +
 	"\x05class\x18\x03 \x01(\tR\x05class\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
-	"\aomitted\x18\x05 \x01(\x04R\aomitted\",\n" +
+	"\aomitted\x18\x05 \x01(\x04R\aomitted\x124\n" +
+	"\tintervals\x18\x06 \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\",\n" +
 	"\x14CompareModelsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"S\n" +
 	"\x15CompareModelsResponse\x12:\n" +
@@ -6027,6 +6047,7 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*fieldmaskpb.FieldMask)(nil),   // 80: google.protobuf.FieldMask
 	(*FamilyPart)(nil),              // 81: hindsight.v1.FamilyPart
 	(*Outcome)(nil),                 // 82: hindsight.v1.Outcome
+	(*Interval)(nil),                // 83: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
 	77,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
@@ -6044,120 +6065,122 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	0,   // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
 	31,  // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
 	26,  // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	6,   // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	77,  // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	74,  // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	75,  // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	79,  // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,   // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	76,  // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,   // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,   // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	80,  // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,   // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	21,  // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	31,  // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	31,  // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	31,  // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	33,  // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	34,  // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	35,  // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	24,  // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	25,  // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	30,  // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	23,  // 39: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	81,  // 40: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	22,  // 41: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	26,  // 42: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	26,  // 43: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	28,  // 44: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	29,  // 45: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	27,  // 46: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	27,  // 47: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	32,  // 48: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	32,  // 49: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	38,  // 50: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	39,  // 51: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	77,  // 52: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	77,  // 53: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 54: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 55: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	42,  // 56: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	78,  // 57: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 58: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 59: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	55,  // 60: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	56,  // 61: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	78,  // 62: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	31,  // 63: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	26,  // 64: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	78,  // 65: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	79,  // 66: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	59,  // 67: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21,  // 68: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	55,  // 69: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	82,  // 70: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	78,  // 71: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	62,  // 72: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	31,  // 73: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	31,  // 74: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	26,  // 75: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	26,  // 76: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	63,  // 77: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	78,  // 78: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	65,  // 79: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	78,  // 80: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	65,  // 81: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	64,  // 82: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	64,  // 83: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,   // 84: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,   // 85: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11,  // 86: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13,  // 87: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15,  // 88: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17,  // 89: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19,  // 90: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	53,  // 91: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	57,  // 92: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	60,  // 93: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	40,  // 94: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	36,  // 95: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	43,  // 96: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	45,  // 97: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	47,  // 98: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	49,  // 99: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	51,  // 100: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	66,  // 101: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	68,  // 102: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	70,  // 103: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,   // 104: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10,  // 105: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12,  // 106: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14,  // 107: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16,  // 108: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18,  // 109: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20,  // 110: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	54,  // 111: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	58,  // 112: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	61,  // 113: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	41,  // 114: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	37,  // 115: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	44,  // 116: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	46,  // 117: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	48,  // 118: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	50,  // 119: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	52,  // 120: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	67,  // 121: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	69,  // 122: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	71,  // 123: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	104, // [104:124] is the sub-list for method output_type
-	84,  // [84:104] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	78,  // 15: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	6,   // 16: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	77,  // 17: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	74,  // 18: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	75,  // 19: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	79,  // 20: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,   // 21: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 22: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	76,  // 23: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,   // 24: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,   // 25: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	80,  // 26: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 27: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 28: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 29: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	21,  // 30: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	31,  // 31: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	31,  // 32: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	31,  // 33: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	33,  // 34: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	34,  // 35: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	35,  // 36: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	24,  // 37: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	25,  // 38: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	30,  // 39: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	23,  // 40: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	81,  // 41: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	22,  // 42: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	26,  // 43: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	26,  // 44: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	28,  // 45: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	29,  // 46: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	27,  // 47: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	27,  // 48: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	32,  // 49: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	32,  // 50: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	38,  // 51: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	39,  // 52: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	77,  // 53: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	77,  // 54: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 55: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 56: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	42,  // 57: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	78,  // 58: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 59: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 60: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	55,  // 61: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	56,  // 62: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	78,  // 63: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	31,  // 64: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	26,  // 65: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	78,  // 66: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	79,  // 67: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	59,  // 68: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21,  // 69: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	55,  // 70: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	82,  // 71: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	78,  // 72: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	83,  // 73: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	62,  // 74: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	31,  // 75: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	31,  // 76: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	26,  // 77: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	26,  // 78: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	63,  // 79: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	78,  // 80: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	65,  // 81: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	78,  // 82: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	65,  // 83: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	64,  // 84: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	64,  // 85: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,   // 86: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,   // 87: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11,  // 88: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13,  // 89: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15,  // 90: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17,  // 91: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19,  // 92: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	53,  // 93: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	57,  // 94: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	60,  // 95: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	40,  // 96: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	36,  // 97: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	43,  // 98: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	45,  // 99: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	47,  // 100: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	49,  // 101: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	51,  // 102: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	66,  // 103: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	68,  // 104: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	70,  // 105: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,   // 106: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10,  // 107: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12,  // 108: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14,  // 109: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16,  // 110: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18,  // 111: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20,  // 112: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	54,  // 113: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	58,  // 114: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	61,  // 115: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	41,  // 116: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	37,  // 117: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	44,  // 118: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	46,  // 119: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	48,  // 120: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	50,  // 121: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	52,  // 122: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	67,  // 123: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	69,  // 124: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	71,  // 125: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	106, // [106:126] is the sub-list for method output_type
+	86,  // [86:106] is the sub-list for method input_type
+	86,  // [86:86] is the sub-list for extension type_name
+	86,  // [86:86] is the sub-list for extension extendee
+	0,   // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }

@@ -62,8 +62,8 @@ class ModelSummary:
 
     #: Where the model is.
     state: str
-    #: The performance over the last 1000 to 1050 observations. This and the next two are from the
-    #: last time in memory, absent if never since the server's start.
+    #: The performance over the last 1000 to 1050 observations. This, the next two and
+    #: observe_time are from the last time in memory, absent if never since the server's start.
     recent: Optional[Performance]
     #: The same of a classifier.
     recent_classes: Optional[ClassPerformance]
@@ -71,6 +71,8 @@ class ModelSummary:
     regret: Optional[float]
     #: Observations per second over the last 60 to 70 s.
     observation_rate: float
+    #: When its newest observation was learned. Absent without observations.
+    observe_time: Optional[datetime]
 
     def __repr__(self) -> str:
         return described(
@@ -87,6 +89,7 @@ class ModelSummary:
             recent_classes=ClassPerformance.of(m.recent_classes) if m.HasField("recent_classes") else None,
             regret=m.regret if m.HasField("regret") else None,
             observation_rate=m.observation_rate,
+            observe_time=m.observe_time.ToDatetime(timezone.utc) if m.HasField("observe_time") else None,
         )
 
 

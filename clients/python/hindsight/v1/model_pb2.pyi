@@ -688,10 +688,11 @@ class ModelStats(_message.Message):
     def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
-    __slots__ = ["observation_rate", "recent", "recent_classes", "regret", "state"]
+    __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     OBSERVATION_RATE_FIELD_NUMBER: _ClassVar[int]
+    OBSERVE_TIME_FIELD_NUMBER: _ClassVar[int]
     RECENT_CLASSES_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     REGRET_FIELD_NUMBER: _ClassVar[int]
@@ -703,11 +704,12 @@ class ModelSummary(_message.Message):
     STATE_READ_ONLY: ModelSummary.State
     STATE_UNSPECIFIED: ModelSummary.State
     observation_rate: float
+    observe_time: _timestamp_pb2.Timestamp
     recent: Performance
     recent_classes: ClassPerformance
     regret: float
     state: ModelSummary.State
-    def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ..., observe_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Move(_message.Message):
     __slots__ = ["address", "complete"]
@@ -718,17 +720,19 @@ class Move(_message.Message):
     def __init__(self, address: _Optional[str] = ..., complete: bool = ...) -> None: ...
 
 class OutcomeEvent(_message.Message):
-    __slots__ = ["labels", "omitted", "outcome", "time"]
+    __slots__ = ["intervals", "labels", "omitted", "outcome", "time"]
     CLASS_FIELD_NUMBER: _ClassVar[int]
+    INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     OMITTED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    intervals: _containers.RepeatedCompositeFieldContainer[_prediction_pb2.Interval]
     labels: _containers.RepeatedScalarFieldContainer[float]
     omitted: int
     outcome: _prediction_pb2.Outcome
     time: _timestamp_pb2.Timestamp
-    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., intervals: _Optional[_Iterable[_Union[_prediction_pb2.Interval, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class Performance(_message.Message):
     __slots__ = ["observations", "prequential", "served"]
