@@ -17,8 +17,8 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// predicted counts the observations with a served prediction, served sums the
-	// figures of these predictions.
+	// predicted counts the observations with a served prediction, served sums the losses of
+	// these predictions, without errors.
 	predicted uint64
 	served    Figures
 	labels    labels
@@ -111,7 +111,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	}
 	if r.Served != nil {
 		a.predicted++
-		a.served.add(&served, 1)
+		a.served.add(&Figures{Loss: served.Loss, RunningMean: served.RunningMean, LastLabel: served.LastLabel}, 1)
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: served}
