@@ -248,13 +248,17 @@ func (r *report) curves() ([][]float64, plot.Options) {
 		what = "error rate"
 	}
 	return curves, plot.Options{
-		Height: plotHeight, Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
+		Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
 		X: "row", First: strconv.Itoa(r.Labels / points), Last: strconv.Itoa(r.Labels),
 	}
 }
 
+// aroundComparison is how many lines are around the plot and the rows of the table, with the
+// prompt.
+const aroundComparison = 9
+
 // write writes the report for people.
-func (r *report) write(w *command.Page, width int) {
+func (r *report) write(w *command.Page, e *env) {
 	w.Printf("%s, label %s, %d rows with a label", r.File, r.Target, r.Labels)
 	if r.Delay > 0 {
 		w.Printf(", observed %d rows late", r.Delay)
@@ -280,7 +284,7 @@ func (r *report) write(w *command.Page, width int) {
 	}
 	w.Rows(header, rows)
 	curves, options := r.curves()
-	options.Width = width
+	options.Width, options.Height = e.plotSize(1, aroundComparison+len(rows))
 	drawCurves(w, curves, options)
 	if r.Winner != nil {
 		w.Printf("\n%s\n", r.Winner)
