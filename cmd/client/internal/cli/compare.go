@@ -77,9 +77,6 @@ came third. Fewer than 30 rows have no interval.`,
 				if v.spec, v.rows, err = e.inferSpec(v.csv, &v.options, c.given("target"), v.options.Classes); err != nil {
 					return err
 				}
-				if v.rows == 0 {
-					return &command.UsageError{Err: stream.NoRow(v.csv)}
-				}
 				v.options.Classes = isClassifier(v.spec)
 				return e.withClient(c.ctx(), func(server *client.Client) error { return v.run(c.ctx(), e, server) })
 			})
@@ -155,9 +152,7 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 		}
 		r.Learners = append(r.Learners, a)
 	}
-	if err := r.conclude(); err != nil {
-		return err
-	}
+	r.conclude()
 	if v.svg != "" {
 		curves, options := r.curves()
 		if err := replaceFile(v.svg, func(w io.Writer) error { return plot.SVG(w, curves, options) }); err != nil {
@@ -196,6 +191,9 @@ func (v *comparison) judge(ctx context.Context, e *env, c *client.Client, learne
 	bar.end()
 	if err != nil {
 		return nil, err
+	}
+	if len(a.losses) == 0 {
+		return nil, command.Usagef("%s: no row has all labels of %s", v.name, v.options.Target)
 	}
 	stats, err := c.Model(id).Stats(ctx, nil)
 	if err != nil {

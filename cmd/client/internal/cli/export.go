@@ -34,10 +34,10 @@ before. "-" is standard output. --out names the file too.`,
 			f.BoolVar(&request.WithoutIds, "without-ids", false, "leave out remembered ids and pending predictions")
 		},
 		before: func(c *call) error {
-			request.Model = c.args[0]
 			if err := c.file(&out, "out"); err != nil {
 				return err
 			}
+			request.Model = c.args[0]
 			if out == "-" && e.JSON() {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
