@@ -405,8 +405,10 @@ func TestShareInACluster(t *testing.T) {
 			}
 		}
 		owner = s.owner().host
-		if learnAll {
-			owner.caughtUp(t, "a")
+		if learnAll { // The follower learns later.
+			if err := errors.Join(owner.Await(t.Context(), "a", "", 30), owner.Await(t.Context(), "b", "", 30)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		s.equal()
 		if learnAll {
