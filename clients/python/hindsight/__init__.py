@@ -7,11 +7,13 @@
         prediction = model.predict([0.5, 1.0])
         model.observe(prediction, 3.0)
 
-hindsight.aio has the same for asyncio.
+local() in place of connect(...) starts a server of its own. hindsight.aio has the same for asyncio.
 """
 
 from hindsight import errors
 from hindsight._calls import UNCHANGED
+from hindsight._infer import infer
+from hindsight._local import local
 from hindsight._version import VERSION
 from hindsight.client import Client, Model
 from hindsight.errors import HindsightError
@@ -40,5 +42,5 @@ connect = Client.connect
 __all__ = [
     "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
     "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Session", "Snapshot", "SpecCost",
-    "connect", "errors",
+    "connect", "errors", "infer", "local",
 ]

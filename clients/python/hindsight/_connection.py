@@ -89,6 +89,12 @@ class Connection:
         for channel in self._servers.channels:
             channel.close()
 
+    def __deepcopy__(self: C, memo: object) -> C:
+        return self  # What is copied shares the connection.
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a client cannot be pickled, since it has a connection: pickle the address")
+
     def __enter__(self: C) -> C:
         return self
 

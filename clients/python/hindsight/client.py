@@ -182,7 +182,7 @@ class Model:
         from hindsight import frames
 
         predictions: list[messages.Prediction] = []
-        for _, rows in frames.batches(frames.rows_of(frame, frames.named(self.get())), batch):
+        for _, rows in frames.batches(frames.rows_of(frame, self.get()), batch):
             predictions += self.predict_batch(rows, remember=remember)
         return frames.predicted(frame, predictions)
 
@@ -204,7 +204,7 @@ class Model:
         """
         from hindsight import frames
 
-        observations = frames.Observations(frame, label, weight, id, run, frames.named(self.get()))
+        observations = frames.Observations(frame, label, weight, id, run, self.get())
         outcomes: list[messages.Outcome] = []
         for n, rows in frames.batches(observations.rows, batch):
             outcomes += self.observe_batch(rows, **observations.rest(n, len(rows)))

@@ -1,7 +1,7 @@
 """DataFrames of pandas in and out.
 
-A model with named inputs takes the columns by their names, every other model takes all
-columns in their order as features. What pandas takes for missing is a missing value.
+A model with named inputs takes the columns by their names, and leaves out other columns; every other model takes
+all columns in their order as features. What pandas takes for missing is a missing value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Observations:
 
     def __init__(
         self, frame: pandas.DataFrame, label: Union[str, Sequence[str]], weight: Optional[str], id: Optional[str],
-        run: Optional[str], by_name: bool,
+        run: Optional[str], info: messages.ModelInfo,
     ) -> None:
         columns = [label] if isinstance(label, str) else list(label)
         others = [c for c in (weight, id) if c is not None]
@@ -47,8 +47,10 @@ class Observations:
         missing = frame[columns].isna().any(axis=1)
         if missing.any():
             raise ValueError(f"{int(missing.sum())} rows have no label, the first is {missing.idxmax()!r}: leave them out")
-        self.rows = rows_of(frame.drop(columns=columns + others), by_name)
+        self.rows = rows_of(frame.drop(columns=columns + others), info)
         self._labels: list[Label] = frame[label].tolist() if isinstance(label, str) else numbers_of(frame[columns])
+        if "classes" in (info.spec or {}):
+            self._labels = [class_of(v) for v in self._labels]
         self._weights = None if weight is None else frame[weight].tolist()
         run = run or new_id()
         self._ids = [f"{run}-{n}" for n in range(len(frame))] if id is None else [str(v) for v in frame[id].tolist()]
@@ -60,18 +62,21 @@ class Observations:
         return {"labels": self._labels[part], "weights": weights, "ids": self._ids[part]}
 
 
-def named(info: messages.ModelInfo) -> bool:
-    """Tells whether the inputs of a model have names."""
-    return info.spec is not None and bool(info.spec.get("inputs"))
-
-
-def rows_of(frame: pandas.DataFrame, by_name: bool) -> list[Any]:
-    """The rows as inputs of a model."""
-    if not by_name:
+def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
+    """The rows as inputs of a model. Columns that a model with named inputs has not are left out."""
+    inputs = [i["name"] for i in (info.spec or {}).get("inputs", ())]
+    if not inputs:
         return numbers_of(frame)
-    columns = [[None if is_missing(v) else v for v in frame[c].tolist()] for c in frame.columns]
-    names = [str(c) for c in frame.columns]
-    return [dict(zip(names, values)) for values in zip(*columns)]
+    columns = {str(c): frame[c] for c in frame.columns}
+    if absent := [name for name in inputs if name not in columns]:
+        raise ValueError(f"the frame has no column {absent[0]!r}, an input of the model: add it, with None where it is missing")
+    values = [[None if is_missing(v) else v for v in columns[name].tolist()] for name in inputs]
+    return [dict(zip(inputs, row)) for row in zip(*values)]
+
+
+def class_of(label: Any) -> str:
+    """A label as a class: numbers and booleans as texts, 1.0 as 1."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def numbers_of(frame: pandas.DataFrame) -> list[Any]:

@@ -4,7 +4,7 @@ import unittest
 
 import hindsight
 from hindsight import aio
-from tests.server import TIMEOUT, Server
+from tests.server import ROOT, TIMEOUT, Server, binary
 
 try:
     import numpy
@@ -105,6 +105,102 @@ class FramesTest(unittest.TestCase):
         self.assertEqual(model.observe(rows[0], numpy.float32(1.5), weight=numpy.float64(2)).sequence, 11)
         self.assertEqual(model.observe(rows[0], numpy.int64(1)).sequence, 12)
         self.assertEqual(model.observe(pandas.Series([1, 2]), 1).sequence, 13)
+
+
+class InferTest(unittest.TestCase):
+    """hindsight.infer decides as the command line does."""
+
+    def infer(self, values, **options):
+        """The declaration of a column, without its name."""
+        given = hindsight.infer(pandas.DataFrame({"a": values}), **options)["inputs"][0]
+        self.assertEqual(given.pop("name"), "a")
+        return given
+
+    def test_trips(self):
+        frame = pandas.read_csv(ROOT / "examples" / "trips.csv", parse_dates=["at"])
+        # As hindsight infer --target delay, which makes booleans of yes and no.
+        self.assertEqual(hindsight.infer(frame, "delay"), {"inputs": [
+            {"name": "at", "time": {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK"]}, "missing": "MISSING_REFUSE"},
+            {"name": "city", "categorical": {"max_categories": 4}, "missing": "MISSING_REFUSE"},
+            {"name": "rain", "categorical": {"max_categories": 2}, "missing": "MISSING_REFUSE"},
+            {"name": "temp", "numeric": {}},
+        ]})
+
+    def test_kinds(self):
+        refuse = {"missing": "MISSING_REFUSE"}
+        self.assertEqual(self.infer([0, 1, 1]), {"boolean": {}} | refuse)
+        self.assertEqual(self.infer([0.0, 1.0, None]), {"boolean": {}})
+        self.assertEqual(self.infer([True, None, False]), {"boolean": {}})
+        self.assertEqual(self.infer([1, 1, 1]), {"numeric": {}} | refuse)
+        self.assertEqual(self.infer([0, 1, 2] * 29), {"numeric": {}} | refuse)
+        self.assertEqual(self.infer([0, 1, 2] * 30), {"categorical": {"max_categories": 3}} | refuse)
+        self.assertEqual(self.infer([0, 1, 2.5] * 30), {"numeric": {}} | refuse)
+        self.assertEqual(self.infer(pandas.Categorical([7, 8, 7])), {"categorical": {"max_categories": 2}} | refuse)
+        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"max_categories": 64}} | refuse)
+        self.assertEqual(self.infer([[1.0, 2.0], None]), {"vector": {"length": 2}})
+        self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"cycles": [], "trend": True}} | refuse)
+        self.assertEqual(
+            self.infer(pandas.date_range("2024-01-01", periods=9000, freq="h"))["time"],
+            {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK", "CYCLE_DAY_OF_YEAR"], "trend": True},
+        )
+
+    def test_integers_share_their_features(self):
+        few = pandas.DataFrame({f"x{n}": [k % 26 for k in range(800)] for n in range(4)})
+        self.assertIn("categorical", hindsight.infer(few)["inputs"][0])
+        few["x4"] = few["x3"]
+        self.assertIn("numeric", hindsight.infer(few)["inputs"][0])
+
+    def test_what_is_left_out_and_refused(self):
+        frame = pandas.DataFrame({"a": range(100), "id": [f"x{n}" for n in range(100)], "no": None, "long": ["x" * 257, "y"] * 50})
+        with self.assertWarns(UserWarning) as warned:
+            self.assertEqual([i["name"] for i in hindsight.infer(frame)["inputs"]], ["a"])
+        self.assertRegex(
+            " ".join(str(w.message) for w in warned.warnings),
+            "'id' is left out: nearly all .*'no' is left out: it has no value.*'long' is left out: texts of up to 257 bytes",
+        )
+        with self.assertRaisesRegex(ValueError, "no column that can be an input"):
+            hindsight.infer(frame[["a"]], "a")
+        with self.assertRaisesRegex(ValueError, "no column 'y'"):
+            hindsight.infer(frame, "y")
+        with self.assertRaisesRegex(ValueError, "column 'y' has no label"):
+            hindsight.infer(frame[["a"]].assign(y=None), "y")
+        with self.assertRaisesRegex(TypeError, "column 'a': got timedelta64.*want numbers, booleans"):
+            hindsight.infer(pandas.DataFrame({"a": pandas.to_timedelta([1, 2], unit="h")}))
+        with self.assertRaisesRegex(ValueError, "column 'a': got lists of 1 to 2 numbers, want one length"):
+            hindsight.infer(pandas.DataFrame({"a": [[1], [1, 2]]}))
+
+    def test_labels(self):
+        frame = pandas.DataFrame({"a": range(9), "n": [1, 2, 3] * 3, "b": [True, False, True] * 3, "t": ["x", "y", "z"] * 3})
+        self.assertNotIn("classes", hindsight.infer(frame, "n"))
+        self.assertEqual(hindsight.infer(frame, "n", classes=True)["classes"], {"max_classes": 3})
+        self.assertEqual(hindsight.infer(frame, "b")["classes"], {"max_classes": 2})
+        self.assertEqual(hindsight.infer(frame, "t")["classes"], {"max_classes": 3})
+        self.assertEqual(hindsight.infer(frame, ["n", "a"])["outputs"], 2)
+
+
+class InferredTest(unittest.TestCase):
+    def test_what_is_inferred_learns_the_frame(self):
+        count = 600
+        frame = pandas.DataFrame({
+            "at": pandas.date_range("2026-01-01", periods=count, freq="h", tz="Europe/Oslo"),
+            "on": [n % 2 for n in range(count)], "maybe": [None if n % 7 == 0 else float(n % 2) for n in range(count)],
+            "hour": [n % 8 for n in range(count)], "vector": [[1.0, n] for n in range(count)],
+            "name": [f"row {n}" for n in range(count)], "late": [n % 8 > 5 for n in range(count)],
+        }, index=range(7, 7 + count))
+        with self.assertWarns(UserWarning):
+            spec = hindsight.infer(frame, "late")
+        with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
+            model = client.create("a", spec | {"linear_awv": {}})
+            model.learn_frame(frame, "late")
+            predicted = model.predict_frame(frame)  # With the columns that are no inputs.
+            self.assertEqual(predicted["class"].tolist()[-16:], [str(late) for late in frame["late"].tolist()[-16:]])
+            self.assertEqual(list(predicted.index), list(frame.index))
+            with self.assertRaisesRegex(ValueError, "no column 'hour', an input of the model"):
+                model.predict_frame(frame.drop(columns="hour"))
+            self.assertEqual(client.model("a").get().classes, ("False", "True"))
+            counted = client.create("n", hindsight.infer(frame[["on", "hour"]], "hour", classes=True))
+            counted.learn_frame(frame[["on", "hour"]].astype(float), "hour")
+            self.assertEqual(counted.get().classes[:3], ("0", "1", "2"))
 
 
 class AioFramesTest(unittest.IsolatedAsyncioTestCase):

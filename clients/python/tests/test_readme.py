@@ -3,10 +3,12 @@
 import contextlib
 import importlib.util
 import io
+import os
 import re
 import unittest
+from unittest import mock
 
-from tests.server import ROOT, Server
+from tests.server import ROOT, Server, binary
 
 PROGRAMS = [
     program
@@ -24,19 +26,23 @@ class ReadmeTest(unittest.TestCase):
     def test_programs(self):
         wanted = {
             "Ten lines": r"200: predicted \d\.\d+, was \d\.\d+, recent loss 0\.\d+\n$",
+            "A server of your own": r"^1 127\.0\.0\.1:\d+\n$",
             "The same for asyncio": r"^recent loss 0\.\d+ after 200 observations\n$",
             "Named inputs and classes": r"^mild \{'cold': 0\.\d+, 'mild': 0\.\d+\}",
             "Labels that come later": r"^$",
             "Many calls in flight": r"^1000\n$",
             "DataFrames": r"299 +300 ",
+            "scikit-learn": r"^R2 0\.4\d\ninside 0\.[89]\d?\n331\n$",
+            "river": r"^(19|20)\.\d+\n$",
             "Python": r"^1 9\.0\n$",
         }
         self.assertEqual([title for title, _ in PROGRAMS], list(wanted))
         for title, program in PROGRAMS:
-            with self.subTest(title):
-                if "pandas" in program and importlib.util.find_spec("pandas") is None:
-                    self.skipTest("pandas is not installed")
-                self.assertIn("localhost:50051", program)
+            with self.subTest(title), mock.patch.dict(os.environ, {"HINDSIGHT_SERVER": binary()}):
+                for needed in ("pandas", "sklearn"):
+                    if f"import {needed}" in program or f"from {needed}" in program or f", {needed}" in program:
+                        if importlib.util.find_spec(needed) is None:
+                            self.skipTest(f"{needed} is not installed")
                 out = io.StringIO()
                 with contextlib.redirect_stdout(out):
                     exec(compile(program.replace("localhost:50051", self.server.address), title, "exec"), {"__name__": title})

@@ -181,7 +181,7 @@ class Model:
         from hindsight import frames
 
         predictions: list[messages.Prediction] = []
-        for _, rows in frames.batches(frames.rows_of(frame, frames.named(await self.get())), batch):
+        for _, rows in frames.batches(frames.rows_of(frame, await self.get()), batch):
             predictions += await self.predict_batch(rows, remember=remember)
         return frames.predicted(frame, predictions)
 
@@ -203,7 +203,7 @@ class Model:
         """
         from hindsight import frames
 
-        observations = frames.Observations(frame, label, weight, id, run, frames.named(await self.get()))
+        observations = frames.Observations(frame, label, weight, id, run, await self.get())
         outcomes: list[messages.Outcome] = []
         for n, rows in frames.batches(observations.rows, batch):
             outcomes += await self.observe_batch(rows, **observations.rest(n, len(rows)))

@@ -1,0 +1,250 @@
+"""Estimators of scikit-learn.
+
+    from hindsight.sklearn import HindsightRegressor
+
+    regressor = HindsightRegressor().fit(X, y)
+    regressor.predict(X_new)
+    regressor.predict_interval(X_new)
+
+fit creates a model and learns the rows in their order, once; partial_fit goes on learning. Without a client
+all estimators share one server of hindsight.local(). The model is deleted with its estimator. A pickle and a
+copy of an estimator contain the model itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+import numpy
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+
+from hindsight import _infer, frames
+from hindsight._hosted import Given, Hosted
+
+__all__ = ["XFAIL_CHECKS", "HindsightClassifier", "HindsightRegressor"]
+
+#: The checks of check_estimator that do not apply, and why.
+XFAIL_CHECKS = {
+    "check_sample_weights_invariance": "an online learner depends on the order of its rows, which this check shuffles",
+    "check_sample_weight_equivalence_on_dense_data": "an online learner depends on the order of its rows, which this check shuffles",
+}
+
+# scikit-learn 1.6 and later have functions where earlier versions have methods.
+try:
+    from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+except ImportError:
+
+    def validate_data(estimator: Any, *given: Any, **options: Any) -> Any:
+        return estimator._validate_data(*given, **options)
+
+    def _check_feature_names(estimator: Any, x: Any, *, reset: bool) -> None:
+        estimator._check_feature_names(x, reset=reset)
+
+    def _check_n_features(estimator: Any, x: Any, *, reset: bool) -> None:
+        estimator._check_n_features(x, reset=reset)
+
+
+class _Estimator(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share."""
+
+    learner: Union[str, Mapping[str, Any]]
+    spec: Optional[Mapping[str, Any]]
+    seed: int
+    client: Given
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
+        return self._learn(X, y, sample_weight, fresh=True)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Any:
+        framed = _is_frame(X)
+        if framed:
+            _check_feature_names(self, X, reset=fresh)
+            _check_n_features(self, X, reset=fresh)
+            inputs, y = X, self._labels(y, fresh)
+            if len(X) != len(y):
+                raise ValueError(f"X has {len(X)} rows and y {len(y)}, want the same number")
+        else:
+            inputs, y = validate_data(self, X, y, reset=fresh, multi_output=True, y_numeric=not isinstance(self, ClassifierMixin))
+            y = self._labels(y, fresh)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, inputs if not framed else numpy.empty((len(X), 1)))
+            if (weights < 0).any():
+                raise ValueError(f"sample_weight has {weights.min():g}, want weights of at least 0")
+        kept = range(len(y)) if weights is None else numpy.flatnonzero(weights)  # The API has no weight 0.
+        if fresh and not len(kept):
+            raise ValueError("sample_weight has no weight above 0: nothing to learn")
+        if fresh:
+            learner = {self.learner: {}} if isinstance(self.learner, str) else dict(self.learner)
+            shape = _infer.infer(X) if framed else {"dimension": self.n_features_in_}
+            self._hosted = Hosted(self.client, {**shape, "seed": self.seed, **learner, **self._outputs(y), **(self.spec or {})}, "sklearn")
+        rows = self._rows(inputs)
+        self._hosted.learn([rows[n] for n in kept], [y[n] for n in kept], None if weights is None else weights[kept].tolist())
+        return self
+
+    def _rows(self, X: Any) -> list[Any]:
+        """The rows of data that is checked, as inputs of the model."""
+        if not hasattr(self, "feature_names_in_"):
+            rows: list[Any] = X.tolist()
+            return rows
+        if not _is_frame(X):
+            import pandas
+
+            X = pandas.DataFrame(X, columns=self.feature_names_in_)
+        return frames.rows_of(X, self._hosted.info)
+
+    def _predict(self, X: Any) -> Any:
+        """The predictions of rows."""
+        check_is_fitted(self)
+        if _is_frame(X):
+            _check_feature_names(self, X, reset=False)
+            _check_n_features(self, X, reset=False)
+        else:
+            X = validate_data(self, X, reset=False)
+        return self._hosted.predict(self._rows(X))
+
+    @property
+    def model_(self) -> Any:
+        """The model, for its stats and history."""
+        check_is_fitted(self)
+        return self._hosted.model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_hosted")
+
+    def _more_tags(self) -> dict[str, Any]:
+        return {"multioutput": isinstance(self, RegressorMixin), "_xfail_checks": XFAIL_CHECKS}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin)
+        return tags
+
+
+class HindsightRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """A regressor with prediction intervals, for one label or several.
+
+    learner is the name of a learner, or a mapping such as {"fourier_awv": {"lambda": 1.0}}. coverage is the
+    intended share of labels inside predict_interval. spec has further fields of the spec, such as
+    {"scaling": {"none": {}}}. client is a client, the address of a server, or None for a server of its own.
+    """
+
+    def __init__(
+        self, learner: Union[str, Mapping[str, Any]] = "auto", *, coverage: float = 0.9, spec: Optional[Mapping[str, Any]] = None,
+        seed: int = 0, client: Given = None,
+    ) -> None:
+        self.learner = learner
+        self.coverage = coverage
+        self.spec = spec
+        self.seed = seed
+        self.client = client
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HindsightRegressor:
+        """Learns further rows in their order."""
+        self._learn(X, y, sample_weight, fresh=not hasattr(self, "_hosted"))
+        return self
+
+    def _labels(self, y: Any, fresh: bool) -> Any:
+        y = numpy.asarray(y, dtype=float)
+        if not numpy.isfinite(y).all():
+            raise ValueError("Input y contains NaN or infinity, want numbers")
+        y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
+        if not fresh and (outputs := self._hosted.info.spec.get("outputs", 1)) != (y.shape[1] if y.ndim > 1 else 1):
+            raise ValueError(f"y has the shape {y.shape}, want {outputs} labels a row as before")
+        return y
+
+    def _outputs(self, y: Any) -> dict[str, Any]:
+        several = {"outputs": y.shape[1]} if y.ndim > 1 else {}
+        return {"coverage": [self.coverage], **several}
+
+    def predict(self, X: Any) -> Any:
+        """The predicted labels."""
+        return numpy.array([p.values or p.value for p in self._predict(X)], dtype=float)
+
+    def predict_interval(self, X: Any) -> Any:
+        """The prediction intervals: of the shape (rows, 2), for several labels (rows, 2, labels).
+
+        A DataFrame gives a DataFrame with the same index and the columns lower and upper. NaN: the model
+        cannot yet estimate its error.
+        """
+        predictions = self._predict(X)
+        several = max((len(p.values) for p in predictions), default=0)
+        out = numpy.full((len(predictions), 2, several) if several else (len(predictions), 2), numpy.nan)
+        for n, p in enumerate(predictions):
+            for i in p.intervals:
+                out[n] = (i.lowers, i.uppers) if several else (i.lower, i.upper)
+        if not _is_frame(X) or several:
+            return out
+        return type(X)(out, index=X.index, columns=["lower", "upper"])
+
+
+class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
+    """A classifier with calibrated probabilities, for any number of classes.
+
+    The parameters are those of HindsightRegressor, without coverage: classes have no intervals.
+    """
+
+    def __init__(
+        self, learner: Union[str, Mapping[str, Any]] = "auto", *, spec: Optional[Mapping[str, Any]] = None, seed: int = 0,
+        client: Given = None,
+    ) -> None:
+        self.learner = learner
+        self.spec = spec
+        self.seed = seed
+        self.client = client
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HindsightClassifier:
+        """Learns further rows in their order. The first call names all classes."""
+        fresh = not hasattr(self, "_hosted")
+        if fresh and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        if classes is not None:
+            known = numpy.unique(classes)
+            if not fresh and not numpy.array_equal(known, self.classes_):
+                raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}")
+            self.classes_ = known
+        self._learn(X, y, sample_weight, fresh=fresh)
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HindsightClassifier:
+        """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
+        self.__dict__.pop("classes_", None)
+        self._learn(X, y, sample_weight, fresh=True)
+        return self
+
+    def _labels(self, y: Any, fresh: bool) -> Any:
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if not hasattr(self, "classes_"):
+            self.classes_ = numpy.unique(y)
+        texts = dict(zip(self.classes_.tolist(), self._texts()))
+        if unknown := [v for v in y.tolist() if v not in texts]:
+            raise ValueError(f"y has the class {unknown[0]!r}, want one of {self.classes_.tolist()}")
+        return [texts[v] for v in y.tolist()]
+
+    def _texts(self) -> list[str]:
+        """The classes as the server knows them."""
+        return [frames.class_of(c) for c in self.classes_.tolist()]
+
+    def _outputs(self, y: Any) -> dict[str, Any]:
+        return {"classes": {"max_classes": max(2, len(self.classes_))}}
+
+    def predict(self, X: Any) -> Any:
+        """The predicted classes."""
+        predictions = self._predict(X)
+        place = {text: n for n, text in enumerate(self._texts())}
+        return self.classes_[[place[p.class_] for p in predictions]]
+
+    def predict_proba(self, X: Any) -> Any:
+        """The probabilities of the classes, in the order of classes_."""
+        predictions = self._predict(X)
+        return numpy.array([[p.scores.get(text, 0.0) for text in self._texts()] for p in predictions])
+
+
+def _is_frame(x: Any) -> bool:
+    """Tells whether x is a DataFrame of pandas whose columns have names."""
+    return hasattr(x, "iterrows") and all(isinstance(c, str) for c in x.columns)

@@ -1,0 +1,196 @@
+"""Estimators of scikit-learn, by its own tests and by what people do with them."""
+
+import copy
+import gc
+import os
+import pickle
+import unittest
+import warnings
+from unittest import mock
+
+import hindsight
+from tests.server import TIMEOUT, binary
+
+try:
+    import numpy
+    import pandas
+    from sklearn import base, datasets, exceptions, model_selection, pipeline, preprocessing
+    from sklearn.utils import estimator_checks
+except ImportError as e:
+    raise unittest.SkipTest(f"scikit-learn and pandas are not installed: {e}") from None
+
+from hindsight.sklearn import XFAIL_CHECKS, HindsightClassifier, HindsightRegressor
+
+
+def setUpModule():
+    os.environ["HINDSIGHT_SERVER"] = binary()
+
+
+class CheckEstimatorTest(unittest.TestCase):
+    def check(self, estimator):
+        """Runs check_estimator of scikit-learn: every check passes, or is one of XFAIL_CHECKS."""
+        done, skipped = 0, set()
+        for given, check in estimator_checks.check_estimator(estimator, generate_only=True):
+            with self.subTest(str(check)), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                done += 1
+                try:
+                    check(given)
+                except unittest.SkipTest as e:
+                    skipped.add(str(e))
+        self.assertGreater(done, 40)
+        self.assertTrue(all(any(name in reason for name in XFAIL_CHECKS) for reason in skipped), skipped)
+
+    def test_regressor(self):
+        self.check(HindsightRegressor())
+
+    def test_classifier(self):
+        self.check(HindsightClassifier())
+
+    def test_the_check_that_does_not_apply_fails_by_the_order_alone(self):
+        rng = numpy.random.default_rng(1)
+        x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+        for estimator in (HindsightRegressor(), HindsightRegressor("linear_awv", spec={"scaling": {"none": {}}})):
+            plain = estimator.fit(x, y).predict(x)
+            numpy.testing.assert_array_equal(estimator.fit(x, y, sample_weight=numpy.ones(60)).predict(x), plain)
+            twice, labels, weights = numpy.repeat(x, 2, axis=0), numpy.repeat(y, 2), numpy.tile([1, 0], 60)
+            numpy.testing.assert_array_equal(estimator.fit(twice, labels, weights).predict(x), plain)
+            if estimator.learner == "linear_awv":  # Without a scaling the order means nothing to it.
+                numpy.testing.assert_allclose(estimator.fit(x[::-1], y[::-1]).predict(x), plain)
+
+
+class RegressorTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.x, cls.y = datasets.make_friedman1(600, n_features=5, noise=0.5, random_state=1)
+
+    def test_intervals_and_selection(self):
+        x, y = self.x, self.y
+        regressor = HindsightRegressor().fit(x[:400], y[:400])
+        self.assertGreater(regressor.score(x[400:], y[400:]), 0.85)
+        low, high = regressor.predict_interval(x[400:]).T
+        self.assertGreater(((low <= y[400:]) & (y[400:] <= high)).mean(), 0.8)
+        self.assertTrue(numpy.isnan(HindsightRegressor().fit(x[:2], y[:2]).predict_interval(x)).all())
+        grid = {"hindsightregressor__learner": ["linear_awv", {"fourier_awv": {"frequencies": 100}}], "hindsightregressor__seed": [3]}
+        search = model_selection.GridSearchCV(
+            pipeline.make_pipeline(preprocessing.StandardScaler(), HindsightRegressor(client=None)), grid, cv=2, n_jobs=2,
+        ).fit(x, y)
+        self.assertEqual(search.best_estimator_[-1].seed, 3)
+        self.assertIn("seed", search.best_estimator_[-1].model_.get().spec)
+
+    def test_partial_fit_goes_on_and_fit_begins_anew(self):
+        x, y = self.x, self.y
+        whole = HindsightRegressor().fit(x, y)
+        parts = HindsightRegressor().partial_fit(x[:250], y[:250])
+        first = parts.model_.id
+        parts.partial_fit(x[250:], y[250:])
+        self.assertEqual((parts.model_.id, parts.model_.get().sequence), (first, 600))
+        numpy.testing.assert_array_equal(parts.predict(x), whole.predict(x))
+        self.assertNotEqual(parts.fit(x, y).model_.id, first)
+
+    def test_several_labels(self):
+        y = numpy.c_[self.y, -self.y]
+        regressor = HindsightRegressor("linear_awv").fit(self.x, y)
+        self.assertEqual(regressor.predict(self.x).shape, (600, 2))
+        self.assertEqual(regressor.predict_interval(self.x).shape, (600, 2, 2))
+        with self.assertRaisesRegex(ValueError, "want 2 labels a row"):
+            regressor.partial_fit(self.x, self.y)
+
+    def test_copies_and_pickles_contain_the_model(self):
+        regressor = HindsightRegressor("linear_awv").fit(self.x, self.y)
+        before = regressor.predict(self.x)
+        others = [copy.deepcopy(regressor), pickle.loads(pickle.dumps(regressor))]
+        regressor.partial_fit(self.x, -self.y)
+        for other in others:
+            numpy.testing.assert_array_equal(other.predict(self.x), before)
+        self.assertEqual(len({r.model_.id for r in [regressor, *others]}), 3)
+        with self.assertRaises(exceptions.NotFittedError):
+            base.clone(regressor).predict(self.x)
+
+    def test_models_end_with_their_estimators(self):
+        with hindsight.local(timeout=TIMEOUT) as client:
+            regressor = HindsightRegressor("linear_awv", client=client.address).fit(self.x, self.y)
+            first = regressor.model_.id
+            regressor.fit(self.x, self.y)
+            other = HindsightRegressor("linear_awv", client=client)
+            self.assertIs(base.clone(other).client, client)
+            other.fit(self.x, self.y)
+            self.assertEqual({m.id for m in client.models(show_deleted=True)}, {regressor.model_.id, other.model_.id})
+            self.assertNotEqual(first, regressor.model_.id)
+            with self.assertRaisesRegex(TypeError, "a client cannot be pickled.*pickle the address"):
+                pickle.dumps(other)
+            copied = copy.deepcopy(other)
+            numpy.testing.assert_array_equal(copied.predict(self.x), other.predict(self.x))
+            del regressor, other
+            gc.collect()
+            copied.fit(self.x, self.y)
+            self.assertEqual(len(list(client.models(show_deleted=True))), 2)  # The last one, and its predecessor.
+
+    def test_what_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "client is 7, want a client"):
+            HindsightRegressor(client=7).fit(self.x, self.y)
+        with self.assertRaisesRegex(ValueError, "sample_weight has -1"):
+            HindsightRegressor().fit(self.x, self.y, numpy.full(600, -1.0))
+        with self.assertRaisesRegex(ValueError, "no weight above 0"):
+            HindsightRegressor().fit(self.x, self.y, numpy.zeros(600))
+        with self.assertRaisesRegex(ValueError, "spec: .*nonsense"):
+            HindsightRegressor("nonsense").fit(self.x, self.y)
+
+
+class FrameTest(unittest.TestCase):
+    def test_named_inputs(self):
+        count = 400
+        frame = pandas.DataFrame({
+            "city": ["Oslo" if n % 3 else "Bergen" for n in range(count)], "open": [n % 2 for n in range(count)],
+            "temperature": [None if n % 11 == 0 else n % 7 for n in range(count)],
+        }, index=range(1000, 1000 + count))
+        y = (frame["city"] == "Oslo") * 5 + frame["open"] * 2 + frame["temperature"].fillna(3)
+        regressor = HindsightRegressor().fit(frame, y)
+        self.assertEqual([i["name"] for i in regressor.model_.get().spec["inputs"]], list(frame.columns))
+        self.assertGreater(regressor.score(frame, y), 0.95)
+        intervals = regressor.predict_interval(frame.tail(5))
+        self.assertEqual((list(intervals.columns), list(intervals.index)), (["lower", "upper"], list(frame.index[-5:])))
+        with self.assertRaisesRegex(ValueError, "feature names"):
+            regressor.predict(frame[["open", "city", "temperature"]])
+        with self.assertRaisesRegex(ValueError, "X has 400 rows and y 399"):
+            HindsightRegressor().fit(frame, y[1:])
+        late = numpy.where(y > 6, "late", "in time")
+        classifier = HindsightClassifier().fit(frame, late)
+        self.assertGreater(classifier.score(frame, late), 0.95)
+
+
+class ClassifierTest(unittest.TestCase):
+    def test_classes_and_probabilities(self):
+        x, y = datasets.make_blobs(300, centers=3, random_state=1)
+        for classes in (numpy.array(["a", "b", "c"]), numpy.array([7, 8, 9]), numpy.array([1.0, 2.0, 3.0])):
+            labels = classes[y]
+            classifier = HindsightClassifier("rlsc", spec={"coverage": []}).partial_fit(x[:100], labels[:100], classes=classes)
+            classifier.partial_fit(x[100:], labels[100:], sample_weight=numpy.full(200, 0.5))
+            self.assertGreater(classifier.score(x, labels), 0.9)
+            probabilities = classifier.predict_proba(x)
+            numpy.testing.assert_allclose(probabilities.sum(axis=1), 1)
+            self.assertEqual(classifier.predict(x).dtype, classes.dtype)
+        with self.assertRaisesRegex(ValueError, "first call to partial_fit"):
+            HindsightClassifier().partial_fit(x, y)
+        with self.assertRaisesRegex(ValueError, "y has the class 5"):
+            classifier.partial_fit(x[:1], [5.0])
+        with self.assertRaisesRegex(ValueError, "not the same as on last call"):
+            classifier.partial_fit(x[:1], [1.0], classes=[1.0, 2.0])
+
+    def test_a_class_that_was_not_seen(self):
+        classifier = HindsightClassifier().partial_fit([[0.0], [1.0]], [0, 1], classes=[0, 1, 2])
+        self.assertEqual(classifier.predict_proba([[0.5]]).shape, (1, 3))
+        self.assertEqual(classifier.predict_proba([[0.5]])[0, 2], 0.0)
+
+
+class SharedTest(unittest.TestCase):
+    def test_no_server(self):
+        from hindsight import _hosted
+
+        with mock.patch.dict(_hosted._clients, clear=True), mock.patch.dict(os.environ, {"HINDSIGHT_SERVER": "/nonexistent"}):
+            with self.assertRaisesRegex(FileNotFoundError, "HINDSIGHT_SERVER is '/nonexistent'"):
+                HindsightRegressor().fit([[1.0]], [1.0])
+
+
+if __name__ == "__main__":
+    unittest.main()
