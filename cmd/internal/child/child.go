@@ -36,9 +36,10 @@ type Server struct {
 	tail  []string      // the last lines of the log; set before ended is closed
 }
 
-// Serve starts the program on free ports of 127.0.0.1 with a temporary directory, calls do, stops
-// the server and removes the directory. The server has ended when Serve returns.
-func Serve(ctx context.Context, path string, do func(*Server) error) (err error) {
+// Serve starts the program on free ports of 127.0.0.1 with a temporary directory and further
+// arguments, calls do, stops the server and removes the directory. The server has ended when
+// Serve returns.
+func Serve(ctx context.Context, path string, do func(*Server) error, args ...string) (err error) {
 	dir, err := os.MkdirTemp("", "hindsight-")
 	if err != nil {
 		return fmt.Errorf("directory of the server: %w", err)
@@ -50,9 +51,10 @@ func Serve(ctx context.Context, path string, do func(*Server) error) (err error)
 	}()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	s, err := Start(starting, path,
+	s, err := Start(starting, path, append([]string{
 		"--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-		"--data-dir", dir, "--log-format", "json", "--log-level", "info")
+		"--data-dir", dir, "--log-format", "json", "--log-level", "info",
+	}, args...)...)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (t *Table) Label(field string) (float64, error) {
 
 // DecimalComma tells whether a comma in a number is the decimal mark, because semicolons separate
 // the fields.
-func (t *Table) DecimalComma() bool { return t.csv.Comma == ';' }
+func (t *Table) DecimalComma() bool { return t.csv != nil && t.csv.Comma == ';' }
 
 // Plain removes what people write with a number: a sign of a currency or of percent, which is
 // returned too, and commas between thousands. A decimal comma becomes a point. The rest may be

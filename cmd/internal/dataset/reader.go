@@ -1,4 +1,4 @@
-// Package dataset reads labelled rows from CSV files. The header names the
+// Package dataset reads labelled rows from CSV and Parquet files. The header names the
 // columns. One or several columns are targets; the others are features.
 package dataset
 
@@ -14,6 +14,7 @@ import (
 type Error struct {
 	File   string
 	Line   int    // From 1. It is 0 if the mistake belongs to no line, or to all.
+	Row    int    // Of a Parquet file in place of Line.
 	Column int    // From 1. It is 0 if the mistake belongs to no column.
 	Name   string // The name of the column, if it has one.
 	Err    error  // The mistake.
@@ -26,6 +27,10 @@ func (e *Error) Error() string {
 	separator := ": "
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ": line %d", e.Line)
+		separator = ", "
+	}
+	if e.Row > 0 {
+		fmt.Fprintf(&b, ": row %d", e.Row)
 		separator = ", "
 	}
 	if e.Column > 0 {

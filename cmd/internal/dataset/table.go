@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/text/encoding/unicode"
+
 	"hindsight/cmd/internal/nearest"
 )
 
@@ -21,23 +23,33 @@ const maxRow = 16 << 20
 
 var errRow = errors.New("a row of more than 16 MiB: is a quote not closed?")
 
-// Table reads the rows of one CSV file as text, one after another. It is not safe
-// for concurrent use.
+// Table reads the rows of one file as text, one after another: a CSV file, or a Parquet file.
+// It is not safe for concurrent use.
 type Table struct {
 	name    string
-	csv     *csv.Reader
+	csv     *csv.Reader // nil for a Parquet file
 	meter   *meter
+	parquet *parquetRows // nil for a CSV file
 	columns []string
-	line    int // of the row that was read last
+	line    int // of the row that was read last; of a Parquet file the row
 }
 
-// NewTable reads the header of r, whose fields name the columns. A gzip file is
-// recognised by its content and decompressed. Fields are separated by the delimiter; if it is
-// 0, by the comma, semicolon or tab that the header has most of. Errors call the file name.
+// NewTable reads the header of r, whose fields name the columns. A gzip file and a Parquet file
+// are recognised by their content, UTF-16 by its byte order mark. Fields are separated by the
+// delimiter; if it is 0, by the comma, semicolon, tab or bar that the header has most of. Errors
+// call the file name.
 func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	plain, err := PlainText(r)
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
+	}
+	rows, err := openParquet(r, plain)
+	if err != nil {
+		return nil, &Error{File: name, Err: err}
+	}
+	if rows != nil {
+		t := &Table{name: name, parquet: rows}
+		return t, t.header(rows.names())
 	}
 	if delimiter == 0 {
 		delimiter = sniff(plain)
@@ -93,14 +105,21 @@ func (t *Table) Column(name string) (int, error) {
 
 // AtColumn adds to an error the place of column i in the header. Call it before the first Read.
 func (t *Table) AtColumn(i int, err error) error {
+	return t.at(i, "", err)
+}
+
+// at adds to an error the place of field i of the row that was read last, or of the header.
+func (t *Table) at(i int, column string, err error) error {
+	if t.parquet != nil {
+		return &Error{File: t.name, Row: t.line, Column: i + 1, Name: column, Err: err}
+	}
 	line, _ := t.csv.FieldPos(i)
-	return &Error{File: t.name, Line: line, Column: i + 1, Err: err}
+	return &Error{File: t.name, Line: line, Column: i + 1, Name: column, Err: err}
 }
 
 // AtField adds to an error the place of field i of the row that was read last.
 func (t *Table) AtField(i int, err error) error {
-	line, _ := t.csv.FieldPos(i)
-	return &Error{File: t.name, Line: line, Column: i + 1, Name: t.columns[i], Err: err}
+	return t.at(i, t.columns[i], err)
 }
 
 // InColumn adds to an error about all cells of column i the name of the column.
@@ -109,9 +128,14 @@ func (t *Table) InColumn(i int, err error) error {
 }
 
 // AtHeader adds to an error the place of the header.
-func (t *Table) AtHeader(err error) error { return &Error{File: t.name, Line: 1, Err: err} }
+func (t *Table) AtHeader(err error) error {
+	if t.parquet != nil {
+		return &Error{File: t.name, Err: err}
+	}
+	return &Error{File: t.name, Line: 1, Err: err}
+}
 
-// Line is the line of the row that was read last.
+// Line is the line of the row that was read last, of a Parquet file the row, from 1.
 func (t *Table) Line() int { return t.line }
 
 // Targets finds the columns that target names, with commas between them. Without a column y, the
@@ -162,6 +186,13 @@ func isTargetName(s string) bool {
 // Read returns the fields of the next row, which are valid until the next call. It
 // returns io.EOF after the last row and *Error for a wrong row.
 func (t *Table) Read() ([]string, error) {
+	if t.parquet != nil {
+		record, err := t.parquet.next()
+		if t.line++; err != nil && !errors.Is(err, io.EOF) {
+			err = &Error{File: t.name, Row: t.line, Err: err}
+		}
+		return record, err
+	}
 	t.meter.left = maxRow
 	record, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
@@ -230,7 +261,7 @@ func sniff(r *bufio.Reader) rune {
 // most is the delimiter that was counted most often.
 func most(counts map[byte]int) rune {
 	best := byte(',')
-	for _, c := range []byte{';', '\t'} {
+	for _, c := range []byte{';', '\t', '|'} {
 		if counts[c] > counts[best] {
 			best = c
 		}
@@ -238,7 +269,7 @@ func most(counts map[byte]int) rune {
 	return rune(best)
 }
 
-// PlainText undoes gzip and skips a byte order mark.
+// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark.
 func PlainText(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -252,6 +283,10 @@ func PlainText(r io.Reader) (*bufio.Reader, error) {
 		if _, err := in.Discard(len(mark)); err != nil {
 			return nil, err
 		}
+	}
+	if mark, err := in.Peek(2); err == nil && (bytes.Equal(mark, []byte("\xff\xfe")) || bytes.Equal(mark, []byte("\xfe\xff"))) {
+		decoder := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder()
+		in = bufio.NewReaderSize(decoder.Reader(in), 1<<16)
 	}
 	return in, nil
 }

@@ -46,7 +46,7 @@ const (
 func (e *env) demo() verb {
 	d := &demo{}
 	return verb{
-		use:   "demo --server PATH",
+		use:   "demo",
 		short: "Start a server, stream a changing environment through it, show how well the model does",
 		long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
 changing environment through a model (see simulate --stream drifting). The model
@@ -65,16 +65,16 @@ the owner. It spreads the rounds over the time, so that the curves show the kill
 end it reports how long the cluster acknowledged no observation, whether an acknowledged
 observation was lost or learned twice, and whether all servers have the same state.`,
 		flags: func(f *flagSet) {
-			f.StringVar(&d.server, "server", "", "path of the server program (required)")
+			f.StringVar(&d.server, "server", "", serverUsage)
 			f.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 			f.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 			f.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
 			f.IntVar(&d.servers, "servers", 1, "number of servers; 3 or 5 servers form a cluster, and the demo kills its owner")
 			f.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
 		},
-		before: func(c *call) error {
-			if d.server == "" {
-				return command.Usagef("--server is missing")
+		before: func(c *call) (err error) {
+			if d.server, err = findServer(d.server); err != nil {
+				return err
 			}
 			if d.rounds < 1 || d.rounds > demoMaxRounds {
 				return command.Usagef("--rounds %d is not in 1..%d", d.rounds, demoMaxRounds)
@@ -268,12 +268,16 @@ func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 
 // curve draws a curve, unless no point of it is finite.
 func curve(w *command.Page, points []float64, width int, title string, marks ...int) {
-	var drawn strings.Builder
-	err := plot.Curve(&drawn, points, plot.Options{
+	drawCurves(w, [][]float64{points}, plot.Options{
 		Width: width, Height: plotHeight,
 		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
 	})
-	if err == nil {
+}
+
+// drawCurves draws curves, unless no point of them is finite.
+func drawCurves(w *command.Page, curves [][]float64, o plot.Options) {
+	var drawn strings.Builder
+	if plot.Curves(&drawn, curves, o) == nil {
 		w.Printf("\n%s", drawn.String())
 	}
 }

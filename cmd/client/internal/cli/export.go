@@ -3,7 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -52,31 +52,18 @@ that could not be written completely is removed. "-" is standard output.`,
 	}
 }
 
-// exportTo writes a temporary file and renames the file when it is complete.
-func (e *env) exportTo(
-	ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool,
-) (err error) {
+// exportTo writes the file of an export.
+func (e *env) exportTo(ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool) error {
 	if _, err := os.Stat(name); err == nil && !force {
 		return command.Usagef("--out: %s exists; --force replaces it", name)
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
-	if err != nil {
-		return command.Usagef("--out: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name()) // The first error is the one to report.
-		}
-	}()
-	size, err := c.Model(request.GetModel()).Export(ctx, file, request)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
+	var size int64
+	err := replaceFile(name, func(w io.Writer) (err error) {
+		size, err = c.Model(request.GetModel()).Export(ctx, w, request)
 		return err
-	}
-	if err := os.Rename(file.Name(), name); err != nil {
-		return fmt.Errorf("--out: %w", err)
+	})
+	if err != nil {
+		return err
 	}
 	exported := struct {
 		Model string `json:"model"`
@@ -84,6 +71,27 @@ func (e *env) exportTo(
 		Bytes int64  `json:"bytes"`
 	}{request.GetModel(), name, size}
 	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetModel(), name, size) })
+}
+
+// replaceFile writes a temporary file beside the file of a name, and renames it when write has
+// ended without an error: the file is complete, or as before.
+func replaceFile(name string, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name()) // The first error is the one to report.
+		}
+	}()
+	if err = write(file); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
 }
 
 func (e *env) modelImport() verb {

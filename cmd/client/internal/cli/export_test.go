@@ -8,5 +8,5 @@ import (
 
 // Root is the command line of a version that has no number.
 func Root() *cobra.Command {
-	return newRoot(&env{new(command.Program)}, "")
+	return newRoot(&env{Program: new(command.Program)}, "")
 }

@@ -24,11 +24,15 @@ func (i *inputFlags) add(f *flagSet) {
 }
 
 // input parses the input: features, from --features or from the arguments, or a record from
-// --inputs. Without an input, given is false.
+// --inputs. Without --model the first argument is the model, unless it is a number. Without an
+// input, given is false.
 func (i *inputFlags) input(e *env, args []string) (input client.Input, given bool, err error) {
+	if i.model == "" && len(args) > 0 && !isNumber(args[0]) {
+		i.model, args = args[0], args[1:]
+	}
 	switch {
 	case i.model == "":
-		return input, false, command.Usagef("--model is missing")
+		return input, false, command.Usagef("the model is missing: give its id as the first argument or --model")
 	case i.features != "" && len(args) > 0:
 		return input, false, command.Usagef("features are given twice: as --features and as arguments")
 	case i.inputs != "" && (i.features != "" || len(args) > 0):

@@ -16,7 +16,7 @@ func (e *env) observe() verb {
 		observation client.Observation
 	)
 	return verb{
-		use: "observe --model ID (--prediction-id P | (--features X1,X2,... | --inputs JSON|@FILE) [--observation-id O]) " +
+		use: "observe [ID | --model ID] (--prediction-id P | (--features X1,X2,... | --inputs JSON|@FILE) [--observation-id O]) " +
 			"(--label Y | --labels Y1,Y2,... | --class C)",
 		short: "Send a label",
 		long: `Send the label of an input: a number, several, or the class for a classifier. The
@@ -28,10 +28,11 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so. Ski
 is 1 - loss / the smaller loss of two predictors that ignore the inputs: the
 running mean of the labels, and the last label. Above 0.01 the model is better
 than trivial, below -0.01 worse, else as good.`,
-		example: `  hindsight observe --model energy --prediction-id order-7 --label -2.5
-  hindsight observe --model energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
-  hindsight observe --model trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,
-		numbers: true,
+		example: `  hindsight observe energy --prediction-id order-7 --label -2.5
+  hindsight observe energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
+  hindsight observe trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,
+		numbers:  true,
+		complete: []completer{models},
 		flags: func(f *flagSet) {
 			flags.add(f)
 			f.StringVar(&observation.Prediction, "prediction-id", "", "id of the prediction that the label belongs to")

@@ -10,21 +10,16 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
+	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 )
 
 // predict builds "predict".
 func (e *env) predict() verb {
-	var (
-		flags      inputFlags
-		id         string
-		noRemember bool
-		explain    bool
-		ttl        time.Duration
-		input      client.Input
-	)
+	p := &prediction{}
 	return verb{
-		use:   "predict --model ID [--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE]",
+		use:   "predict [ID | --model ID] (--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE | --csv FILE)",
+		local: true,
 		short: "Ask for a prediction",
 		long: `Ask for a prediction. It does not change the model. The server keeps the
 input under the prediction id until observe sends the label. With
@@ -33,42 +28,122 @@ input under the prediction id until observe sends the label. With
 A model with named inputs takes --inputs: a JSON object with a value for each
 name, null where it is missing.
 
+--csv asks for a prediction of every row of a file and keeps nothing. It writes a line of
+CSV for each row, to standard output or to the file of --out, which is complete or as
+before: the row, from 1; prediction, which is a class of a classifier, or prediction1,
+prediction2, ... of several outputs; for each level of the intervals, such as 90 %,
+lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for each
+class probability_CLASS. A model with named inputs takes the columns of their names; other
+columns are ignored. Of other models every column is a feature, in the order of the file,
+unless it is a target: that of --target, or y, y1, y2 and so on.
+
+--local needs no server: it starts one in a temporary directory, creates a model for the
+columns of --train, which learns the rows of that file, and asks it. The target is
+--target, else y, else the last column of --train.
+
 The standard error is that of the mean, and no error of the label: intervals say
 where the label will lie. Of a classifier the predicted class need not be the
 most probable one.`,
-		example: `  hindsight predict --model energy 0.1 -0.4 2
+		example: `  hindsight predict energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7
-  hindsight predict --model trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'`,
-		numbers: true,
+  hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'
+  hindsight predict trips --csv tomorrow.csv --out predictions.csv
+  hindsight predict --local --train trips.csv --csv tomorrow.csv`,
+		numbers:  true,
+		complete: []completer{models},
 		flags: func(f *flagSet) {
-			flags.add(f)
-			f.StringVar(&id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
-			f.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
-			f.BoolVar(&explain, "explain", false, "also show what each family of auto's experts says")
-			f.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
+			p.flags.add(f)
+			f.StringVar(&p.id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
+			f.BoolVar(&p.noRemember, "no-remember", false, "store nothing: no label will follow")
+			f.BoolVar(&p.explain, "explain", false, "also show what each family of auto's experts says")
+			f.DurationVar(&p.ttl, "label-ttl", 0, "how long the server waits for the label")
+			f.file(&p.csv, &p.options.Delimiter, &p.options.Target, "predict the rows of this file; - is standard input")
+			f.StringVar(&p.out, "out", "", "with --csv: the file of the predictions")
+			f.StringVar(&p.train, "train", "", "with --local: the file whose rows the model learns first")
+			f.BoolVar(&p.options.Classes, "classes", false, "with --train: the labels are classes, though they are numbers")
 		},
-		before: func(c *call) (err error) {
-			var given bool
-			input, given, err = flags.input(e, c.args)
-			if err == nil && !given {
-				err = command.Usagef("the input is missing: give numbers as arguments or --features, or a record as --inputs")
+		before: func(c *call) error {
+			if err := p.check(c, e); err != nil {
+				return err
 			}
-			return err
-		},
-		run: func(c *call) error {
-			options := []client.PredictOption{client.PredictionID(id)}
-			if c.given("label-ttl") {
-				options = append(options, client.LabelTTL(ttl))
-			}
-			if noRemember {
-				options = append(options, client.WithoutLabel())
-			}
-			if explain {
-				options = append(options, client.Explained())
-			}
-			return show(e, writePrediction)(c.client.Model(flags.model).Predict(c.ctx(), input, options...))
+			return e.spooled(&p.csv, func() error {
+				return e.withClient(c.ctx(), func(server *client.Client) error { return p.run(c, e, server) })
+			})
 		},
 	}
+}
+
+// prediction has the flags of "predict".
+type prediction struct {
+	flags               inputFlags
+	id                  string
+	noRemember, explain bool
+	ttl                 time.Duration
+	csv, out, train     string
+	options             stream.FileOptions
+
+	input client.Input
+	spec  *hindsightv1.ModelSpec // of the model to train
+	rows  int                    // of --train
+}
+
+// check checks the flags.
+func (p *prediction) check(c *call, e *env) (err error) {
+	if e.own.on != (p.train != "") {
+		return command.Usagef("--local and --train need each other: without a server a model learns from a file first")
+	}
+	if e.own.on {
+		if p.flags.model != "" {
+			return command.Usagef("--local and --model exclude each other")
+		}
+		p.flags.model = localModel
+	}
+	input, given, err := p.flags.input(e, c.args)
+	p.input = input
+	switch {
+	case err != nil:
+		return err
+	case given == (p.csv != ""):
+		return command.Usagef("give one input: numbers as arguments or --features, a record as --inputs, or a file as --csv")
+	case p.csv == "" && p.out != "":
+		return command.Usagef("--out needs --csv")
+	case p.csv != "" && (p.id != "" || p.explain || p.ttl != 0):
+		return command.Usagef("--prediction-id, --explain and --label-ttl are not for --csv")
+	case p.csv != "" && p.out == "" && e.JSON():
+		return command.Usagef("--csv writes CSV: with --json name a file with --out")
+	case isSameFile(p.csv, p.out) || isSameFile(p.train, p.out):
+		return command.Usagef("--out: %s is read, and would be lost", p.out)
+	}
+	if e.own.on {
+		p.spec, p.rows, err = e.inferSpec(p.train, &p.options, c.given("target"), p.options.Classes)
+	} else if p.csv != "" && !c.given("target") {
+		p.options.Target = "" // run looks for y.
+	}
+	return err
+}
+
+// run asks for the prediction, or the predictions.
+func (p *prediction) run(c *call, e *env, server *client.Client) error {
+	if p.spec != nil {
+		if err := p.learn(c.ctx(), e, server); err != nil {
+			return err
+		}
+	}
+	m := server.Model(p.flags.model)
+	if p.csv != "" {
+		return p.predictFile(c.ctx(), e, m)
+	}
+	options := []client.PredictOption{client.PredictionID(p.id)}
+	if c.given("label-ttl") {
+		options = append(options, client.LabelTTL(p.ttl))
+	}
+	if p.noRemember {
+		options = append(options, client.WithoutLabel())
+	}
+	if p.explain {
+		options = append(options, client.Explained())
+	}
+	return show(e, writePrediction)(m.Predict(c.ctx(), p.input, options...))
 }
 
 // writePrediction writes a prediction for people.

@@ -21,6 +21,7 @@ func (e *env) replay() verb {
 	r := &replay{}
 	return verb{
 		use:   "replay --csv FILE --model ID",
+		local: true,
 		short: "Take the rows of a CSV file through a model",
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
 order, in batches, and each row is judged by its prequential prediction, made from all
@@ -38,6 +39,10 @@ the first call. An error names its line and column.
 
 --create '{}' creates a model that picks its learner itself (auto), with the dimension
 and the outputs of the file.
+
+--local needs no server: it starts one in a temporary directory and stops it at the end.
+Without --create the spec is that of "hindsight infer", and without a column y the target
+is the last column.
 
 A model with named inputs takes the columns of their names, in any order. A column that is
 neither an input nor a target is refused, unless infer leaves it out or --ignore names it;
@@ -73,6 +78,7 @@ the first row of the file to the last row taken. A constant becomes 0. Labels ar
 scaled.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
+  hindsight replay --csv trips.csv --local
   hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
   hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
       --time ordered_at --delay-by paid_at --features amount,items
@@ -99,6 +105,10 @@ scaled.
 			if c.given("shuffle") {
 				r.options.Shuffle = &r.seed
 			}
+			if r.model == "" && e.own.on {
+				r.model = localModel
+			}
+			r.targetGiven = c.given("target")
 			r.batches = !c.given("pipeline") && r.delay == 0 && r.time == ""
 			return r.execute(c.ctx(), e)
 		},
@@ -111,6 +121,7 @@ type replay struct {
 	csv, normalize  string
 	time, labelTime string
 	seed            uint64
+	targetGiven     bool
 	options         stream.FileOptions
 	leftOut         []*infer.Column // of the columns that are no inputs
 }
@@ -149,38 +160,37 @@ func (r *replay) check() error {
 	return r.rounds.check()
 }
 
-func (r *replay) execute(ctx context.Context, e *env) (err error) {
+func (r *replay) execute(ctx context.Context, e *env) error {
 	if err := r.check(); err != nil {
 		return err
 	}
 	if isSameFile(r.csv, r.out) {
 		return command.Usagef("--out: %s is the file of --csv, and would be lost", r.out)
 	}
-	if r.csv == "-" {
-		if r.csv, err = spool(e.Stdin); err != nil {
-			return err
-		}
-		defer func() {
-			var wrong *dataset.Error
-			if errors.As(err, &wrong) && wrong.File == r.csv {
-				wrong.File = "standard input"
+	return e.spooled(&r.csv, func() error {
+		var spec *hindsightv1.ModelSpec
+		var err error
+		if e.own.on && r.create == "" {
+			if spec, _, err = e.inferSpec(r.csv, &r.options, r.targetGiven, false); err != nil {
+				return err
 			}
-			err = errors.Join(err, os.Remove(r.csv))
-		}()
-	}
-	// Mistakes are reported before the first call.
-	if err := stream.CheckHeader(r.csv, r.options.Target, r.options.Delimiter); err != nil {
-		return &command.UsageError{Err: err}
-	}
-	return e.withClient(func(c *client.Client) error { return r.through(ctx, e, c) })
+		}
+		// Mistakes are reported before the first call.
+		if err := stream.CheckHeader(r.csv, r.options.Target, r.options.Delimiter); err != nil {
+			return &command.UsageError{Err: err}
+		}
+		return e.withClient(ctx, func(c *client.Client) error { return r.through(ctx, e, c, spec) })
+	})
 }
 
 // through takes the file through the model. It reads all rows before it creates the model
-// and before it sends the first row.
-func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
-	spec, err := r.spec(ctx, e, c)
-	if err != nil {
-		return err
+// and before it sends the first row. The spec is the inferred spec of a model to create, or nil.
+func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hindsightv1.ModelSpec) (err error) {
+	create := spec != nil || r.create != ""
+	if spec == nil {
+		if spec, err = r.spec(ctx, e, c); err != nil {
+			return err
+		}
 	}
 	checked, dimension, err := r.open(spec)
 	for _, c := range r.leftOut {
@@ -196,7 +206,7 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 		return &command.UsageError{Err: err}
 	}
 	r.title, r.offset, r.offsets = "replay", r.options.Offset, true
-	if r.create != "" {
+	if create {
 		if err := startModel(ctx, c, r.model, spec, dimension, checked.Outputs()); err != nil {
 			return err
 		}
@@ -230,8 +240,24 @@ func count(source rows) (n int, err error) {
 	}
 }
 
-// spool writes standard input to a temporary file, because replay reads its rows several
-// times.
+// spooled calls do. Meanwhile a file "-" is a temporary file with standard input, because
+// commands read rows several times.
+func (e *env) spooled(file *string, do func() error) (err error) {
+	if *file != "-" {
+		return do()
+	}
+	if *file, err = spool(e.Stdin); err != nil {
+		return err
+	}
+	err = do()
+	var wrong *dataset.Error
+	if errors.As(err, &wrong) && wrong.File == *file {
+		wrong.File = "standard input"
+	}
+	return errors.Join(err, os.Remove(*file))
+}
+
+// spool writes standard input to a temporary file.
 func spool(in io.Reader) (name string, err error) {
 	file, err := os.CreateTemp("", "hindsight-*.csv")
 	if err != nil {

@@ -14,14 +14,17 @@ import (
 )
 
 // env is the program that a command belongs to.
-type env struct{ *command.Program }
+type env struct {
+	*command.Program
+	own localServer
+}
 
 // Run runs one command line of a program of a version and returns the exit code. Every
 // goroutine that Run starts has ended when Run returns.
 func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// The colours of a traffic light.
 	colours := map[string]string{better: "32", asGood: "33", worse: "31", "UNFINISHED": "31"}
-	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours}}
+	e := &env{Program: &command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours}}
 	root := newRoot(e, version) //nolint:contextcheck // cobra gives every command the context of Run
 	return e.Run(ctx, numbersLast(root, args))
 }
@@ -50,7 +53,7 @@ go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(e.model(), e.alias(), e.cluster(), newMan())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.simulate(), e.demo(), e.top(), e.version(version),
+		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.simulate(), e.demo(), e.top(), e.version(version),
 	} {
 		root.AddCommand(e.command(v))
 	}

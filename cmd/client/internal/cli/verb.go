@@ -24,7 +24,9 @@ type verb struct {
 	optional bool
 	// numbers: the arguments are the features of an input, as many as the model has.
 	numbers bool
-	flags   func(*flagSet)
+	// local: the command can start a server of its own.
+	local bool
+	flags func(*flagSet)
 	// before checks the flags. No connection exists yet.
 	before func(*call) error
 	// run calls the server. Nil for a command that calls none.
@@ -73,7 +75,7 @@ func must(err error) {
 
 // model adds the flag --model.
 func (f *flagSet) model(model *string) {
-	f.StringVar(model, "model", "", "id of the model (required)")
+	f.StringVar(model, "model", "", "id of the model")
 	f.completes("model", models)
 }
 
@@ -104,11 +106,18 @@ func (e *env) command(v verb) *cobra.Command {
 			return e.complete(v.complete[len(args)])(cmd, args, prefix)
 		}
 	}
+	flags := &flagSet{cmd.Flags(), cmd, e}
 	if v.flags != nil {
-		v.flags(&flagSet{cmd.Flags(), cmd, e})
+		v.flags(flags)
+	}
+	if v.local {
+		e.own.flags(flags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := &call{cmd: cmd, args: args}
+		if err := e.own.check(c); err != nil {
+			return err
+		}
 		if v.before != nil {
 			if err := v.before(c); err != nil {
 				return err
@@ -117,7 +126,7 @@ func (e *env) command(v verb) *cobra.Command {
 		if v.run == nil {
 			return nil
 		}
-		return e.withClient(func(server *client.Client) error {
+		return e.withClient(c.ctx(), func(server *client.Client) error {
 			c.client = server
 			return v.run(c)
 		})
@@ -137,8 +146,11 @@ func arguments(use string) []string {
 	return names
 }
 
-// withClient calls do with a connection to the server.
-func (e *env) withClient(do func(*client.Client) error) error {
+// withClient calls do with a connection to the server, of --local to a server of its own.
+func (e *env) withClient(ctx context.Context, do func(*client.Client) error) error {
+	if e.own.on {
+		return e.own.serve(ctx, e, do)
+	}
 	c, err := e.dial(e.Timeout)
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package plot draws a curve in a terminal with braille characters, of two by four dots each.
+// Package plot draws curves, in a terminal with braille characters of two by four dots each, and
+// as SVG.
 package plot
 
 import (
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -24,16 +26,20 @@ var ErrEmpty = errors.New("plot: no finite point")
 
 // Options say how a curve is drawn.
 type Options struct {
-	Width, Height int    // In characters. Width includes the axis and its labels, Height does not.
-	Title, X      string // Above the curve, and below it.
-	First, Last   string // At the ends of the horizontal axis.
-	Marks         []int  // The horizontal axis has a ▲ below these points.
+	Width, Height int      // In characters. Width includes the axis and its labels, Height does not.
+	Title, X      string   // Above the curve, and below it.
+	First, Last   string   // At the ends of the horizontal axis.
+	Marks         []int    // The horizontal axis has a ▲ below these points.
+	Names         []string // Right of the end of each curve.
 }
 
 // Curve draws ys from left to right at equal distances, with lines between them.
 // A point that is not finite leaves a gap.
-func Curve(w io.Writer, ys []float64, o Options) error {
-	low, high, ok := span(ys)
+func Curve(w io.Writer, ys []float64, o Options) error { return Curves(w, [][]float64{ys}, o) }
+
+// Curves draws several curves of equally many points over each other; see Curve.
+func Curves(w io.Writer, curves [][]float64, o Options) error {
+	low, high, ok := span(slices.Concat(curves...))
 	if !ok {
 		return ErrEmpty
 	}
@@ -43,32 +49,74 @@ func Curve(w io.Writer, ys []float64, o Options) error {
 		margin = max(margin, utf8.RuneCountInString(l))
 	}
 	width := max(o.Width, minWidth) - margin - 2
-	height := max(o.Height, minHeight)
+	for _, name := range o.Names {
+		width = min(width, max(o.Width, minWidth)-margin-3-utf8.RuneCountInString(name))
+	}
+	width = max(width, minWidth/2)
+	height := max(o.Height, minHeight, len(o.Names))
 	c := newCanvas(width, height)
-	c.curve(ys, low, high)
+	for _, ys := range curves {
+		c.curve(ys, low, high)
+	}
 
 	var b strings.Builder
 	if o.Title != "" {
 		b.WriteString(o.Title + "\n")
 	}
 	labelled := map[int]string{0: labels[0], height / 2: labels[1], height - 1: labels[2]}
+	ends := endings(curves, o.Names, func(y float64) int { return int(math.Round((high - y) / (high - low) * float64(height-1))) }, height)
 	for row := range height {
 		edge := "│"
 		label, is := labelled[row]
 		if is {
 			edge = "┤"
 		}
-		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, strings.TrimRight(c.row(row), string(blank)))
+		line := strings.TrimRight(c.row(row), string(blank))
+		if ends[row] != "" {
+			line = c.row(row) + " " + ends[row]
+		}
+		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, line)
 	}
 	indent := strings.Repeat(" ", margin+1)
 	line := []rune(strings.Repeat("─", width))
 	for _, i := range o.Marks {
-		line[c.column(min(i, len(ys)-1), len(ys))/dotsAcross] = '▲'
+		line[c.column(min(i, len(curves[0])-1), len(curves[0]))/dotsAcross] = '▲'
 	}
 	b.WriteString(indent + "└" + string(line) + "\n")
 	b.WriteString(indent + " " + axis(o, width) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// endings returns a name for each row of several rows: that of the curve that ends in the row, or
+// in the nearest row without a name. Curves without a finite point have no name.
+func endings(curves [][]float64, names []string, row func(float64) int, rows int) []string {
+	out := make([]string, rows)
+	for i, name := range names {
+		last := slices.IndexFunc(reversed(curves[i]), finite)
+		if last < 0 {
+			continue
+		}
+		want := row(curves[i][len(curves[i])-1-last])
+		for off := range rows {
+			if at := want + off; at < rows && out[at] == "" {
+				out[at] = name
+				break
+			}
+			if at := want - off; at >= 0 && out[at] == "" {
+				out[at] = name
+				break
+			}
+		}
+	}
+	return out
+}
+
+// reversed returns the points from the last to the first.
+func reversed(ys []float64) []float64 {
+	out := slices.Clone(ys)
+	slices.Reverse(out)
+	return out
 }
 
 // axis returns the line of labels below the horizontal axis.

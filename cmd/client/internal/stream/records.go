@@ -84,6 +84,23 @@ func CheckHeader(path, target string, delimiter rune) error {
 	})
 }
 
+// LikelyTarget is the target of a file whose user names none: y, which also means y1, y2 and so
+// on, or without these columns the last column.
+func LikelyTarget(path string, delimiter rune) (target string, err error) {
+	err = withFile(path, func(file *os.File) error {
+		table, err := dataset.NewTable(file, path, delimiter)
+		if err != nil {
+			return err
+		}
+		target = "y"
+		if c := table.Columns(); !slices.Contains(c, "y") && !slices.Contains(c, "y1") {
+			target = c[len(c)-1]
+		}
+		return nil
+	})
+	return target, err
+}
+
 // open opens the file and reads its header.
 func (r *Records) open() error {
 	file, err := os.Open(r.path)
@@ -114,9 +131,6 @@ func (r *Records) place() error {
 			return err
 		}
 	}
-	ignored := func(c string) bool {
-		return slices.Contains(r.options.Ignore, c) || slices.Contains(r.options.Ignore, AllOthers)
-	}
 	var unknown, missing []string
 	for i, c := range columns {
 		switch target := slices.Contains(r.targets, i); {
@@ -134,7 +148,7 @@ func (r *Records) place() error {
 	if len(missing) > 0 {
 		return r.table.AtHeader(fmt.Errorf("there is no column %q, which is an input%s", missing[0], nearest.Meant(missing[0], unknown)))
 	}
-	if unknown = slices.DeleteFunc(unknown, ignored); len(unknown) > 0 {
+	if unknown = slices.DeleteFunc(unknown, r.options.Ignores); len(unknown) > 0 {
 		if err := r.leaveOut(unknown); err != nil {
 			return err
 		}

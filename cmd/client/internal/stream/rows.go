@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"hindsight/cmd/internal/dataset"
 )
@@ -40,6 +41,11 @@ type FileOptions struct {
 
 // AllOthers stands for every column that is not named otherwise.
 const AllOthers = "*"
+
+// Ignores tells whether a column is ignored.
+func (o *FileOptions) Ignores(column string) bool {
+	return slices.Contains(o.Ignore, column) || slices.Contains(o.Ignore, AllOthers)
+}
 
 var (
 	errClasses = errors.New("a classifier has one target")

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/drive"
+	"hindsight/cmd/client/internal/plot"
+	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/nearest"
+)
+
+// comparisonCoverage is the level of the intervals of all learners.
+const comparisonCoverage = 0.9
+
+// compare builds "compare".
+func (e *env) compare() verb {
+	v := &comparison{}
+	return verb{
+		use:   "compare --csv FILE",
+		local: true,
+		short: "Compare learners on the rows of a CSV file",
+		long: `Compare learners on the rows of a CSV file. Each learner gets a temporary model, which is
+deleted at the end. All models see the same rows in the same order: a row is predicted,
+then observed, so that each prediction is made from earlier rows alone. --delay N observes
+each row N rows later. "hindsight model compare" compares a model and its followers.
+
+The columns are named inputs, as "hindsight infer" declares them; --ignore leaves columns
+out. The target is --target, else y, else the last column.
+
+The table has the best learner first. RMSE and MAE are in the unit of the label, over all
+rows with a label and all outputs. Skill is 1 - squared error / that of the better of two
+trivial predictors, the running mean and the last label, which know the same labels. The
+next column is the share of labels inside of their intervals. The time is that of a
+prediction and an observation. Classes have the accuracy in place of the RMSE, and the log
+loss; their skill counts errors. The plot shows the error over the rows.
+
+The last lines compare the two best learners by the differences of their losses on each
+row. The 95 % confidence interval of the mean difference is by the stationary bootstrap
+(Politis and Romano 1994) with 1000 resamples and a fixed seed. Its blocks keep the
+dependence of neighbouring rows; Politis and White's rule picks their mean length. The
+interval takes the difference as steady over time, and knows nothing of the learners that
+came third. Fewer than 30 rows have no interval.`,
+		example: `  hindsight compare --csv trips.csv --local
+  hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24 --svg energy.svg`,
+		flags: func(f *flagSet) {
+			f.file(&v.csv, &v.options.Delimiter, &v.options.Target, "the file; - is standard input (required)")
+			f.StringSliceVar(&v.learners, "learners", []string{"auto", "linear_awv", "fourier_awv", "ada_raker"}, "the learners, with commas between them")
+			f.fixed("learners", learners())
+			f.IntVar(&v.delay, "delay", 0, "observe each row this many rows late")
+			f.StringSliceVar(&v.options.Ignore, "ignore", nil, "columns to leave out, with commas between them")
+			f.BoolVar(&v.options.Classes, "classes", false, "the labels are classes, though they are numbers")
+			f.StringVar(&v.svg, "svg", "", "also write the plot to this file")
+		},
+		before: func(c *call) error {
+			if err := v.check(); err != nil {
+				return err
+			}
+			return e.spooled(&v.csv, func() (err error) {
+				if v.spec, v.rows, err = e.inferSpec(v.csv, &v.options, c.given("target"), v.options.Classes); err != nil {
+					return err
+				}
+				if v.rows == 0 {
+					return &command.UsageError{Err: stream.NoRow(v.csv)}
+				}
+				v.options.Classes = isClassifier(v.spec)
+				return e.withClient(c.ctx(), func(server *client.Client) error { return v.run(c.ctx(), e, server) })
+			})
+		},
+	}
+}
+
+// comparison has the flags of "compare".
+type comparison struct {
+	csv, svg string
+	learners []string
+	delay    int
+	options  stream.FileOptions
+
+	spec *hindsightv1.ModelSpec // without a learner
+	rows int
+}
+
+// check checks the flags.
+func (v *comparison) check() error {
+	switch {
+	case v.csv == "":
+		return command.Usagef("--csv is missing")
+	case len(v.learners) == 0:
+		return command.Usagef("--learners is empty")
+	case v.delay < 0 || v.delay > maxDelay:
+		return command.Usagef("--delay %d is not in 0..%d", v.delay, maxDelay)
+	case isSameFile(v.csv, v.svg):
+		return command.Usagef("--svg: %s is the file of --csv, and would be lost", v.svg)
+	}
+	for i, name := range v.learners {
+		switch {
+		case !slices.Contains(learners(), name):
+			return command.Usagef("--learners: %q is no learner%s; they are %s", name, nearest.Meant(name, learners()), strings.Join(learners(), ", "))
+		case slices.Contains(v.learners[:i], name):
+			return command.Usagef("--learners names %s twice", name)
+		}
+	}
+	return nil
+}
+
+// specOf is the spec with a learner.
+func (v *comparison) specOf(learner string) *hindsightv1.ModelSpec {
+	spec := proto.CloneOf(v.spec)
+	m := spec.ProtoReflect()
+	m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(learner)))
+	if spec.GetRlsc() != nil {
+		spec.Classes = nil // It is a classifier by itself.
+	}
+	if !isClassifier(spec) {
+		spec.Coverage = []float64{comparisonCoverage}
+	}
+	return spec
+}
+
+// run takes the rows through all learners, one after another, and writes the report.
+func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
+	for _, learner := range v.learners {
+		if _, err := c.Validate(ctx, v.specOf(learner)); err != nil {
+			return fmt.Errorf("%s: %w", learner, err)
+		}
+	}
+	drawn := make([]byte, 4)
+	if _, err := rand.Read(drawn); err != nil {
+		return fmt.Errorf("draw a run: %w", err)
+	}
+	r := &report{File: v.csv, Target: v.options.Target, Delay: v.delay, classes: v.options.Classes}
+	for _, learner := range v.learners {
+		a, err := v.judge(ctx, e, c, learner, "compare-"+hex.EncodeToString(drawn)+"-"+learner)
+		if err != nil {
+			return fmt.Errorf("%s: %w", learner, err)
+		}
+		r.Learners = append(r.Learners, a)
+	}
+	if err := r.conclude(); err != nil {
+		return err
+	}
+	if v.svg != "" {
+		curves, options := r.curves()
+		if err := replaceFile(v.svg, func(w io.Writer) error { return plot.SVG(w, curves, options) }); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+	}
+	return e.emit(r, func(w *command.Page) { r.write(w, e.width()) })
+}
+
+// judge takes the rows through a temporary model of a learner.
+func (v *comparison) judge(ctx context.Context, e *env, c *client.Client, learner, id string) (a *contestant, err error) {
+	if _, err := c.Model(id).Create(ctx, v.specOf(learner)); err != nil {
+		return nil, err
+	}
+	defer func() {
+		// Also after an interrupt.
+		_, failed := c.Model(id).Delete(context.WithoutCancel(ctx), &hindsightv1.DeleteModelRequest{Purge: true})
+		err = errors.Join(err, failed)
+	}()
+	source, err := stream.OpenRecords(v.csv, stream.RecordOptions{FileOptions: v.options, Inputs: v.spec.GetInputs()})
+	if err != nil {
+		return nil, &command.UsageError{Err: err}
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	a = &contestant{Learner: learner, delay: v.delay}
+	bar := newProgress(e.Stderr, learner, v.rows)
+	result, err := drive.Run(ctx, c, id, source, drive.Options{
+		Run: "compare", Delay: v.delay, Batches: v.delay == 0,
+		Retry: client.Retry{Max: defaultRetries},
+		OnObserved: func(o drive.Observed) error {
+			bar.step()
+			a.add(o)
+			return nil
+		},
+	})
+	bar.end()
+	if err != nil {
+		return nil, err
+	}
+	stats, err := c.Model(id).Stats(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.finish(result, stats)
+	return a, nil
+}

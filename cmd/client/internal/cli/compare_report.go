@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/bootstrap"
+	"hindsight/cmd/client/internal/drive"
+	"hindsight/cmd/client/internal/plot"
+	"hindsight/cmd/internal/command"
+)
+
+const (
+	comparisonSeed = 1
+	// The points of the curves of the errors; the part of the rows that each is made of, and how
+	// many rows at least.
+	curvePoints, windows, leastWindow = 60, 12, 30
+)
+
+// contestant is how a learner did on the rows of a file. The errors are those of all rows with a
+// label. Where labels are late they are of served predictions, else of prequential predictions,
+// which are the same.
+type contestant struct {
+	Learner string `json:"learner"`
+	// Of labels that are numbers.
+	RMSE *float64 `json:"rmse,omitempty"`
+	MAE  *float64 `json:"mae,omitempty"`
+	// Of classes.
+	Accuracy *float64 `json:"accuracy,omitempty"`
+	LogLoss  *float64 `json:"logLoss,omitempty"`
+	Skill    *float64 `json:"skill,omitempty"`
+	// The share of labels inside of the intervals of Level, over all outputs.
+	Coverage      *float64 `json:"coverage,omitempty"`
+	Level         *float64 `json:"level,omitempty"`
+	SecondsPerRow float64  `json:"secondsPerRow"`
+
+	delay    int
+	losses   []float64 // Of each label: the squared error, the mean over outputs; of a class 0 or 1.
+	absolute float64   // The sum of the absolute errors, the mean over outputs.
+	rounds   []int     // The row of each label, from 1.
+	labels   [][]float64
+	classes  []string
+}
+
+// mean is the mean loss.
+func (a *contestant) mean() float64 { return mean(a.losses) }
+
+func mean(values []float64) float64 {
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// add adds an observation.
+func (a *contestant) add(o drive.Observed) {
+	class, value, values := o.Outcome.GetClass(), o.Outcome.GetPrediction(), o.Outcome.GetPredictions()
+	if a.delay > 0 {
+		class, value, values = o.Outcome.GetServedClass(), o.Outcome.GetServedPrediction(), o.Outcome.GetServedPredictions()
+	}
+	if len(values) == 0 {
+		values = []float64{value}
+	}
+	a.rounds = append(a.rounds, o.T)
+	a.classes = append(a.classes, o.Class)
+	a.labels = append(a.labels, o.Labels)
+	if o.Class != "" {
+		a.losses = append(a.losses, unequal(class, o.Class))
+		return
+	}
+	a.losses = append(a.losses, squaredError(values, o.Labels))
+	for i, y := range o.Labels {
+		a.absolute += math.Abs(values[i]-y) / float64(len(values))
+	}
+}
+
+// unequal is 0 for equal classes, else 1.
+func unequal(a, b string) float64 {
+	if a == b {
+		return 0
+	}
+	return 1
+}
+
+// squaredError is the mean squared error over the outputs.
+func squaredError(predicted, labels []float64) float64 {
+	var sum float64
+	for i, y := range labels {
+		sum += (predicted[i] - y) * (predicted[i] - y)
+	}
+	return sum / float64(len(labels))
+}
+
+// finish computes the figures.
+func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats) {
+	if result.Rounds > 0 {
+		a.SecondsPerRow = result.Elapsed.Seconds() / float64(result.Rounds)
+	}
+	n := float64(len(a.losses))
+	if n == 0 {
+		return
+	}
+	if a.classes[0] != "" {
+		a.Accuracy = new(1 - a.mean())
+		figures := stats.GetClasses().GetPerformance().GetPrequential()
+		if a.delay > 0 {
+			figures = stats.GetClasses().GetPerformance().GetServed()
+		}
+		if figures != nil {
+			a.LogLoss = new(figures.GetLogLoss())
+		}
+	} else {
+		a.RMSE, a.MAE = new(math.Sqrt(a.mean())), new(a.absolute/n)
+	}
+	if trivial := a.baseline(); trivial > 0 {
+		a.Skill = new(1 - a.mean()*n/trivial)
+	}
+	var inside, intervals float64
+	for _, i := range stats.GetIntervals() {
+		if i.Realised != nil && i.GetCoverage() == stats.GetIntervals()[0].GetCoverage() {
+			inside += i.GetRealised() * float64(i.GetObservations())
+			intervals += float64(i.GetObservations())
+		}
+	}
+	if intervals > 0 {
+		a.Coverage, a.Level = new(inside/intervals), new(stats.GetIntervals()[0].GetCoverage())
+	}
+}
+
+// baseline is the smaller sum of the losses of two predictors that ignore the inputs: the running
+// mean of the labels, or the most frequent class; and the last label. They know the labels that a
+// prediction knew: those of all rows more than delay rows before. Without a label they say 0.
+func (a *contestant) baseline() float64 {
+	var steady, last float64
+	count, frequent := make(map[string]int), ""
+	means, latest, latestClass := make([]float64, len(a.labels[0])), make([]float64, len(a.labels[0])), ""
+	known := 0
+	for i, t := range a.rounds {
+		for ; known < i && a.rounds[known]+a.delay < t; known++ {
+			latest, latestClass = a.labels[known], a.classes[known]
+			for j, y := range latest {
+				means[j] += (y - means[j]) / float64(known+1)
+			}
+			if count[latestClass]++; count[latestClass] > count[frequent] {
+				frequent = latestClass
+			}
+		}
+		if a.classes[i] != "" {
+			steady += unequal(frequent, a.classes[i])
+			last += unequal(latestClass, a.classes[i])
+			continue
+		}
+		steady += squaredError(means, a.labels[i])
+		last += squaredError(latest, a.labels[i])
+	}
+	return min(steady, last)
+}
+
+// report is the answer of "compare".
+type report struct {
+	File     string        `json:"file"`
+	Target   string        `json:"target"`
+	Delay    int           `json:"delay"`
+	Labels   int           `json:"labels"` // rows with a label
+	Learners []*contestant `json:"learners"`
+	Winner   *winner       `json:"winner,omitempty"`
+
+	classes bool
+}
+
+// winner compares the two best learners.
+type winner struct {
+	Learner string `json:"learner"`
+	Second  string `json:"second"`
+	Loss    string `json:"loss"` // squared error, or error rate
+	// Of the loss of the second learner minus that of the winner, on the same row: the mean, its
+	// share of the loss of the second, and its confidence interval.
+	Difference float64         `json:"difference"`
+	Share      *command.Finite `json:"share,omitempty"`
+	Low        *float64        `json:"low,omitempty"`
+	High       *float64        `json:"high,omitempty"`
+	Confidence float64         `json:"confidence"`
+	Method     string          `json:"method"`
+	Block      *float64        `json:"block,omitempty"`
+	Resamples  int             `json:"resamples"`
+	Seed       uint64          `json:"seed"`
+	// Certain: the interval does not contain 0.
+	Certain bool `json:"certain"`
+}
+
+// conclude puts the best learner first and compares it with the second.
+func (r *report) conclude() error {
+	r.Labels = len(r.Learners[0].losses)
+	if r.Labels == 0 {
+		return command.Usagef("%s: no row has a label in %s", r.File, r.Target)
+	}
+	slices.SortStableFunc(r.Learners, func(a, b *contestant) int { return cmp.Compare(a.mean(), b.mean()) })
+	if len(r.Learners) < 2 {
+		return nil
+	}
+	best, second := r.Learners[0], r.Learners[1]
+	differences := make([]float64, r.Labels)
+	for i, loss := range second.losses {
+		differences[i] = loss - best.losses[i]
+	}
+	r.Winner = &winner{
+		Learner: best.Learner, Second: second.Learner, Loss: "squared error",
+		Difference: mean(differences), Confidence: bootstrap.Level, Method: "stationary bootstrap of paired differences",
+		Resamples: bootstrap.Resamples, Seed: comparisonSeed,
+	}
+	if r.classes {
+		r.Winner.Loss = "error rate"
+	}
+	if m := second.mean(); m > 0 {
+		r.Winner.Share = new(command.Finite(r.Winner.Difference / m))
+	}
+	if r.Labels >= bootstrap.Least {
+		i := bootstrap.Mean(differences, comparisonSeed)
+		r.Winner.Low, r.Winner.High, r.Winner.Block, r.Winner.Certain = &i.Low, &i.High, &i.Block, i.Low > 0
+	}
+	return nil
+}
+
+// curves are the errors of all learners over the rows, each point over the rows just before it.
+func (r *report) curves() ([][]float64, plot.Options) {
+	points := min(curvePoints, r.Labels)
+	window := max(r.Labels/windows, min(leastWindow, r.Labels))
+	curves, names := make([][]float64, len(r.Learners)), make([]string, len(r.Learners))
+	for i, a := range r.Learners {
+		names[i] = a.Learner
+		for p := range points {
+			end := (p + 1) * r.Labels / points
+			v := mean(a.losses[max(0, end-window):end])
+			if !r.classes {
+				v = math.Sqrt(v)
+			}
+			curves[i] = append(curves[i], v)
+		}
+	}
+	what := "RMSE"
+	if r.classes {
+		what = "error rate"
+	}
+	return curves, plot.Options{
+		Height: plotHeight, Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
+		X: "row", First: strconv.Itoa(r.Labels / points), Last: strconv.Itoa(r.Labels),
+	}
+}
+
+// write writes the report for people.
+func (r *report) write(w *command.Page, width int) {
+	w.Printf("%s, label %s, %d rows with a label", r.File, r.Target, r.Labels)
+	if r.Delay > 0 {
+		w.Printf(", observed %d rows late", r.Delay)
+	}
+	w.Printf("\n\n")
+	header := []string{"learner", "RMSE", "MAE", "skill", "inside", "time_a_row"}
+	if r.classes {
+		header = []string{"learner", "accuracy", "log_loss", "skill", "time_a_row"}
+	} else if l := r.Learners[0].Level; l != nil {
+		header[4] = "inside_" + strings.ReplaceAll(level(*l), " ", "_")
+	}
+	rows := make([][]any, len(r.Learners))
+	for i, a := range r.Learners {
+		row := []any{a.Learner, command.Optional(a.RMSE, digits4), command.Optional(a.MAE, digits4)}
+		if r.classes {
+			row = []any{a.Learner, command.Optional(a.Accuracy, percent), command.Optional(a.LogLoss, digits4)}
+		}
+		row = append(row, command.Optional(a.Skill, digits3))
+		if !r.classes {
+			row = append(row, command.Optional(a.Coverage, percent))
+		}
+		rows[i] = append(row, latency(command.Finite(a.SecondsPerRow)))
+	}
+	w.Rows(header, rows)
+	curves, options := r.curves()
+	options.Width = width
+	drawCurves(w, curves, options)
+	if r.Winner != nil {
+		w.Printf("\n%s\n", r.Winner)
+	}
+}
+
+// digits4 writes a number with four digits.
+func digits4(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// String says who wins, by how much, and how certainly.
+func (v *winner) String() string {
+	share := ""
+	if v.Share != nil {
+		share = fmt.Sprintf(", %s less", percent(float64(*v.Share)))
+	}
+	unit := digits4
+	if v.Loss != "squared error" {
+		unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " percentage points" }
+	}
+	first := fmt.Sprintf("%s wins: its %s is %s below that of %s%s.\n", v.Learner, v.Loss, unit(v.Difference), v.Second, share)
+	if v.Low == nil {
+		return first + fmt.Sprintf("Fewer than %d rows have no confidence interval.", bootstrap.Least)
+	}
+	says := "contains 0: these rows do not tell which is better"
+	if v.Certain {
+		says = "excludes 0"
+	}
+	return first + fmt.Sprintf("%s of the difference: %s to %s, which %s\n(%s,\nblocks of %s rows in the mean, %d resamples, seed %d).",
+		level(v.Confidence)+" confidence interval", unit(*v.Low), unit(*v.High), says, v.Method, digits3(*v.Block), v.Resamples, v.Seed)
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/infer"
+)
+
+const (
+	serverProgram = "hindsight-server"
+	serverUsage   = "path of the server program; default: " + serverProgram + " beside this program, or on the PATH"
+	localModel    = "local"
+)
+
+// localServer has the flags of a command that can start a server of its own.
+type localServer struct {
+	on      bool
+	program string
+}
+
+// flags adds the flags.
+func (l *localServer) flags(f *flagSet) {
+	f.BoolVar(&l.on, "local", false, "start a server in a temporary directory, and stop it at the end")
+	f.StringVar(&l.program, "server", "", "with --local: "+serverUsage)
+}
+
+// check checks the flags.
+func (l *localServer) check(c *call) error {
+	switch {
+	case l.on && c.given("address"):
+		return command.Usagef("--local and --address exclude each other")
+	case !l.on && l.program != "":
+		return command.Usagef("--server needs --local")
+	}
+	return nil
+}
+
+// findServer returns the path of the server program: the given path, the program beside this
+// one, or the program on the PATH.
+func findServer(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	if own, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(own), serverProgram)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(serverProgram)
+	if err != nil {
+		return "", command.Usagef("--server: %s is neither beside this program nor on the PATH; name its path", serverProgram)
+	}
+	return path, nil
+}
+
+// serve starts the server, calls do with a connection to it, and stops it. No observation
+// outlives the server, so none waits for the disk.
+func (l *localServer) serve(ctx context.Context, e *env, do func(*client.Client) error) error {
+	path, err := findServer(l.program)
+	if err != nil {
+		return err
+	}
+	return child.Serve(ctx, path, func(server *child.Server) error {
+		c, err := dialChild(server.GRPC, e.Timeout)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(c), c.Close())
+	}, "--durability", "async")
+}
+
+// inferSpec infers the spec of a model that a command creates for a file by itself, without
+// the ignored columns, and counts the rows. A target that the command line leaves out is set: y,
+// or the last column.
+func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes bool) (spec *hindsightv1.ModelSpec, rows int, err error) {
+	if !targetGiven {
+		target, err := stream.LikelyTarget(path, o.Delimiter)
+		if err != nil {
+			return nil, 0, &command.UsageError{Err: err}
+		}
+		if target != o.Target {
+			e.Say("the label is the last column, %s; --target names another", target)
+		}
+		o.Target = target
+	}
+	result, err := inferFile(path, infer.Options{Delimiter: o.Delimiter, Target: o.Target, Classes: classes})
+	if err != nil {
+		return nil, 0, &command.UsageError{Err: err}
+	}
+	spec = proto.CloneOf(result.Spec)
+	spec.Inputs = nil
+	for _, in := range result.Spec.GetInputs() {
+		if !o.Ignores(in.GetName()) {
+			spec.Inputs = append(spec.Inputs, in)
+		}
+	}
+	if len(spec.GetInputs()) == 0 {
+		return nil, 0, command.Usagef("%s: no column can be an input", path)
+	}
+	return spec, result.Rows, nil
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/drive"
+	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/command"
+)
+
+// predictedRows is how many rows are predicted in a call.
+const predictedRows = 256
+
+// learn creates the model of --train and takes the rows of the file through it.
+func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err error) {
+	if err := startModel(ctx, c, localModel, p.spec, 0, 1); err != nil {
+		return err
+	}
+	source, _, err := (&replay{csv: p.train, options: p.options}).open(p.spec)
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	bar := newProgress(e.Stderr, "train", p.rows)
+	result, err := drive.Run(ctx, c, localModel, source, drive.Options{
+		Run: "train", Batches: true,
+		OnObserved: func(drive.Observed) error { bar.step(); return nil },
+	})
+	bar.end()
+	if err != nil {
+		return fmt.Errorf("--train: %w", err)
+	}
+	if result.Acknowledged == 0 {
+		return command.Usagef("--train: %s: no row has a label in %s", p.train, p.options.Target)
+	}
+	e.Say("learned %d rows of %s", result.Acknowledged, p.train)
+	return nil
+}
+
+// predictFile writes the predictions of the rows of --csv.
+func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) error {
+	described, err := m.Get(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := p.unlabelled(described.GetSpec())
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	rows := 0
+	write := func(to io.Writer) (err error) {
+		rows, err = predictRows(ctx, m, source, to)
+		return err
+	}
+	if p.out == "" {
+		return errors.Join(write(e.Stdout), source.Close())
+	}
+	if err := errors.Join(replaceFile(p.out, write), source.Close()); err != nil {
+		return err
+	}
+	written := struct {
+		Model string `json:"model"`
+		File  string `json:"file"`
+		Rows  int    `json:"rows"`
+	}{m.ID(), p.out, rows}
+	return e.emit(written, func(w *command.Page) { w.Printf("predicted %d rows into %s\n", rows, p.out) })
+}
+
+// unlabelled opens the file of --csv, whose labels are left out.
+func (p *prediction) unlabelled(spec *hindsightv1.ModelSpec) (rows, error) {
+	o := p.options
+	if len(spec.GetInputs()) > 0 {
+		o.Target, o.Ignore = "", []string{stream.AllOthers}
+	} else if o.Target == "" {
+		target, err := stream.LikelyTarget(p.csv, o.Delimiter)
+		if err != nil {
+			return nil, err
+		}
+		if target == "y" {
+			o.Target = target
+		}
+	}
+	source, dimension, err := (&replay{csv: p.csv, options: o}).open(spec)
+	if err == nil && dimension > 0 && dimension != int(spec.GetDimension()) {
+		err = errors.Join(fmt.Errorf("%s: %d features, want the %d of the model; --target names a column that is none",
+			p.csv, dimension, spec.GetDimension()), source.Close())
+	}
+	return source, err
+}
+
+// predictRows writes a line of CSV for each row, and returns how many rows there are. The columns
+// are those of the first prediction.
+func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer) (n int, err error) {
+	out := csv.NewWriter(to)
+	var columns *predictionColumns
+	for end := false; !end; {
+		var inputs []client.Input
+		for len(inputs) < predictedRows && !end {
+			round, err := source.Next()
+			switch {
+			case errors.Is(err, io.EOF):
+				end = true
+			case err != nil:
+				return n, err
+			default:
+				inputs = append(inputs, inputOf(round))
+			}
+		}
+		if len(inputs) == 0 {
+			break
+		}
+		predictions, err := m.PredictBatch(ctx, inputs, client.WithoutLabel())
+		if err != nil {
+			return n, fmt.Errorf("rows %d to %d: %w", n+1, n+len(inputs), err)
+		}
+		for _, p := range predictions {
+			if columns == nil {
+				columns = newPredictionColumns(p)
+				_ = out.Write(columns.header()) // The writer keeps its error.
+			}
+			n++
+			_ = out.Write(append([]string{strconv.Itoa(n)}, columns.fields(p)...))
+		}
+	}
+	out.Flush()
+	return n, out.Error()
+}
+
+// inputOf is the input of a round.
+func inputOf(r stream.Round) client.Input {
+	if r.Inputs != nil {
+		return client.Record(r.Inputs)
+	}
+	return client.Features(r.Features...)
+}
+
+// predictionColumns are the columns of a file of predictions.
+type predictionColumns struct {
+	outputs     int
+	levels      []float64
+	probability bool
+	classes     []string
+}
+
+func newPredictionColumns(p *hindsightv1.Prediction) *predictionColumns {
+	c := &predictionColumns{outputs: max(1, len(p.GetValues())), probability: p.Probability != nil, classes: slices.Sorted(maps.Keys(p.GetScores()))}
+	for _, i := range p.GetIntervals() {
+		c.levels = append(c.levels, i.GetCoverage())
+	}
+	return c
+}
+
+// header names the columns.
+func (c *predictionColumns) header() []string {
+	names := []string{"row"}
+	each := func(name string) {
+		for i := range c.outputs {
+			if c.outputs > 1 {
+				names = append(names, name+strconv.Itoa(i+1))
+			} else {
+				names = append(names, name)
+			}
+		}
+	}
+	each("prediction")
+	for _, level := range c.levels {
+		percent := "_" + strconv.FormatFloat(100*level, 'g', 6, 64)
+		if c.outputs > 1 {
+			percent += "_"
+		}
+		each("lower" + percent)
+		each("upper" + percent)
+	}
+	if c.probability {
+		names = append(names, "probability")
+	}
+	for _, class := range c.classes {
+		names = append(names, "probability_"+class)
+	}
+	return names
+}
+
+// fields are the fields of a prediction. What the prediction does not have is empty.
+func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
+	var fields []string
+	add := func(one *float64, several []float64) {
+		if one != nil {
+			several = []float64{*one}
+		}
+		for i := range c.outputs {
+			if i < len(several) {
+				fields = append(fields, exact(several[i]))
+			} else {
+				fields = append(fields, "")
+			}
+		}
+	}
+	if p.GetClass() != "" || len(c.classes) > 0 {
+		fields = append(fields, p.GetClass())
+	} else {
+		add(p.Value, p.GetValues())
+	}
+	for _, level := range c.levels {
+		i := slices.IndexFunc(p.GetIntervals(), func(i *hindsightv1.Interval) bool { return i.GetCoverage() == level })
+		in := new(hindsightv1.Interval)
+		if i >= 0 {
+			in = p.GetIntervals()[i]
+		}
+		add(in.Lower, in.GetLowers())
+		add(in.Upper, in.GetUppers())
+	}
+	if c.probability {
+		fields = append(fields, command.Optional(p.Probability, exact))
+	}
+	for _, class := range c.classes {
+		v, known := p.GetScores()[class]
+		text := ""
+		if known {
+			text = exact(v)
+		}
+		fields = append(fields, text)
+	}
+	return fields
+}

@@ -1,0 +1,231 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// parquetMagic is what a Parquet file begins with.
+const parquetMagic = "PAR1"
+
+// rowsAtOnce is how many rows of a Parquet file are decoded together.
+const rowsAtOnce = 64
+
+// parquetRows reads the rows of a Parquet file as texts, as a CSV file would have them. It reads
+// one page of each column at a time.
+type parquetRows struct {
+	columns []parquetColumn
+	groups  []parquet.RowGroup // not read yet
+	rows    parquet.Rows       // of the current group, nil before the first
+	buffer  []parquet.Row
+	read    []parquet.Row // of the buffer, not returned yet
+	record  []string
+}
+
+// parquetColumn is a leaf of the schema.
+type parquetColumn struct {
+	name     string
+	repeated bool
+	logical  format.LogicalTypeValue // nil if the physical type says all
+}
+
+// randomAccess is what a Parquet file is read from: its description is at its end.
+type randomAccess interface {
+	io.ReaderAt
+	io.Seeker
+}
+
+// openParquet returns the rows of a Parquet file. It reads a file that is compressed as a whole,
+// or that is no file, into memory. It returns nil for other files.
+func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error) {
+	if magic, _ := plain.Peek(len(parquetMagic)); string(magic) != parquetMagic {
+		return nil, nil //nolint:nilnil // Nil means no Parquet file.
+	}
+	magic := make([]byte, len(parquetMagic))
+	from, direct := r.(randomAccess)
+	if direct {
+		_, err := from.ReadAt(magic, 0)
+		direct = err == nil && string(magic) == parquetMagic
+	}
+	if !direct {
+		all, err := io.ReadAll(plain)
+		if err != nil {
+			return nil, err
+		}
+		from = bytes.NewReader(all)
+	}
+	size, err := from.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	defer recoverParquet(&err)
+	file, err := parquet.OpenFile(from, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, err
+	}
+	p := &parquetRows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
+	for _, path := range file.Schema().Columns() {
+		leaf, _ := file.Schema().Lookup(path...)
+		c := parquetColumn{name: columnName(path), repeated: leaf.MaxRepetitionLevel > 0}
+		if t := leaf.Node.Type().LogicalType(); t != nil {
+			c.logical = t.Value
+		}
+		p.columns = append(p.columns, c)
+	}
+	return p, nil
+}
+
+// recoverParquet makes an error of a panic: the library panics at some damaged files.
+func recoverParquet(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the Parquet file is damaged: %v", r)
+	}
+}
+
+// columnName joins the names of a leaf and its parents. The names that only say that a column is
+// a list are left out.
+func columnName(path []string) string {
+	if n := len(path); n > 2 && (path[n-2] == "list" || path[n-2] == "bag") {
+		path = path[:n-2]
+	}
+	return strings.Join(path, ".")
+}
+
+// names are the names of the columns.
+func (p *parquetRows) names() []string {
+	out := make([]string, len(p.columns))
+	for i, c := range p.columns {
+		out[i] = c.name
+	}
+	return out
+}
+
+// next returns the fields of the next row, which are valid until the next call, or io.EOF.
+func (p *parquetRows) next() (record []string, err error) {
+	defer recoverParquet(&err)
+	for len(p.read) == 0 {
+		if p.rows == nil {
+			if len(p.groups) == 0 {
+				return nil, io.EOF
+			}
+			p.rows, p.groups = p.groups[0].Rows(), p.groups[1:]
+		}
+		n, err := p.rows.ReadRows(p.buffer)
+		if p.read = p.buffer[:n]; err == nil {
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if err := p.rows.Close(); err != nil {
+			return nil, err
+		}
+		p.rows = nil
+	}
+	p.record = p.record[:0]
+	for range p.columns {
+		p.record = append(p.record, "")
+	}
+	p.read[0].Range(func(column int, values []parquet.Value) bool {
+		p.record[column] = p.columns[column].text(values)
+		return true
+	})
+	p.read = p.read[1:]
+	return p.record, nil
+}
+
+// text writes the values of a row: none for a missing value, several with spaces and brackets.
+func (c *parquetColumn) text(values []parquet.Value) string {
+	var texts []string
+	for _, v := range values {
+		if !v.IsNull() {
+			texts = append(texts, c.value(v))
+		}
+	}
+	if c.repeated && len(texts) > 0 {
+		return "[" + strings.Join(texts, " ") + "]"
+	}
+	return strings.Join(texts, " ")
+}
+
+// value writes a value as a CSV file would have it.
+func (c *parquetColumn) value(v parquet.Value) string {
+	switch v.Kind() {
+	case parquet.Boolean:
+		return strconv.FormatBool(v.Boolean())
+	case parquet.Float:
+		return strconv.FormatFloat(float64(v.Float()), 'g', -1, 32)
+	case parquet.Double:
+		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+	case parquet.Int32:
+		return c.integer(int64(v.Int32()), uint64(v.Uint32()))
+	case parquet.Int64:
+		return c.integer(v.Int64(), v.Uint64())
+	case parquet.Int96:
+		// The time of the day in nanoseconds, and the Julian day.
+		t := v.Int96()
+		nanos := int64(uint64(t[1])<<32 | uint64(t[0])) //nolint:gosec // a day has 8.64e13 ns
+		const epoch = 2440588
+		return moment(time.Unix((int64(t[2])-epoch)*int64((24*time.Hour)/time.Second), nanos))
+	case parquet.ByteArray, parquet.FixedLenByteArray:
+		return c.bytes(v.ByteArray())
+	default:
+		return v.String()
+	}
+}
+
+// integer writes an integer by its logical type.
+func (c *parquetColumn) integer(signed int64, unsigned uint64) string {
+	switch t := c.logical.(type) {
+	case *format.IntType:
+		if !t.IsSigned {
+			return strconv.FormatUint(unsigned, 10)
+		}
+	case *format.DateType:
+		return time.Unix(signed*int64((24*time.Hour)/time.Second), 0).UTC().Format(time.DateOnly)
+	case *format.TimestampType:
+		unit := int64(t.Unit.Value.Duration())
+		second := int64(time.Second) / unit
+		return moment(time.Unix(signed/second, signed%second*unit))
+	case *format.DecimalType:
+		return decimal(big.NewInt(signed), int(t.Scale))
+	}
+	return strconv.FormatInt(signed, 10)
+}
+
+// bytes writes bytes by their logical type.
+func (c *parquetColumn) bytes(b []byte) string {
+	switch t := c.logical.(type) {
+	case *format.DecimalType:
+		v := new(big.Int).SetBytes(b)
+		if len(b) > 0 && b[0] >= 0x80 { // Two's complement.
+			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+		}
+		return decimal(v, int(t.Scale))
+	case *format.UUIDType:
+		return hex.EncodeToString(b)
+	default:
+		return string(b)
+	}
+}
+
+// moment writes a time. Without a zone it is UTC.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// decimal writes v / 10^scale.
+func decimal(v *big.Int, scale int) string {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	return new(big.Rat).SetFrac(v, power).FloatString(scale)
+}

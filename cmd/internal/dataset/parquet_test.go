@@ -1,0 +1,146 @@
+package dataset_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+
+	"hindsight/cmd/internal/dataset"
+)
+
+// parquetRow has one column of each kind.
+type parquetRow struct {
+	City    *string          `parquet:"city,optional"`
+	Temp    float64          `parquet:"temp"`
+	Short   float32          `parquet:"short"`
+	Rain    bool             `parquet:"rain"`
+	Count   uint64           `parquet:"count"`
+	Day     int32            `parquet:"day,date"`
+	At      time.Time        `parquet:"at,timestamp(microsecond)"`
+	Old     deprecated.Int96 `parquet:"old"`
+	Price   int64            `parquet:"price,decimal(2:18)"`
+	Vector  []float64        `parquet:"vector,list"`
+	Y       int32            `parquet:"y"`
+	Unknown *float64         `parquet:"unknown,optional"`
+}
+
+func written[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if err := parquet.Write(&file, rows, options...); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// A Parquet file has the fields that a CSV file would have.
+func TestParquet(t *testing.T) {
+	oslo := "Oslo"
+	at := time.Date(2026, 11, 21, 18, 0, 0, 250_000_000, time.UTC)
+	row := parquetRow{
+		City: &oslo, Temp: -1.5, Short: 0.1, Rain: true, Count: 1<<64 - 1, Day: int32(at.Unix() / 86400), At: at,
+		// 12 hours after the beginning of Julian day 2440589, which is 1970-01-02.
+		Old: deprecated.Int96{0x92318000 & 0xffffffff, 0x2748, 2440589}, Price: -1234, Vector: []float64{1, 2.5}, Y: -3,
+	}
+	want := map[string]string{
+		"city": "Oslo", "temp": "-1.5", "short": "0.1", "rain": "true", "count": "18446744073709551615", "day": "2026-11-21",
+		"at": "2026-11-21T18:00:00.25Z", "price": "-12.34", "vector": "[1 2.5]", "y": "-3", "unknown": "",
+	}
+	rows := []parquetRow{row, {Y: 7}}
+	plain := written(t, rows)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(plain); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]io.Reader{
+		"a file":         bytes.NewReader(plain),
+		"a stream":       io.MultiReader(bytes.NewReader(plain)),
+		"a gzip file":    bytes.NewReader(zipped.Bytes()),
+		"several groups": bytes.NewReader(written(t, rows, parquet.MaxRowsPerRowGroup(1))),
+		"snappy":         bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Snappy))),
+		"zstd":           bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Zstd))),
+	} {
+		table, err := dataset.NewTable(in, "a.parquet", 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		record, err := table.Read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for column, text := range want {
+			i := slices.Index(table.Columns(), column)
+			if i < 0 || record[i] != text {
+				t.Errorf("%s: column %s of %q: %q, want %q", name, column, table.Columns(), record, text)
+			}
+		}
+		if i := slices.Index(table.Columns(), "old"); !strings.HasPrefix(record[i], "1970-01-02T1") {
+			t.Errorf("%s: old time %s", name, record[i])
+		}
+		if record, err = table.Read(); err != nil || record[slices.Index(table.Columns(), "y")] != "7" {
+			t.Errorf("%s: second row %q, %v", name, record, err)
+		}
+		if _, err := table.Read(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: after the last row %v", name, err)
+		}
+	}
+}
+
+// An error names the row and the column. A damaged file is an error too.
+func TestParquetErrors(t *testing.T) {
+	type row struct {
+		X string  `parquet:"x"`
+		Y float64 `parquet:"y"`
+	}
+	file := written(t, []row{{"1", 1}, {"two", 2}})
+	r, err := dataset.NewReader(bytes.NewReader(file), "a.parquet", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var y [1]float64
+	if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1 {
+		t.Fatal(x, err)
+	}
+	if _, err := r.Read(nil, y[:]); err == nil || err.Error() != `a.parquet: row 2, column 1 (x): "two" is not a number` {
+		t.Errorf("a text: %v", err)
+	}
+	if _, err := dataset.NewReader(bytes.NewReader(file), "a.parquet", "z"); err == nil || !strings.Contains(err.Error(), `no target column "z" among x, y`) {
+		t.Errorf("no target: %v", err)
+	}
+	for cut := 4; cut < len(file); cut++ {
+		if _, err := dataset.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0); err == nil {
+			t.Fatalf("the first %d bytes of %d are a file", cut, len(file))
+		}
+	}
+}
+
+// Files of spreadsheets may be in UTF-16.
+func TestUTF16(t *testing.T) {
+	text := "by;y\nBodø;1,5\n"
+	for name, mark := range map[string][2]int{"little endian": {0, 8}, "big endian": {8, 0}} {
+		var file []byte
+		for _, c := range "\ufeff" + text {
+			file = append(file, byte(c>>mark[0]), byte(c>>mark[1])) //nolint:gosec // a byte of each unit
+		}
+		table, err := dataset.NewTable(bytes.NewReader(file), "a.csv", 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		record, err := table.Read()
+		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
+			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)
+		}
+		if v, err := table.Number(record[1]); err != nil || v != 1.5 {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+	}
+}
