@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -223,19 +224,40 @@ func install(t *testing.T) string {
 	return dir
 }
 
+// The page decides, and learns every trip once, though the server is killed and the page closed
+// before a label is learned.
 func TestBrowser(t *testing.T) {
 	need(t, "chromium")
 	page := httptest.NewServer(http.FileServer(http.Dir("browser")))
 	defer page.Close()
 	b := openBrowser(t)
 	// A page of an origin that is named may call, another one may not.
-	named := start(t, "--cors-origins", page.URL)
+	named, again := restartable(t, "--cors-origins", page.URL)
+	kill := again()
 	b.visit(t, page.URL+"/?server="+named.http)
-	b.await(t, `document.getElementById("outcome").textContent`, "observation 1, loss 16")
-	b.await(t, `document.getElementById("error").textContent`, "")
-	b.await(t, `(document.getElementById("predict").click(), document.getElementById("observe").disabled)`, "false")
-	b.await(t, `(document.getElementById("observe").click(), document.getElementById("outcome").textContent.split(",")[0])`, "observation 2")
-	b.await(t, `document.getElementById("events").textContent.replace(/[0-9]+/, "N")`, "observation N")
+	events := `document.getElementById("events").textContent`
+	b.await(t, events, "0 observations")
+	const learned = 60
+	for n, r := range rowsOf(t, learned) {
+		post(t, named.http+"/v1/models/connections:observe", map[string]any{"inputs": r.departure["inputs"], "observation_id": strconv.Itoa(n), "label": r.delay}, http.StatusOK, nil)
+	}
+	b.await(t, events, "60 observations")
+
+	list, alert := `document.getElementById("trips").textContent`, `document.getElementById("error").textContent`
+	depart := `document.querySelector("#departure button").click()`
+	arrive := `(document.querySelector("#trips input").value = 4, document.querySelector("#trips button").click())`
+	b.await(t, `(`+depart+`, true)`, "true")
+	b.await(t, list+`.replace(/[0-9.]+ minutes/, "N minutes").replace(/(nobody|the connection) waits/, "X")`, "Oslo: X, at most N minutes. Arrived")
+	kill()
+	b.await(t, `(`+arrive+`, `+depart+`, true)`, "true")
+	b.await(t, list+`.replace(/^.*minutes[.] /, "")`, "It was 4 minutes late, to be learned.Oslo: nobody waits, without a forecast. Arrived")
+	b.visit(t, page.URL+"/?server="+named.http)
+	b.await(t, `(`+arrive+`, document.querySelectorAll("#trips form").length)`, "0")
+	kill = again()
+	b.await(t, list+"+"+alert, "")
+	b.await(t, events, "62 observations")
+	kill()
+
 	b.visit(t, page.URL+"/?server="+start(t).http)
-	b.await(t, `document.getElementById("error").textContent.split(":")[0]`, "no answer of http")
+	b.await(t, alert+`.replace(/127.0.0.1:[0-9]+/, "SERVER")`, "http://SERVER: Failed to fetch")
 }

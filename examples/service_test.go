@@ -198,6 +198,7 @@ func post(t *testing.T, url string, body any, status int, answer any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header.Set("Content-Type", "application/json")
 	exchange(t, request, status, answer)
 }
 
