@@ -215,6 +215,13 @@ test-python: build ## test the Python client against bin/hindsight-server
 	@if [ -z "$(PYTHON)" ]; then echo 'test-python: no Python with grpcio, nothing tested; install python3-grpcio'; else \
 		cd clients/python && HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest discover -t . -s tests $(ARGS); fi
 
+# WHEELS are the platforms, all five by default.
+WHEELS ?=
+.PHONY: wheel
+wheel: ## build the Python package with the server inside for WHEELS, such as linux/amd64, into bin/wheels (Debian's python3-setuptools, -wheel)
+	@if [ -z "$(PYTHON)" ]; then echo 'wheel: no Python with grpcio; install python3-grpcio, python3-setuptools and python3-wheel'; exit 1; fi
+	GO='$(GO)' "$(PYTHON)" clients/python/tools/wheels.py bin/wheels '$(VERSION)' $(WHEELS)
+
 .PHONY: web
 web: web/node_modules ## build the console into web/dist
 	cd web && npm run build

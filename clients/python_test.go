@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,51 @@ func TestPython(t *testing.T) {
 	}
 	if !strings.Contains(string(out), "\nRan ") || strings.Contains(string(out), "\nRan 0 ") {
 		t.Errorf("no test has run:\n%s", out)
+	}
+}
+
+// wheelProgram is a program of the installed wheel. It names the server's program.
+const wheelProgram = `
+import hindsight, hindsight._local
+with hindsight.local() as client:
+    print(hindsight._local.program(), client.create("wheel", {"dimension": 1}).observe([1], 2).sequence)
+`
+
+// TestPythonWheel builds the wheel of this machine's platform, installs it into an environment without
+// the network, and starts the server that it contains.
+func TestPythonWheel(t *testing.T) {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("end to end: run make test-e2e, or set HINDSIGHT_E2E=1")
+	}
+	python := pythonWithGRPC(t)
+	if exec.CommandContext(t.Context(), python, "-c", "import setuptools, wheel, venv, pip").Run() != nil {
+		t.Skip("no pip, setuptools, venv and wheel: on Debian, apt-get install python3-pip python3-setuptools python3-venv python3-wheel")
+	}
+	dir := t.TempDir()
+	run := func(name string, arguments ...string) string {
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+		defer cancel()
+		command := exec.CommandContext(ctx, name, arguments...)
+		command.WaitDelay = 10 * time.Second
+		command.Env = append(os.Environ(), "HINDSIGHT_SERVER=", "PYTHONPATH=", "PYTHONDONTWRITEBYTECODE=1")
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	run(python, "python/tools/wheels.py", dir, "test", runtime.GOOS+"/"+runtime.GOARCH)
+	wheels, err := filepath.Glob(filepath.Join(dir, "hindsight_learning-*-py3-none-*.whl"))
+	if err != nil || len(wheels) != 1 {
+		t.Fatalf("wheels: %v, %v, want one", wheels, err)
+	}
+	environment := filepath.Join(dir, "environment")
+	run(python, "-m", "venv", "--system-site-packages", "--without-pip", environment)
+	installed := filepath.Join(environment, "bin", "python")
+	run(python, "-m", "pip", "--python", installed, "install", "--no-index", "--quiet", wheels[0])
+	program, sequence, _ := strings.Cut(strings.TrimSpace(run(installed, "-c", wheelProgram)), " ")
+	if !strings.HasPrefix(program, environment) || !strings.HasSuffix(program, "hindsight/_bin/hindsight-server") || sequence != "1" {
+		t.Errorf("the server is %s, in %s wanted, and learned observation %s", program, environment, sequence)
 	}
 }
 

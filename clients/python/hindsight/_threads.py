@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from html import escape
 from threading import Lock
 from time import sleep
 from typing import Any, Optional
 
 from grpc import insecure_channel, secure_channel
 
-__all__ = ["Closed", "Condition", "Future", "Lock", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
+from hindsight.errors import HindsightError
+
+__all__ = ["Closed", "Condition", "Future", "Lock", "Shown", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
 
 #: Raised by a call on a closed channel.
 Closed = ValueError
@@ -35,6 +38,21 @@ class Worker:
     def join(self) -> None:
         """Waits for the end of the thread."""
         self._thread.join()
+
+
+class Shown:
+    """A model in a notebook."""
+
+    def _repr_html_(self: Any) -> str:
+        try:
+            html: str = self.stats()._repr_html_()
+        except HindsightError as e:
+            return escape(f"{self!r}: {e}")
+        return html
+
+    def plot(self: Any, *figures: str) -> Any:
+        """Plots figures of the history, by default skill and regret; see History.plot."""
+        return self.history().plot(*figures)
 
 
 def exchange(method: Any, message: Any, **options: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from hindsight import _calls, messages
 from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
 from hindsight._connection import Connection
+from hindsight._threads import Shown
 from hindsight.session import Session
 from hindsight.v1 import model_pb2
 
@@ -113,7 +114,7 @@ class Client(Connection):
         self.run(_calls.remove_server(server))
 
 
-class Model:
+class Model(Shown):
     """A model of a server. Threads may share it."""
 
     def __init__(self, client: Client, id: str) -> None:

@@ -93,6 +93,14 @@ class PackageTest(unittest.TestCase):
         wrong = [n for n, line in enumerate(TYPED.splitlines(), 1) if "# wrong" in line]
         self.assertEqual(told, wrong, done.stdout)
 
+    def test_without_optional_packages(self):
+        absent = "import sys\nsys.modules.update(dict.fromkeys(['numpy', 'pandas', 'sklearn', 'river', 'matplotlib']))\n"
+        server = Server()
+        self.addCleanup(server.close)
+        more = "import hindsight.river\nprint(hindsight.local, hindsight.infer, hindsight.river.Regressor().predict_one({}))\n"
+        told = run(sys.executable, "-c", absent + PROGRAM + more, server.address, cwd=HERE)
+        self.assertRegex(told, r"__init__.py 1\n.* 0\.0\n$")
+
     def test_wheel(self):
         if importlib.util.find_spec("setuptools") is None or importlib.util.find_spec("wheel") is None or importlib.util.find_spec("pip") is None:
             self.skipTest("pip, setuptools and wheel are not installed")

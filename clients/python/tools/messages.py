@@ -35,6 +35,8 @@ NAMES = {
 ADDED = {
     "Prediction": ("age", "Optional[timedelta]", "In a cluster, how old the state that answered is at most. Absent where the owner answered, and in sessions."),
 }
+# What shows a message in a notebook, a class of hindsight._shown.
+SHOWN = {"Prediction": "ShownPrediction", "ModelStats": "ShownStats", "GetModelHistoryResponse": "ShownHistory"}
 SPEC = "hindsight.v1.ModelSpec"
 # Messages that become plain values: their type and how they are read.
 PLAIN = {
@@ -145,7 +147,8 @@ def class_name(full):
 def write(messages, full):
     """The dataclass of a message."""
     name = full.removeprefix("hindsight.v1.")
-    lines = ["@dataclass(frozen=True)", f"class {class_name(full)}:"]
+    base = f"({SHOWN[name]})" if name in SHOWN else ""
+    lines = ["@dataclass(frozen=True)", f"class {class_name(full)}{base}:"]
     comment = " ".join(messages.comments[full].split())
     if name in NAMES:
         comment = comment.replace(f"{name} ", f"{NAMES[name]} ", 1)
@@ -185,7 +188,7 @@ def imports(text, modules):
     for source, names in (("datetime", ["datetime", "timedelta", "timezone"]), ("typing", ["Any", "Optional"])):
         if found := used(names):
             groups[1].append(f"from {source} import {', '.join(found)}")
-    sources = {"hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["cluster_pb2", "model_pb2", "prediction_pb2"]}
+    sources = {"hindsight._shown": list(SHOWN.values()), "hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["cluster_pb2", "model_pb2", "prediction_pb2"]}
     for source in sorted(sources):
         if found := used(sorted(sources[source])):
             groups[2].append(f"from {source} import {', '.join(found)}")

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import grpc.aio
 from grpc.aio import insecure_channel, secure_channel
 
-__all__ = ["Closed", "Condition", "Future", "Lock", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
+__all__ = ["Closed", "Condition", "Future", "Lock", "Shown", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
 
 #: Raised by a call on a closed channel.
 Closed = grpc.aio.UsageError
@@ -39,6 +39,10 @@ class Worker:
     async def join(self) -> None:
         """Waits for the end of the task."""
         await self._task
+
+
+class Shown:
+    """A model in a notebook: a repr cannot wait for the server."""
 
 
 async def exchange(method: Any, message: Any, **options: Any) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from hindsight import _calls, messages
 from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
 from hindsight.aio._connection import Connection
+from hindsight.aio._loop import Shown
 from hindsight.aio.session import Session
 from hindsight.v1 import model_pb2
 
@@ -112,7 +113,7 @@ class Client(Connection):
         await self.run(_calls.remove_server(server))
 
 
-class Model:
+class Model(Shown):
     """A model of a server. The tasks of one event loop may share it."""
 
     def __init__(self, client: Client, id: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Optional
 
+from hindsight._shown import ShownHistory
 from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
 from hindsight.messages.predictions import Outcome
@@ -83,7 +84,7 @@ class DriftMark:
 
 
 @dataclass(frozen=True)
-class History:
+class History(ShownHistory):
     """History answers GetModelHistory."""
 
     #: Oldest first, at most 256. Each covers the same power-of-two number of observations; the

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Optional
 
+from hindsight._shown import ShownPrediction
 from hindsight._values import described
 from hindsight.v1 import prediction_pb2
 
@@ -62,7 +63,7 @@ class FamilyPart:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(ShownPrediction):
     """Prediction is the model's answer for one input."""
 
     #: Names the prediction in Observe. Empty if not remembered.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from hindsight._shown import ShownStats
 from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
 from hindsight.messages.predictions import FamilyPart
@@ -317,7 +318,7 @@ class InputImportance:
 
 
 @dataclass(frozen=True)
-class ModelStats:
+class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
     the outputs: squared, or the learner's own."""
 
