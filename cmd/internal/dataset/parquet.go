@@ -176,7 +176,7 @@ func (c *parquetColumn) value(v parquet.Value) string {
 	case parquet.Int96:
 		// The time of the day in nanoseconds, and the Julian day.
 		t := v.Int96()
-		nanos := int64(uint64(t[1])<<32 | uint64(t[0])) //nolint:gosec // a day has 8.64e13 ns
+		nanos := int64(uint64(t[1])<<32 | uint64(t[0]))
 		const epoch = 2440588
 		return moment(time.Unix((int64(t[2])-epoch)*int64((24*time.Hour)/time.Second), nanos))
 	case parquet.ByteArray, parquet.FixedLenByteArray:

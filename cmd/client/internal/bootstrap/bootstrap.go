@@ -39,7 +39,7 @@ func Mean(series []float64, seed uint64) Interval {
 		sums[i+1] = sums[i] + (v - mean)
 	}
 	out := Interval{Mean: mean, Block: blockLength(series, mean)}
-	rng := rand.New(rand.NewPCG(seed, 0x626f6f74))
+	rng := rand.New(rand.NewPCG(seed, 0x626f6f74)) //nolint:gosec // G404: a seed draws the same resamples again
 	distances := make([]float64, Resamples)
 	stay := math.Log(1 - 1/out.Block) // -Inf for blocks of one value.
 	for b := range distances {

@@ -47,6 +47,10 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 		if !outcome.GetDuplicate() {
 			f.order = append(f.order, "observe "+o.GetObservationId())
 		}
+		if f.outcome != nil {
+			spec := m.model.GetSpec().ProtoReflect()
+			f.outcome(string(spec.WhichOneof(spec.Descriptor().Oneofs().ByName("learner")).Name()), outcome)
+		}
 		answer.Outcomes = append(answer.Outcomes, outcome)
 	}
 	return answer, f.faulty("batch", n, true)

@@ -37,6 +37,8 @@ deleted at the end. All models see the same rows in the same order: a row is pre
 then observed, so that each prediction is made from earlier rows alone. --delay N observes
 each row N rows later. "hindsight model compare" compares a model and its followers.
 
+` + fileHelp + `
+
 The columns are named inputs, as "hindsight infer" declares them; --ignore leaves columns
 out. The target is --target, else y, else the last column.
 
@@ -68,12 +70,12 @@ came third. Fewer than 30 rows have no interval.`,
 			if err := v.check(); err != nil {
 				return err
 			}
+			if v.name = v.csv; v.csv == "-" {
+				v.name = "standard input"
+			}
 			return e.spooled(&v.csv, func() (err error) {
 				if v.spec, v.rows, err = e.inferSpec(v.csv, &v.options, c.given("target"), v.options.Classes); err != nil {
 					return err
-				}
-				if v.rows == 0 {
-					return &command.UsageError{Err: stream.NoRow(v.csv)}
 				}
 				v.options.Classes = isClassifier(v.spec)
 				return e.withClient(c.ctx(), func(server *client.Client) error { return v.run(c.ctx(), e, server) })
@@ -85,6 +87,7 @@ came third. Fewer than 30 rows have no interval.`,
 // comparison has the flags of "compare".
 type comparison struct {
 	csv, svg string
+	name     string // of --csv, for people
 	learners []string
 	delay    int
 	options  stream.FileOptions
@@ -141,7 +144,7 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 	if _, err := rand.Read(drawn); err != nil {
 		return fmt.Errorf("draw a run: %w", err)
 	}
-	r := &report{File: v.csv, Target: v.options.Target, Delay: v.delay, classes: v.options.Classes}
+	r := &report{File: v.name, Target: v.options.Target, Delay: v.delay, classes: v.options.Classes}
 	for _, learner := range v.learners {
 		a, err := v.judge(ctx, e, c, learner, "compare-"+hex.EncodeToString(drawn)+"-"+learner)
 		if err != nil {
@@ -149,16 +152,14 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 		}
 		r.Learners = append(r.Learners, a)
 	}
-	if err := r.conclude(); err != nil {
-		return err
-	}
+	r.conclude()
 	if v.svg != "" {
 		curves, options := r.curves()
 		if err := replaceFile(v.svg, func(w io.Writer) error { return plot.SVG(w, curves, options) }); err != nil {
 			return fmt.Errorf("--svg: %w", err)
 		}
 	}
-	return e.emit(r, func(w *command.Page) { r.write(w, e.width()) })
+	return e.emit(r, func(w *command.Page) { r.write(w, e) })
 }
 
 // judge takes the rows through a temporary model of a learner.
@@ -190,6 +191,9 @@ func (v *comparison) judge(ctx context.Context, e *env, c *client.Client, learne
 	bar.end()
 	if err != nil {
 		return nil, err
+	}
+	if len(a.losses) == 0 {
+		return nil, command.Usagef("%s: no row has all labels of %s", v.name, v.options.Target)
 	}
 	stats, err := c.Model(id).Stats(ctx, nil)
 	if err != nil {

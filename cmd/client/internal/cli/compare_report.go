@@ -97,15 +97,12 @@ func squaredError(predicted, labels []float64) float64 {
 	return sum / float64(len(labels))
 }
 
-// finish computes the figures.
+// finish computes the figures. At least one row has a label.
 func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats) {
 	if result.Rounds > 0 {
 		a.SecondsPerRow = result.Elapsed.Seconds() / float64(result.Rounds)
 	}
 	n := float64(len(a.losses))
-	if n == 0 {
-		return
-	}
 	if a.classes[0] != "" {
 		a.Accuracy = new(1 - a.mean())
 		figures := stats.GetClasses().GetPerformance().GetPrequential()
@@ -195,14 +192,11 @@ type winner struct {
 }
 
 // conclude puts the best learner first and compares it with the second.
-func (r *report) conclude() error {
+func (r *report) conclude() {
 	r.Labels = len(r.Learners[0].losses)
-	if r.Labels == 0 {
-		return command.Usagef("%s: no row has a label in %s", r.File, r.Target)
-	}
 	slices.SortStableFunc(r.Learners, func(a, b *contestant) int { return cmp.Compare(a.mean(), b.mean()) })
 	if len(r.Learners) < 2 {
-		return nil
+		return
 	}
 	best, second := r.Learners[0], r.Learners[1]
 	differences := make([]float64, r.Labels)
@@ -224,7 +218,6 @@ func (r *report) conclude() error {
 		i := bootstrap.Mean(differences, comparisonSeed)
 		r.Winner.Low, r.Winner.High, r.Winner.Block, r.Winner.Certain = &i.Low, &i.High, &i.Block, i.Low > 0
 	}
-	return nil
 }
 
 // curves are the errors of all learners over the rows, each point over the rows just before it.
@@ -248,13 +241,17 @@ func (r *report) curves() ([][]float64, plot.Options) {
 		what = "error rate"
 	}
 	return curves, plot.Options{
-		Height: plotHeight, Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
+		Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
 		X: "row", First: strconv.Itoa(r.Labels / points), Last: strconv.Itoa(r.Labels),
 	}
 }
 
+// aroundComparison is how many lines are around the plot and the rows of the table, with the
+// prompt.
+const aroundComparison = 9
+
 // write writes the report for people.
-func (r *report) write(w *command.Page, width int) {
+func (r *report) write(w *command.Page, e *env) {
 	w.Printf("%s, label %s, %d rows with a label", r.File, r.Target, r.Labels)
 	if r.Delay > 0 {
 		w.Printf(", observed %d rows late", r.Delay)
@@ -280,7 +277,7 @@ func (r *report) write(w *command.Page, width int) {
 	}
 	w.Rows(header, rows)
 	curves, options := r.curves()
-	options.Width = width
+	options.Width, options.Height = e.plotSize(1, aroundComparison+len(rows))
 	drawCurves(w, curves, options)
 	if r.Winner != nil {
 		w.Printf("\n%s\n", r.Winner)

@@ -35,6 +35,7 @@ const (
 	demoFew       = 50                    // the skill of so few rounds says little and is not drawn
 
 	plotHeight   = 10
+	plotFrame    = 4 // lines around a plot: blank, title, axis, and its labels
 	defaultWidth = 72
 	maxWidth     = 160
 
@@ -127,11 +128,11 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		if s == nil {
 			return nil // Failed is reported.
 		}
-		err := e.emit(s, func(w *command.Page) { s.write(w, e.width(), d.keep) })
+		err := e.emit(s, func(w *command.Page) { s.write(w, e, d.keep) })
 		if err != nil || !d.keep || failed != nil {
 			return err
 		}
-		e.Say("the model learns on: gRPC at %s, its page at %s; an interrupt ends it", server.GRPC, s.PageURL)
+		e.Say("the model learns on, gRPC at %s; an interrupt ends it", server.GRPC)
 		return d.learnOn(ctx, e, server)
 	})
 	if err == nil {
@@ -140,14 +141,15 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	return errors.Join(failed, err)
 }
 
-// width is the width of a curve: that of the terminal, if standard output is a terminal.
-func (e *env) width() int {
+// plotSize is the size of one of several plots. On a terminal all of them and so many lines below
+// them are on the screen in the end.
+func (e *env) plotSize(plots, below int) (width, height int) {
 	if f, ok := e.Stdout.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return min(columns, maxWidth)
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return min(columns, maxWidth), min(plotHeight, (lines-below)/plots-plotFrame)
 		}
 	}
-	return defaultWidth
+	return defaultWidth, plotHeight
 }
 
 // learnOn takes another environment through the model, slowly, until ctx ends.
@@ -250,26 +252,30 @@ func known(v *float64) float64 {
 	return *v
 }
 
-// write shows the table, the curves and some metrics.
-func (s *demoSummary) write(w *command.Page, width int, kept bool) {
+// belowDemo is how many lines follow the curves of the demo, with messages and the prompt.
+const belowDemo = 4
+
+// write shows the table, some metrics and, last, the curves.
+func (s *demoSummary) write(w *command.Page, e *env, kept bool) {
 	s.summary.write(w)
-	curve(w, s.skill, width, "served skill over the last 1000 rounds: 1 is perfect, 0 is the better baseline")
-	curve(w, s.regret, width, "prequential regret against "+yardstick(s.stats)+": below 0 the model is better")
 	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
 	}
+	width, height := e.plotSize(2, belowDemo)
+	curve(w, s.skill, width, height, "served skill over the last 1000 rounds: 1 is perfect, 0 is trivial")
+	curve(w, s.regret, width, height, "prequential regret against "+yardstick(s.stats))
 	if kept {
-		w.Printf("\nits page: %s\n", s.PageURL)
+		w.Printf("its page: %s\n", s.PageURL)
 	} else {
-		w.Printf("\nits page was %s; --keep leaves the server running\n", s.PageURL)
+		w.Printf("its page was %s; --keep leaves the server running\n", s.PageURL)
 	}
 }
 
 // curve draws a curve, unless no point of it is finite.
-func curve(w *command.Page, points []float64, width int, title string, marks ...int) {
+func curve(w *command.Page, points []float64, width, height int, title string, marks ...int) {
 	drawCurves(w, [][]float64{points}, plot.Options{
-		Width: width, Height: plotHeight,
+		Width: width, Height: height,
 		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
 	})
 }

@@ -113,7 +113,7 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
 		err = errors.New("the cluster has lost or repeated acknowledged observations, or its servers disagree")
 	}
-	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e.width()) }))
+	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e) }))
 }
 
 // freePort listens at a free port of 127.0.0.1 below those that the kernel gives to outgoing
@@ -379,7 +379,7 @@ func (c *demoCluster) agree(ctx context.Context) (observations int) {
 }
 
 // write prints the account and the curves for people.
-func (c *demoCluster) write(w *command.Page, width int) {
+func (c *demoCluster) write(w *command.Page, e *env) {
 	w.Row("acknowledged", c.Acknowledged)
 	w.Row("lost", c.Lost)
 	w.Row("learned twice", c.LearnedTwice)
@@ -391,6 +391,7 @@ func (c *demoCluster) write(w *command.Page, width int) {
 		w.Row("state of "+c.servers[n].name, digest)
 	}
 	w.Row("states are equal", c.DigestsEqual)
-	curve(w, c.skill, width, "served skill over the last 1000 rounds; ▲ the demo kills the owner", c.KilledAt)
-	curve(w, c.regret, width, "prequential regret; ▲ the demo kills the owner", c.KilledAt)
+	width, height := e.plotSize(2, belowDemo)
+	curve(w, c.skill, width, height, "served skill over the last 1000 rounds; ▲ the demo kills the owner", c.KilledAt)
+	curve(w, c.regret, width, height, "prequential regret; ▲ the demo kills the owner", c.KilledAt)
 }

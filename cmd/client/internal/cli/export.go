@@ -19,24 +19,25 @@ func (e *env) modelExport() verb {
 		force   bool
 	)
 	return verb{
-		use:   "export ID --out FILE",
+		use:   "export ID FILE",
 		short: "Write a model to a file",
 		long: `Write the spec and the state of a model to a file, with the ids that it
-remembers and its pending predictions, or without them. A file
-that could not be written completely is removed. "-" is standard output.`,
-		example: `  hindsight model export energy --out energy.hs
-  hindsight model export energy --out - | hindsight --address other:50051 model import energy --in -`,
+remembers and its pending predictions, or without them. The file is complete, or as
+before. "-" is standard output. --out names the file too.`,
+		example: `  hindsight model export energy energy.hs
+  hindsight model export energy - | hindsight --address other:50051 model import energy -`,
 		complete: []completer{models},
+		optional: true,
 		flags: func(f *flagSet) {
-			f.StringVar(&out, "out", "", "the file (required)")
+			f.StringVar(&out, "out", "", "the file")
 			f.BoolVar(&force, "force", false, "replace an existing file")
 			f.BoolVar(&request.WithoutIds, "without-ids", false, "leave out remembered ids and pending predictions")
 		},
 		before: func(c *call) error {
-			request.Model = c.args[0]
-			if out == "" {
-				return command.Usagef("--out is missing")
+			if err := c.file(&out, "out"); err != nil {
+				return err
 			}
+			request.Model = c.args[0]
 			if out == "-" && e.JSON() {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
@@ -50,6 +51,21 @@ that could not be written completely is removed. "-" is standard output.`,
 			return e.exportTo(c.ctx(), c.client, request, out, force)
 		},
 	}
+}
+
+// file sets the name of a file that is the second argument or the value of a flag.
+func (c *call) file(name *string, flag string) error {
+	switch {
+	case len(c.args) == 0:
+		return command.Usagef("ID is missing")
+	case len(c.args) > 1 && *name != "":
+		return command.Usagef("the file is given twice: as --%s and as an argument", flag)
+	case len(c.args) > 1:
+		*name = c.args[1]
+	case *name == "":
+		return command.Usagef("FILE is missing")
+	}
+	return nil
 }
 
 // exportTo writes the file of an export.
@@ -97,17 +113,13 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 func (e *env) modelImport() verb {
 	var in string
 	return verb{
-		use:     "import ID --in FILE",
-		short:   "Create a model from an exported one",
-		long:    `Create a model from a file of export, under a new id. "-" is standard input.`,
-		example: `  hindsight model import energy-copy --in energy.hs`,
-		flags:   func(f *flagSet) { f.StringVar(&in, "in", "", "the file (required)") },
-		before: func(*call) error {
-			if in == "" {
-				return command.Usagef("--in is missing")
-			}
-			return nil
-		},
+		use:      "import ID FILE",
+		short:    "Create a model from an exported one",
+		long:     `Create a model from a file of export, under a new id. "-" is standard input. --in names the file too.`,
+		example:  `  hindsight model import energy-copy energy.hs`,
+		optional: true,
+		flags:    func(f *flagSet) { f.StringVar(&in, "in", "", "the file") },
+		before:   func(c *call) error { return c.file(&in, "in") },
 		run: func(c *call) error {
 			from := e.Stdin
 			if in != "-" {

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,51 @@ func (i fakeInput) given() bool { return len(i.features) > 0 || i.inputs != nil 
 
 func (i fakeInput) equal(other fakeInput) bool {
 	return slices.Equal(i.features, other.features) && proto.Equal(i.inputs, other.inputs)
+}
+
+// PredictBatch answers what Predict answers.
+func (f *fake) PredictBatch(_ context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.model(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	var inputs []fakeInput
+	for _, row := range r.GetRows() {
+		inputs = append(inputs, fakeInput{features: row.GetFeatures()})
+	}
+	for _, record := range r.GetInputs() {
+		inputs = append(inputs, fakeInput{inputs: record})
+	}
+	answer := &hindsightv1.PredictBatchResponse{}
+	for _, input := range inputs {
+		if err := m.checkInput(input); err != nil {
+			return nil, err
+		}
+		p := &hindsightv1.Prediction{Value: proto.Float64(m.mean())}
+		if m.model.GetSpec().GetClasses() != nil {
+			p = &hindsightv1.Prediction{Class: m.majority(), Scores: m.shares()}
+		}
+		if f.prediction != nil {
+			f.prediction(p)
+		}
+		answer.Predictions = append(answer.Predictions, p)
+	}
+	f.batched = append(f.batched, inputs...)
+	return answer, nil
+}
+
+// withIntervals adds an interval and a probability to a prediction.
+func withIntervals(p *hindsightv1.Prediction) {
+	p.Intervals = []*hindsightv1.Interval{{Coverage: 0.9, Lower: proto.Float64(-1), Upper: proto.Float64(1)}}
+	p.Probability = proto.Float64(0.5)
+}
+
+// withOutputs makes a prediction that of two outputs.
+func withOutputs(p *hindsightv1.Prediction) {
+	p.Value, p.Values = nil, []float64{1, 2}
+	p.Intervals = []*hindsightv1.Interval{{Coverage: 0.5, Lowers: []float64{0, 1}, Uppers: []float64{2, 3}}}
 }
 
 // checkInput wants the declared inputs, or as many features as there are dimensions.

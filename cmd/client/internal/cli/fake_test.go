@@ -71,6 +71,8 @@ type fake struct {
 	// stats and prediction change answers before they are sent.
 	stats      func(*hindsightv1.ModelStats)
 	prediction func(*hindsightv1.Prediction)
+	outcome    func(learner string, o *hindsightv1.Outcome)
+	batched    []fakeInput // of PredictBatch
 	sessions   int
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.

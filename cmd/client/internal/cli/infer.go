@@ -23,13 +23,13 @@ func (e *env) infer() verb {
 error gets a line for each column that says why. infer calls no server. The spec has no
 learner; add one, or leave it to auto.
 
-The first line names the columns. The file may be compressed with gzip. Columns are numbers
-(also $1,234 and 45%), booleans (such as yes and no, or 0 and 1), categories and times. A
-few different integers, such as hours or months, are categories. A column of texts nearly
-all of which differ is left out, by replay too. Vectors are not recognised. Where semicolons
-separate the fields, a comma is the decimal mark. Times have one of many forms, such as
-2026-11-21 18:00 or 21.11.2026; without a zone they are UTC. Records have times in RFC 3339;
-replay converts them.
+` + fileHelp + `
+
+Columns are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
+categories and times. A few different integers, such as hours or months, are categories. A
+column of texts nearly all of which differ is left out, by replay too. Vectors are not
+recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
+zone they are UTC. Records have times in RFC 3339; replay converts them.
 
 --target names the column of the label, or several columns; see replay. An empty --target
 means none. Numbers are real labels, unless --classes says that they are classes. Texts are
@@ -38,7 +38,8 @@ replay.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
-			f.file(&file, &options.Delimiter, &options.Target, "the file, plain or gzip (required)")
+			f.file(&file, &options.Delimiter, &options.Target, "the file (required)")
+			f.Bool("local", false, "as of the other commands; infer calls no server anyway")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},
 		before: func(*call) error {
@@ -54,11 +55,19 @@ replay.`,
 	}
 }
 
+// fileHelp says what a file may be.
+const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
+byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
+first line has most of separates the fields; a field may be quoted with ". Where semicolons
+separate the fields, a comma is the decimal mark. The columns of Parquet are read as CSV
+would write them: a timestamp as a time in UTC, a missing value as an empty cell, a list of
+numbers in brackets.`
+
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
 	f.StringVar(name, "csv", "", usage)
 	f.Var((*delimiter)(separator), "delimiter",
-		"what separates the fields: one character, or tab; default: the comma, semicolon or tab that the header has most of")
+		"what separates the fields: one character, or tab; default: the comma, semicolon, tab or bar that the header has most of")
 	f.StringVar(target, "target", "y", "the column with the labels, or several columns with commas between them")
 }
 

@@ -94,6 +94,9 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 		}
 		o.Target = target
 	}
+	if o.Target == "" {
+		return nil, 0, command.Usagef("--target is empty: a model learns from labels")
+	}
 	result, err := inferFile(path, infer.Options{Delimiter: o.Delimiter, Target: o.Target, Classes: classes})
 	if err != nil {
 		return nil, 0, &command.UsageError{Err: err}

@@ -35,7 +35,8 @@ prediction2, ... of several outputs; for each level of the intervals, such as 90
 lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for each
 class probability_CLASS. A model with named inputs takes the columns of their names; other
 columns are ignored. Of other models every column is a feature, in the order of the file,
-unless it is a target: that of --target, or y, y1, y2 and so on.
+unless it is a target: that of --target, or y, y1, y2 and so on. "hindsight replay" says
+which files are read.
 
 --local needs no server: it starts one in a temporary directory, creates a model for the
 columns of --train, which learns the rows of that file, and asks it. The target is
@@ -103,8 +104,10 @@ func (p *prediction) check(c *call, e *env) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case given == (p.csv != ""):
-		return command.Usagef("give one input: numbers as arguments or --features, a record as --inputs, or a file as --csv")
+	case given && p.csv != "":
+		return command.Usagef("--csv and another input exclude each other")
+	case !given && p.csv == "":
+		return command.Usagef("the input is missing: give numbers as arguments or --features, a record as --inputs, or a file as --csv")
 	case p.csv == "" && p.out != "":
 		return command.Usagef("--out needs --csv")
 	case p.csv != "" && (p.id != "" || p.explain || p.ttl != 0):

@@ -39,9 +39,6 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	if err != nil {
 		return fmt.Errorf("--train: %w", err)
 	}
-	if result.Acknowledged == 0 {
-		return command.Usagef("--train: %s: no row has a label in %s", p.train, p.options.Target)
-	}
 	e.Say("learned %d rows of %s", result.Acknowledged, p.train)
 	return nil
 }
@@ -192,9 +189,9 @@ func (c *predictionColumns) header() []string {
 // fields are the fields of a prediction. What the prediction does not have is empty.
 func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
 	var fields []string
-	add := func(one *float64, several []float64) {
-		if one != nil {
-			several = []float64{*one}
+	add := func(single bool, one float64, several []float64) {
+		if single {
+			several = []float64{one}
 		}
 		for i := range c.outputs {
 			if i < len(several) {
@@ -207,7 +204,7 @@ func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
 	if p.GetClass() != "" || len(c.classes) > 0 {
 		fields = append(fields, p.GetClass())
 	} else {
-		add(p.Value, p.GetValues())
+		add(p.Value != nil, p.GetValue(), p.GetValues())
 	}
 	for _, level := range c.levels {
 		i := slices.IndexFunc(p.GetIntervals(), func(i *hindsightv1.Interval) bool { return i.GetCoverage() == level })
@@ -215,8 +212,8 @@ func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
 		if i >= 0 {
 			in = p.GetIntervals()[i]
 		}
-		add(in.Lower, in.GetLowers())
-		add(in.Upper, in.GetUppers())
+		add(in.Lower != nil, in.GetLower(), in.GetLowers())
+		add(in.Upper != nil, in.GetUpper(), in.GetUppers())
 	}
 	if c.probability {
 		fields = append(fields, command.Optional(p.Probability, exact))

@@ -29,13 +29,13 @@ rows before it. --pipeline, --delay and --delay-by serve the rows: each row is p
 then observed, and judged by its served prediction too. Where no label is late the
 prequential losses are the same, to the last digit.
 
-The first line names the columns. --target names the column of the label, or a column for
-each output; the default y also means y1, y2 and so on. Every other column is a feature,
-unless --features names the features or --ignore leaves columns out. The file may be
-compressed with gzip. "-" is standard input, which is read to its end first. Fields are
-finite numbers, such as -1.5e3, $1,234 and 45%, of which the number is taken; where
-semicolons separate the fields, a comma is the decimal mark. All rows are checked before
-the first call. An error names its line and column.
+` + fileHelp + `
+
+--target names the column of the label, or a column for each output; the default y also
+means y1, y2 and so on. Every other column is a feature, unless --features names the
+features or --ignore leaves columns out. "-" is standard input, which is read to its end
+first. Fields are finite numbers, such as -1.5e3, $1,234 and 45%, of which the number is
+taken. All rows are checked before the first call. An error names its line and column.
 
 --create '{}' creates a model that picks its learner itself (auto), with the dimension
 and the outputs of the file.
@@ -91,7 +91,7 @@ scaled.
       --run r0f3 --offset 1200 --pipeline 64`,
 		flags: func(f *flagSet) {
 			r.flags(f)
-			f.file(&r.csv, &r.options.Delimiter, &r.options.Target, "the file, plain or gzip; - is standard input (required)")
+			f.file(&r.csv, &r.options.Delimiter, &r.options.Target, "the file; - is standard input (required)")
 			f.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
 			f.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 			f.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")

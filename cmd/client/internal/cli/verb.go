@@ -92,7 +92,7 @@ func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
 func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
 	if v.optional {
-		cmd.Args = cobra.MaximumNArgs(len(v.complete))
+		cmd.Args = cobra.MaximumNArgs(max(len(v.complete), len(arguments(v.use))))
 	}
 	if v.numbers {
 		cmd.Annotations = map[string]string{takesFeatures: "yes"}
@@ -100,6 +100,9 @@ func (e *env) command(v verb) *cobra.Command {
 	}
 	if len(v.complete) > 0 {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) >= len(v.complete) && len(args) < len(arguments(v.use)) {
+				return nil, cobra.ShellCompDirectiveDefault // A file.
+			}
 			if len(args) >= len(v.complete) {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}

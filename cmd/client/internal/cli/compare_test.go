@@ -1,0 +1,197 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// sales are rows with a trend and a wave, the label last, every seventh without a label.
+func sales(rows int) (csv string, labels []float64, at []int) {
+	var b strings.Builder
+	b.WriteString("hour,price,sold\n")
+	for i := range rows {
+		y := 10 + float64(i)/50 + math.Round(8*math.Sin(float64(i)/5))
+		fmt.Fprintf(&b, "%d,%g,", i%24, 1+float64(i%13)/4)
+		if i%7 != 6 {
+			fmt.Fprintf(&b, "%g", y)
+			labels, at = append(labels, y), append(at, i)
+		}
+		b.WriteString("\n")
+	}
+	return b.String(), labels, at
+}
+
+func number(t *testing.T, of any, key string) float64 {
+	t.Helper()
+	v, ok := of.(map[string]any)[key].(float64)
+	if !ok {
+		t.Fatalf("no number %s in %v", key, of)
+	}
+	return v
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*(1+math.Abs(b)) }
+
+// All learners see the same rows, and each row after the labels that were known by then. The fake
+// predicts the mean of these labels for every learner.
+func TestCompare(t *testing.T) {
+	const rows = 120
+	text, labels, at := sales(rows)
+	path := written(t, "sales.csv", text)
+	for _, delay := range []int{0, 1, 10, rows} {
+		f := serving(t)
+		d := document(t, 0, "compare", "--csv", path, "--learners", "linear_awv,auto", "--delay", strconv.Itoa(delay))
+		var squares, absolute, last float64
+		for i, y := range labels {
+			var sum, before float64
+			known := 0
+			for known < i && at[known]+delay < at[i] {
+				before = labels[known]
+				sum += before
+				known++
+			}
+			e := sum/float64(max(1, known)) - y
+			squares, absolute, last = squares+e*e, absolute+math.Abs(e), last+(before-y)*(before-y)
+		}
+		n := float64(len(labels))
+		all, _ := d["learners"].([]any)
+		if len(all) != 2 || number(t, d, "labels") != n || d["target"] != "sold" {
+			t.Fatalf("delay %d: %v", delay, d)
+		}
+		for _, learner := range all {
+			if v := number(t, learner, "rmse"); !near(v, math.Sqrt(squares/n)) {
+				t.Errorf("delay %d: RMSE %v, want %v", delay, v, math.Sqrt(squares/n))
+			}
+			if v := number(t, learner, "mae"); !near(v, absolute/n) {
+				t.Errorf("delay %d: MAE %v, want %v", delay, v, absolute/n)
+			}
+			if v := number(t, learner, "skill"); !near(v, 1-squares/min(squares, last)) {
+				t.Errorf("delay %d: skill %v, want %v", delay, v, 1-squares/min(squares, last))
+			}
+		}
+		w, _ := d["winner"].(map[string]any)
+		if w["certain"] != false || number(t, w, "low") > 0 || number(t, w, "high") < 0 || number(t, w, "difference") != 0 {
+			t.Errorf("delay %d: equal learners differ: %v", delay, w)
+		}
+		if left := len(f.models); left != 0 {
+			t.Errorf("delay %d: %d models are left", delay, left)
+		}
+	}
+}
+
+// A learner that is better wins, with the difference of its losses.
+func TestCompareSaysWhoWins(t *testing.T) {
+	const rows = 400
+	text, _, _ := sales(rows)
+	path := written(t, "sales.csv", text)
+	f := serving(t)
+	f.outcome = func(learner string, o *hindsightv1.Outcome) {
+		if learner == "auto" {
+			*o.Prediction /= 10
+		}
+	}
+	svg := filepath.Join(t.TempDir(), "curves.svg")
+	r := run(t, "compare", "--csv", path, "--learners", "auto,linear_awv", "--svg", svg)
+	for _, want := range []string{"\nLEARNER ", "\nlinear_awv ", "RMSE of sold over the last 30 rows", "┤", "linear_awv wins: its squared error is ", "below that of auto", "95 % confidence interval of the difference: ", "which excludes 0", "stationary bootstrap", "seed 1"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if strings.Index(r.out, "\nlinear_awv ") > strings.Index(r.out, "\nauto ") {
+		t.Errorf("the best is not first:\n%s", r.out)
+	}
+	if r.code != 0 || !strings.Contains(r.errors, "the label is the last column, sold") {
+		t.Errorf("%d, %s", r.code, r.errors)
+	}
+	picture, err := os.Open(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer picture.Close() //nolint:errcheck // it was only read
+	paths := 0
+	for decoder := xml.NewDecoder(picture); ; {
+		token, err := decoder.Token()
+		if err == io.EOF { //nolint:errorlint // xml returns it as it is
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, is := token.(xml.StartElement); is && e.Name.Local == "path" {
+			paths++
+		}
+	}
+	if paths < 2 {
+		t.Errorf("%d paths in the picture", paths)
+	}
+}
+
+func TestCompareClasses(t *testing.T) {
+	serving(t)
+	d := document(t, 0, "compare", "--csv", written(t, "trips.csv", trips(100)), "--target", "arrival", "--learners", "auto,linear_awv")
+	first := d["learners"].([]any)[0]
+	// The fake says the most frequent class so far: late, in 60 of 100 rows, and none at first.
+	if v := number(t, first, "accuracy"); !near(v, 0.59) {
+		t.Errorf("accuracy %v", v)
+	}
+	if _, is := first.(map[string]any)["rmse"]; is || d["winner"].(map[string]any)["loss"] != "error rate" {
+		t.Errorf("%v", d)
+	}
+}
+
+// An interrupt deletes the model of the moment too.
+func TestCompareInterrupted(t *testing.T) {
+	text, _, _ := sales(100)
+	f := serving(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 20 && done {
+			cancel()
+		}
+		return nil
+	}
+	if r := runWith(ctx, text, "compare", "--csv", "-", "--delay", "2"); r.code != 130 || !strings.Contains(r.errors, "interrupted") {
+		t.Errorf("%+v", r)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.models) != 0 {
+		t.Errorf("%d models are left", len(f.models))
+	}
+}
+
+func TestCompareMistakes(t *testing.T) {
+	serving(t)
+	text, _, _ := sales(50)
+	path := written(t, "sales.csv", text)
+	empty := written(t, "empty.csv", "x,y\n")
+	half := written(t, "half.csv", "x,y1,y2\n1,2,\n3,,4\n")
+	for says, args := range map[string][]string{
+		"--csv is missing":                    {},
+		`"autp" is no learner; is it "auto"?`: {"--csv", path, "--learners", "autp"},
+		"names auto twice":                    {"--csv", path, "--learners", "auto,auto"},
+		"--delay -1 is not in":                {"--csv", path, "--delay", "-1"},
+		"the target has no label":             {"--csv", empty},
+		"would be lost":                       {"--csv", path, "--svg", path},
+		"no row has all labels of y":          {"--csv", half},
+		"--target is empty":                   {"--csv", path, "--target", ""},
+		"--server needs --local":              {"--csv", path, "--server", "x"},
+		"--local and --address exclude":       {"--csv", path, "--local", "--address", "x:1"},
+		"no column can be an input":           {"--csv", path, "--ignore", "hour,price"},
+		`no target column "cost" among`:       {"--csv", path, "--target", "cost"},
+	} {
+		if r := run(t, append([]string{"compare"}, args...)...); r.code != 2 || !strings.Contains(r.errors, says) {
+			t.Errorf("%v: want %q: %+v", args, says, r)
+		}
+	}
+}
