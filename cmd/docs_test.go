@@ -37,7 +37,6 @@ var notRun = []struct{ begin, why string }{
 	{"hindsight --address old:50051 model move ", "it takes two servers; TestMoveUnderLoad and TestKillsDuringMove of cmd/server do it"},
 	{"hindsight-server --data-dir /var/lib/hindsight --cluster-address", "it takes three machines; TestThreeServersAreOneService of cmd/server starts three servers"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
-	{"c, err := client.Dial", "a part of a program; that of client/README.md is whole"},
 }
 
 // tested names the documents whose Python another test runs.
@@ -54,6 +53,10 @@ var serve = regexp.MustCompile(`^(?:bin/)?hindsight-server((?: --\S+ \S+)*)(?: &
 
 // addresses are those of a server with default settings.
 var addresses = regexp.MustCompile(`(localhost|127\.0\.0\.1):(50051|9464)`)
+
+// imports is a module of others that a program in Python imports, or that hindsight needs for one
+// of its modules.
+var imports = regexp.MustCompile(`(?m)^(?:import |from |from hindsight\.)(pandas|sklearn)\b`)
 
 // block is a piece of code of a document. An indented one has no language.
 type block struct {
@@ -244,6 +247,11 @@ func (r *reader) python(t *testing.T, b block) {
 	}
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.CommandContext(t.Context(), python, "-c", "import grpc").Run() == nil {
+			for _, imported := range imports.FindAllStringSubmatch(b.text, -1) {
+				if exec.CommandContext(t.Context(), python, "-c", "import "+imported[1]).Run() != nil {
+					t.Skipf("%s is not installed: on Debian, apt-get install python3-pandas python3-sklearn", imported[1])
+				}
+			}
 			r.compare(t, b, r.run(t, python, "-c", r.here(b.text)))
 			return
 		}

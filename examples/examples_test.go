@@ -6,12 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,7 +56,21 @@ type server struct {
 func start(t *testing.T, flags ...string) server {
 	t.Helper()
 	flags = append([]string{"--data-dir", t.TempDir(), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, flags...)
+	lines, _ := launch(t, exec.CommandContext(context.WithoutCancel(t.Context()), binary, flags...), `"msg":"serving"`)
+	var entry struct {
+		GRPC string `json:"grpc_address"`
+		HTTP string `json:"http_address"`
+	}
+	if err := json.Unmarshal([]byte(lines), &entry); err != nil {
+		t.Fatal(err)
+	}
+	return server{grpc: entry.GRPC, http: "http://" + entry.HTTP}
+}
+
+// launch runs a program until the test ends or kill is called, and returns the line of stderr
+// that says that the program serves.
+func launch(t *testing.T, command *exec.Cmd, serving string) (line string, kill func()) {
+	t.Helper()
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -60,37 +78,69 @@ func start(t *testing.T, flags ...string) server {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	serving, ended := make(chan server, 1), make(chan string, 1)
+	serves, ended := make(chan string, 1), make(chan string, 1)
 	go func() {
 		var log strings.Builder
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			log.WriteString(lines.Text() + "\n")
-			var entry struct {
-				Msg  string `json:"msg"`
-				GRPC string `json:"grpc_address"`
-				HTTP string `json:"http_address"`
-			}
-			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Msg == "serving" {
-				serving <- server{grpc: entry.GRPC, http: "http://" + entry.HTTP}
+			if strings.Contains(lines.Text(), serving) {
+				select {
+				case serves <- lines.Text():
+				default:
+				}
 			}
 		}
 		_ = command.Wait() // It is killed.
 		ended <- log.String()
 	}()
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = command.Process.Kill() // It may have ended.
-		<-ended
+		if log := <-ended; t.Failed() {
+			t.Logf("%s:\n%s", command.Path, log)
+		}
 	})
+	t.Cleanup(kill)
 	select {
-	case s := <-serving:
-		return s
+	case line = <-serves:
+		return line, kill
 	case log := <-ended:
 		ended <- log
-		t.Fatalf("the server ended:\n%s", log)
+		t.Fatalf("%s ended:\n%s", command.Path, log)
 	case <-time.After(limit):
-		t.Fatal("the server does not serve")
+		t.Fatalf("%s does not serve", command.Path)
 	}
-	return server{}
+	return "", nil
+}
+
+// free returns a free address of 127.0.0.1 whose port no outgoing connection is given, so that a
+// program may start there again.
+func free(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", 12_000+rand.IntN(18_000)))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// restartable starts a server at the same addresses and with the same data at each call.
+func restartable(t *testing.T, flags ...string) (s server, again func() (kill func())) {
+	t.Helper()
+	s = server{grpc: free(t), http: free(t)}
+	flags = append([]string{"--data-dir", t.TempDir(), "--grpc-address", s.grpc, "--http-address", s.http}, flags...)
+	s.http = "http://" + s.http
+	return s, func() func() {
+		t.Helper()
+		_, kill := launch(t, exec.CommandContext(context.WithoutCancel(t.Context()), binary, flags...), `"msg":"serving"`)
+		return kill
+	}
 }
 
 // run runs a command and returns what it prints.
@@ -174,19 +224,40 @@ func install(t *testing.T) string {
 	return dir
 }
 
+// The page decides, and learns every trip once, though the server is killed and the page closed
+// before a label is learned.
 func TestBrowser(t *testing.T) {
 	need(t, "chromium")
 	page := httptest.NewServer(http.FileServer(http.Dir("browser")))
 	defer page.Close()
 	b := openBrowser(t)
 	// A page of an origin that is named may call, another one may not.
-	named := start(t, "--cors-origins", page.URL)
+	named, again := restartable(t, "--cors-origins", page.URL)
+	kill := again()
 	b.visit(t, page.URL+"/?server="+named.http)
-	b.await(t, `document.getElementById("outcome").textContent`, "observation 1, loss 16")
-	b.await(t, `document.getElementById("error").textContent`, "")
-	b.await(t, `(document.getElementById("predict").click(), document.getElementById("observe").disabled)`, "false")
-	b.await(t, `(document.getElementById("observe").click(), document.getElementById("outcome").textContent.split(",")[0])`, "observation 2")
-	b.await(t, `document.getElementById("events").textContent.replace(/[0-9]+/, "N")`, "observation N")
+	events := `document.getElementById("events").textContent`
+	b.await(t, events, "0 observations")
+	const learned = 60
+	for n, r := range rowsOf(t, learned) {
+		post(t, named.http+"/v1/models/connections:observe", map[string]any{"inputs": r.departure["inputs"], "observation_id": strconv.Itoa(n), "label": r.delay}, http.StatusOK, nil)
+	}
+	b.await(t, events, "60 observations")
+
+	list, alert := `document.getElementById("trips").textContent`, `document.getElementById("error").textContent`
+	depart := `document.querySelector("#departure button").click()`
+	arrive := `(document.querySelector("#trips input").value = 4, document.querySelector("#trips button").click())`
+	b.await(t, `(`+depart+`, true)`, "true")
+	b.await(t, list+`.replace(/[0-9.]+ minutes/, "N minutes").replace(/(nobody|the connection) waits/, "X")`, "Oslo: X, at most N minutes. Arrived")
+	kill()
+	b.await(t, `(`+arrive+`, `+depart+`, true)`, "true")
+	b.await(t, list+`.replace(/^.*minutes[.] /, "")`, "It was 4 minutes late, to be learned.Oslo: nobody waits, without a forecast. Arrived")
+	b.visit(t, page.URL+"/?server="+named.http)
+	b.await(t, `(`+arrive+`, document.querySelectorAll("#trips form").length)`, "0")
+	kill = again()
+	b.await(t, list+"+"+alert, "")
+	b.await(t, events, "62 observations")
+	kill()
+
 	b.visit(t, page.URL+"/?server="+start(t).http)
-	b.await(t, `document.getElementById("error").textContent.split(":")[0]`, "no answer of http")
+	b.await(t, alert+`.replace(/127.0.0.1:[0-9]+/, "SERVER")`, "http://SERVER: Failed to fetch")
 }
