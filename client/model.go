@@ -106,6 +106,8 @@ type Observation struct {
 	// ID is the id of an observation without a prediction. If it is empty, the call draws an id.
 	ID     string
 	Weight float64 // The importance; 0 means 1.
+	// Key is that of ByKey, for an alias with a share and an observation without a pending prediction.
+	Key string
 }
 
 // ByPrediction returns the observation of what was predicted.
@@ -121,7 +123,7 @@ func ByInput(input Input, target Target) Observation {
 // request is the call for an observation. It draws the id before the first try. Late, if not nil,
 // is the same observation by its input, for a server that has forgotten the prediction.
 func (m *Model) request(o Observation) (request, late *hindsightv1.ObserveRequest, err error) {
-	request = &hindsightv1.ObserveRequest{Model: m.id}
+	request = &hindsightv1.ObserveRequest{Model: m.id, Key: o.Key}
 	if o.Target.set != nil {
 		o.Target.set(request)
 	}
@@ -154,6 +156,12 @@ type PredictOption func(*hindsightv1.PredictRequest)
 // each input.
 func PredictionID(id string) PredictOption {
 	return func(r *hindsightv1.PredictRequest) { r.PredictionId = id }
+}
+
+// ByKey chooses the model behind an alias with a share: one key, one model. Without a key the
+// prediction id chooses.
+func ByKey(key string) PredictOption {
+	return func(r *hindsightv1.PredictRequest) { r.Key = key }
 }
 
 // LabelTTL says how long the server waits for the label.
@@ -239,7 +247,8 @@ func isForgotten(err error) bool {
 	return e != nil && e.Is(ErrPredictionNotFound)
 }
 
-// PredictBatch asks for a prediction of each input. All are answered from one state.
+// PredictBatch asks for a prediction of each input. All are answered from one state, or from one of each
+// model behind an alias with a share.
 func (m *Model) PredictBatch(ctx context.Context, inputs []Input, options ...PredictOption) ([]*hindsightv1.Prediction, error) {
 	batch := &hindsightv1.PredictBatchRequest{Model: m.id}
 	for i, input := range inputs {
@@ -254,6 +263,9 @@ func (m *Model) PredictBatch(ctx context.Context, inputs []Input, options ...Pre
 		}
 		if r.GetPredictionId() != "" {
 			batch.PredictionIds = append(batch.PredictionIds, r.GetPredictionId())
+		}
+		if r.GetKey() != "" {
+			batch.Keys = append(batch.Keys, r.GetKey())
 		}
 		batch.LabelTtl, batch.Remember, batch.MinSequence, batch.MaxStaleness = r.GetLabelTtl(), r.Remember, r.GetMinSequence(), r.GetMaxStaleness()
 	}

@@ -98,11 +98,13 @@ func layers() []layer {
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account", []string{
-			"internal/engine/account/drift", "internal/engine/account/interval", "internal/engine/account/recent", "internal/model", "internal/model/codec",
+			"internal/engine/account/confidence", "internal/engine/account/drift", "internal/engine/account/interval", "internal/engine/account/recent",
+			"internal/model", "internal/model/codec",
 		}},
 		{"internal/engine/account/history", []string{"internal/engine/account", "internal/engine/account/classes", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/recent", []string{"internal/model/codec"}},
+		{"internal/engine/account/confidence", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mix"}},
 		{"internal/engine/account/classes", []string{"internal/engine/account/recent", "internal/model", "internal/model/codec", "internal/model/exponential"}},
@@ -122,7 +124,7 @@ func layers() []layer {
 			"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input",
 		}},
 		{"internal/engine/alias", []string{
-			"internal/engine/hosted", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
+			"internal/engine/hosted", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model",
 		}},
 		{"internal/engine/watch", []string{"internal/engine/account/history", "internal/engine/machine", "internal/engine/record"}},
 		{"internal/engine/figures", []string{

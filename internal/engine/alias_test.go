@@ -31,7 +31,7 @@ func (h *host) send(ctx context.Context, o engine.Observation) (string, engine.A
 	if err != nil {
 		return "", engine.Answer{}, err
 	}
-	target, err := route.For(o.PredictionID, o.ObservationID)
+	target, err := route.For(o.PredictionID, o.ObservationID, "")
 	var ticket *engine.Ticket
 	if err == nil {
 		ticket, err = target.Submit(ctx, []engine.Observation{o})

@@ -46,7 +46,10 @@ type (
 	Page            = figures.Page
 	Learned         = watch.Learned
 	Alias           = alias.Alias
+	Share           = alias.Share
+	Maker           = hosted.Maker
 	Comparison      = replica.Comparison
+	Difference      = replica.Difference
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
 	Metadata = record.Metadata
 	// Move says where a model is moved to. A model with a Move learns nothing, keeps no predictions and is not

@@ -44,16 +44,24 @@ func (e *Engine) Changed(c storage.Change) {
 // notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.replicas.Wake() }
 
-// Await waits until a model, named by its id or an alias, has learned a sequence.
-func (e *Engine) Await(ctx context.Context, name string, sequence uint64) error {
+// Await waits until the model that predicts for a name and a key has learned a sequence. A replica that predicts
+// for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
+// the alias's model.
+func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
 	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
 		return err
 	}
-	m, err := e.find(ctx, name)
+	t, err := e.Resolve(name)
 	if err != nil {
 		return err
 	}
-	return m.Await(ctx, sequence)
+	if key != "" {
+		t = t.Of(key)
+	}
+	if f := t.model.Entry().Follow; f != nil && t.leader != nil {
+		sequence -= min(sequence, f.From)
+	}
+	return t.model.Await(ctx, sequence)
 }
 
 // takeOver takes over queued changes until the lifetime of the engine ends.
@@ -84,7 +92,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 			return err
 		}
 		defer release()
-		return e.aliases.Sync(ctx, e.table.created, e.previous)
+		return e.aliases.Sync(ctx, e.table.created, e.models)
 	}
 	release, err := e.table.claim(ctx, c.name)
 	if err != nil {

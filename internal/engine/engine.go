@@ -80,6 +80,8 @@ type entry struct {
 	watchers watch.Set
 	reader   figures.Reader
 	replica  replica.Replica
+	// Losses are empty of a model without replicas.
+	replica.Losses
 }
 
 // Timings is that of hosted.Owner, as are the next ones.
@@ -88,12 +90,16 @@ func (m *entry) Timings() Timings { return m.timings }
 // Learned reports a learned record to watchers and wakes the replicas.
 func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
+	if len(m.engine.replicas.Of(m.Ref())) > 0 {
+		m.Losses.Add(r, answers)
+	}
 	m.engine.replicas.Wake()
 }
 
 // Restored reports a restore.
 func (m *entry) Restored(sequence uint64) {
 	m.replica.Restored()
+	m.Losses.Forget()
 	m.watchers.Restored(sequence)
 }
 

@@ -293,7 +293,7 @@ func (r *random) observeAlias(*host) error {
 		if err != nil {
 			return err
 		}
-		target, err := route.For("", rows[0].ObservationID)
+		target, err := route.For("", rows[0].ObservationID, "")
 		var answers []engine.Answer
 		if err == nil {
 			var ticket *engine.Ticket
@@ -419,7 +419,7 @@ func (r *random) followersAtRest() {
 	for _, m := range models {
 		last, err := owner.last(m.ID)
 		if err == nil {
-			err = owner.host.Await(r.t.Context(), m.ID, last)
+			err = owner.host.Await(r.t.Context(), m.ID, "", last)
 		}
 		if err != nil {
 			r.t.Fatal(err)

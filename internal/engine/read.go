@@ -54,6 +54,9 @@ func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
 	return w.model.reader.CheapStats(ctx)
 }
 
+// Levels are the coverages of the model's intervals.
+func (w *Watcher) Levels() []float64 { return w.model.Identity().Spec.Coverage }
+
 // Watch begins to watch a model. The watcher holds the newest room observations: the model never waits for it.
 func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, error) {
 	m, err := e.find(ctx, id)

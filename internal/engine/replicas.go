@@ -30,16 +30,6 @@ func (e replicaHost) Failed() error {
 	return e.o.Store.Failed()
 }
 
-// leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
-// purged.
-func (e *Engine) leader(f *record.Follow) (*entry, error) {
-	m, err := e.lookUp(f.Leader.ID)
-	if err == nil && m.Ref() != f.Leader {
-		return nil, hosted.NotFound(f.Leader.ID)
-	}
-	return m, err
-}
-
 // Leader returns the model that is followed. It is replica.ErrStops once that was purged.
 func (e replicaHost) Leader(f *record.Follow) (replica.Leader, error) {
 	m, err := e.leader(f)
@@ -174,12 +164,13 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
 			return err
 		}
-		return e.aliases.Serve(current, next, e.previous(next))
+		return e.aliases.Serve(current, next, e.models(current))
 	})
 }
 
 // CompareModels compares a model with its replicas, or the leader of a replica with all of its replicas: the
-// leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most.
+// leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most. By an
+// alias with a share whose models each learn what they predicted, it compares these two since the share began.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return nil, err
@@ -187,6 +178,14 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	leader, err := e.find(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if t, err := e.Resolve(name); err == nil && t.Shares() && t.model == leader && !t.binding.Share.LearnAll {
+		for _, m := range []*entry{t.model, t.second} {
+			if err := m.Load(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return replica.CompareShare(t.model, t.second, &t.binding.Share)
 	}
 	if f := leader.Entry().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {

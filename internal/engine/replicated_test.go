@@ -83,7 +83,7 @@ func (s *servers) equal() map[string]view {
 			}
 			end, err := s.all[0].last(id)
 			if err == nil {
-				err = v.host.Await(s.t.Context(), id, end)
+				err = v.host.Await(s.t.Context(), id, "", end)
 			}
 			var got view
 			if err == nil {
@@ -201,21 +201,21 @@ func TestAwait(t *testing.T) {
 	a.host.observe(t, "m", one("a", 1)...)
 	late, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer leave()
-	if err := b.host.Await(late, "m", 1); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.host.Await(late, "m", "", 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a server that does not apply: %v", err)
 	}
-	if err := a.host.Await(t.Context(), "m", 1); err != nil {
+	if err := a.host.Await(t.Context(), "m", "", 1); err != nil {
 		t.Error(err)
 	}
 	waited := make(chan error)
-	go func() { waited <- b.host.Await(t.Context(), "m", 2) }()
+	go func() { waited <- b.host.Await(t.Context(), "m", "", 2) }()
 	a.host.observe(t, "m", one("b", 1)...)
 	b.host.Hibernate("m")
 	b.pause(false)
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	go func() { waited <- b.host.Await(t.Context(), "m", 3) }()
+	go func() { waited <- b.host.Await(t.Context(), "m", "", 3) }()
 	if err := a.host.DeleteModel(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 			return
 		}
 		defer route.Done()
-		target, err := route.For("", "2-999")
+		target, err := route.For("", "2-999", "")
 		found <- fmt.Sprint(target.ID(), " ", err)
 	}()
 	ticket, err := b.host.Submit(t.Context(), "m", one("new", 1))
@@ -494,7 +494,7 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	waitFor(t, a.host, func() bool { return a.host.Behind("follower") == 0 })
 	s.settle()
 	s.move(1)
-	if err := b.host.Await(t.Context(), "follower", 10); err != nil {
+	if err := b.host.Await(t.Context(), "follower", "", 10); err != nil {
 		t.Fatal(err)
 	}
 	if behind := b.host.Behind("follower"); behind != 0 {
@@ -524,7 +524,7 @@ func TestServerThatDoesNotOwnRests(t *testing.T) {
 	release := a.host.Hold("follower")
 	a.host.observe(t, "leader", one("a", 1)...)
 	s.settle()
-	if err := b.host.Await(t.Context(), "leader", 1); err != nil {
+	if err := b.host.Await(t.Context(), "leader", "", 1); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.advance(2 * time.Hour)

@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/engine/alias"
 	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
@@ -16,6 +17,26 @@ import (
 type Target struct {
 	model   *entry
 	binding *alias.Binding
+	// second answers a share of the requests, nil if there is none that can.
+	second *entry
+	// leader learns what is predicted for it, nil as a rule: then the model does.
+	leader *entry
+}
+
+// Shares reports whether Of may choose another model.
+func (t Target) Shares() bool { return t.second != nil }
+
+// Of is the model that predicts for a key: see alias.Binding.ToSecond.
+func (t Target) Of(key string) Target {
+	switch {
+	case t.second == nil:
+		return t
+	case !t.binding.ToSecond(key):
+		return Target{model: t.model, binding: t.binding}
+	case t.binding.Share.LearnAll:
+		return Target{model: t.second, binding: t.binding, leader: t.model}
+	}
+	return Target{model: t.second, binding: t.binding}
 }
 
 // ID is the id of the model.
@@ -34,7 +55,12 @@ func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
 // Predict is that of hosted.Model.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
-	if o.Remember && t.model.Entry().Follow == nil {
+	if o.Shared = t.leader != nil; o.Shared && o.Remember {
+		if err := t.leader.CheckNotMoved(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Remember && (o.Shared || t.model.Entry().Follow == nil) {
 		if err := t.model.engine.asOwner(ctx); err != nil {
 			return nil, err
 		}
@@ -79,8 +105,24 @@ func (e *Engine) resolve(name string, find func(*alias.Table, string) *alias.Bin
 		err = hosted.NotFound(name)
 	case t.model.Deleted():
 		err = deletedError(t.model)
+	case t.binding.Shares():
+		t.second = e.secondLocked(t)
 	}
 	return t, err
+}
+
+// secondLocked returns the second model of a target, nil if the target gets all: the second model is to learn
+// what the first does, and follows no more.
+func (e *Engine) secondLocked(t Target) *entry {
+	share := &t.binding.Share
+	m := e.table.referredLocked(share.Model)
+	if m == nil || m.Deleted() {
+		return nil
+	}
+	if f := m.Entry().Follow; share.LearnAll && (f == nil || f.Leader != t.model.Ref()) {
+		return nil
+	}
+	return m
 }
 
 // AliasTarget is the id of the model that an alias names, empty if no alias has the name. It takes a read
@@ -118,14 +160,22 @@ func (e *Engine) find(ctx context.Context, name string) (*entry, error) {
 // Route tells which model learns each observation of one request. The caller calls Done once the observations
 // are queued.
 type Route struct {
+	engine  *Engine
 	present Target
-	// previous is the model that the alias named before, nil if there is none.
-	previous *entry
+	// others are the second model of the alias and the model that it named before, nil where there is none.
+	others [2]*entry
+}
+
+// Routed is where an observation goes.
+type Routed struct {
+	Target
+	// Maker is that of Observation.
+	Maker Maker
 }
 
 // Route begins to route observations that are sent by a name. By an alias that has just been set, Route waits
-// until the previous model knows what was sent by the alias before: an observation sent again is found where it
-// was learned.
+// until its models know what was sent by the alias before: an observation sent again is found where it was
+// learned.
 func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return Route{}, err
@@ -134,11 +184,16 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if err != nil || r.present.binding == nil {
 		return r, err
 	}
-	var previous alias.Model
-	if r.previous != nil {
-		previous = r.previous
+	var models []alias.Model
+	for _, m := range r.others {
+		if m != nil {
+			models = append(models, m)
+		}
 	}
-	if err := e.aliases.Settled(ctx, r.present.binding, previous); err != nil {
+	if len(models) > 0 {
+		models = append(models, r.present.model)
+	}
+	if err := e.aliases.Settled(ctx, r.present.binding, models...); err != nil {
 		r.Done()
 		return Route{}, err
 	}
@@ -148,13 +203,16 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 func (e *Engine) route(name string) (r Route, err error) {
 	e.table.mu.RLock()
 	defer e.table.mu.RUnlock()
+	r.engine = e
 	if r.present, err = e.resolve(name, (*alias.Table).Begin); err != nil {
 		r.Done()
 		return Route{}, err
 	}
 	if b := r.present.binding; b != nil {
-		if m := e.table.referredLocked(b.Previous); m != nil && !m.Deleted() {
-			r.previous = m
+		for n, ref := range [...]record.Ref{b.Share.Model, b.Previous} {
+			if m := e.table.referredLocked(ref); m != nil && !m.Deleted() && m != r.present.model {
+				r.others[n] = m
+			}
 		}
 	}
 	return r, nil
@@ -167,27 +225,86 @@ func (r *Route) Done() {
 	}
 }
 
-// For is the model that learns an observation with these ids. What the previous model of an alias has learned
-// or predicted stays with it: an observation is learned once, and a label by the model that predicted.
-func (r *Route) For(predictionID, observationID string) (Target, error) {
+// For is the model that learns an observation with these ids and this key: the one that has learned it, else
+// the one that predicted, else that of the key. An observation is learned once, and a label by the model that
+// predicted, or by the leader of that model.
+func (r *Route) For(predictionID, observationID, key string) (Routed, error) {
 	id := cmp.Or(predictionID, observationID)
-	if r.previous == nil || id == "" || len(id) > storage.MaxID {
-		return r.present, nil
+	present := Target{model: r.present.model, binding: r.present.binding}
+	chosen := present
+	if r.present.Shares() && !r.present.binding.Share.LearnAll {
+		chosen = r.present.Of(cmp.Or(key, id))
 	}
-	known, err := r.previous.Remembers(id)
-	if err != nil {
-		return Target{}, err
+	if r.others == [2]*entry{} || id == "" || len(id) > storage.MaxID {
+		return Routed{Target: chosen}, nil
 	}
-	if known {
-		return Target{r.previous, r.present.binding}, nil
+	if m, err := r.among(id, (*entry).HasLearned); m != nil || err != nil {
+		return Routed{Target: Target{model: m, binding: present.binding}}, err
 	}
-	return r.present, nil
+	maker, err := r.among(id, (*entry).HasPending)
+	if err != nil || (maker == nil && chosen == present) {
+		return Routed{Target: present}, err
+	}
+	// The present model may have learned what another one still has as pending, or may know what the key
+	// would give to the second model since a change of the share.
+	known, err := present.model.HasLearned(id)
+	if err == nil && !known && maker == nil {
+		known, err = present.model.HasPending(id)
+	}
+	switch {
+	case err != nil || known:
+		return Routed{Target: present}, err
+	case maker != nil:
+		return r.to(maker)
+	}
+	return Routed{Target: chosen}, nil
 }
 
-// previous is the previous model of a binding, nil if that model no longer exists.
-func (e *Engine) previous(b *alias.Binding) alias.Model {
-	if m := e.table.referred(b.Previous); m != nil {
-		return m
+// among returns the first of the other models that knows an id, nil if none does.
+func (r *Route) among(id string, knows func(*entry, string) (bool, error)) (*entry, error) {
+	for _, m := range r.others {
+		if m == nil {
+			continue
+		}
+		if known, err := knows(m, id); known || err != nil {
+			return m, err
+		}
 	}
-	return nil
+	return nil, nil
+}
+
+// to routes the label of a pending prediction to the model that made it, or to the leader of that model.
+func (r *Route) to(maker *entry) (Routed, error) {
+	f := maker.Entry().Follow
+	if f == nil {
+		return Routed{Target: Target{model: maker, binding: r.present.binding}}, nil
+	}
+	leader, err := r.engine.leader(f)
+	if err == nil && leader.Deleted() {
+		err = deletedError(leader)
+	}
+	return Routed{Target: Target{model: leader, binding: r.present.binding}, Maker: maker.Maker()}, err
+}
+
+// leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
+// purged.
+func (e *Engine) leader(f *record.Follow) (*entry, error) {
+	m, err := e.lookUp(f.Leader.ID)
+	if err == nil && m.Ref() != f.Leader {
+		return nil, hosted.NotFound(f.Leader.ID)
+	}
+	return m, err
+}
+
+// models are the models of a binding that exist.
+func (e *Engine) models(b *alias.Binding) (models []alias.Model) {
+	if b == nil {
+		return nil
+	}
+	for _, ref := range [...]record.Ref{b.Model, b.Share.Model} {
+		if m := e.table.referred(ref); m != nil {
+			models = append(models, m)
+		}
+	}
+	return models
 }

@@ -100,7 +100,7 @@ func redact(p *auth.Principal, response any) {
 		// The first comparison is that of the leader.
 		if first := r.GetComparisons(); len(first) > 0 && hidden(first[0].GetModel()) {
 			for _, c := range first {
-				c.Followed, c.FollowedClasses = nil, nil
+				c.Followed, c.FollowedClasses, c.Difference = nil, nil, nil
 			}
 		}
 		r.Comparisons = slices.DeleteFunc(r.GetComparisons(), func(c *hindsightv1.Comparison) bool { return hidden(c.GetModel()) })
@@ -120,5 +120,8 @@ func redactModel(m *hindsightv1.Model, hidden func(string) bool) {
 func redactAlias(a *hindsightv1.Alias, hidden func(string) bool) {
 	if a != nil && hidden(a.GetPreviousModel()) {
 		a.PreviousModel = ""
+	}
+	if s := a.GetShare(); s != nil && hidden(s.GetModel()) {
+		a.Share = nil
 	}
 }

@@ -6,10 +6,15 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/confidence"
 )
 
 func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (*hindsightv1.SetAliasResponse, error) {
-	a, err := m.engine.SetAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel())
+	var share *engine.Share
+	if s := r.GetShare(); s != nil {
+		share = &engine.Share{Model: s.GetModel(), Fraction: s.GetFraction(), LearnAll: s.GetLearnAll()}
+	}
+	a, err := m.engine.ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +41,11 @@ func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequ
 }
 
 func aliasToProto(a *engine.Alias) *hindsightv1.Alias {
-	return &hindsightv1.Alias{Alias: a.Name, Model: a.Model, UpdateTime: timeToProto(a.Updated), PreviousModel: a.Previous}
+	out := &hindsightv1.Alias{Alias: a.Name, Model: a.Model, UpdateTime: timeToProto(a.Updated), PreviousModel: a.Previous}
+	if s := a.Share; s != nil {
+		out.Share = &hindsightv1.Share{Model: s.Model, Fraction: s.Fraction, LearnAll: s.LearnAll, StartTime: timeToProto(s.Started)}
+	}
+	return out
 }
 
 func (m *models) CompareModels(ctx context.Context, r *hindsightv1.CompareModelsRequest) (*hindsightv1.CompareModelsResponse, error) {
@@ -57,6 +66,12 @@ func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
 		Model: c.ID, Learner: c.Learner, Observations: c.Observations, Behind: c.Behind,
 		Performance: performanceToProto(c.Own, baselines),
 		Classes:     classesToCompare(c.OwnClasses), FollowedClasses: classesToCompare(c.FollowedClasses),
+	}
+	if d := c.Difference; d != nil {
+		out.Difference = &hindsightv1.LossDifference{
+			Mean: d.Mean, Lower: d.Lower, Upper: d.Upper, Confidence: confidence.Level, Paired: d.Paired,
+			Observations: uint64(d.Observations), FirstObservations: uint64(d.First),
+		}
 	}
 	if c.Followed != nil {
 		out.Followed = performanceToProto(*c.Followed, baselines)

@@ -122,7 +122,7 @@ type forwarding struct {
 	member   bool
 	places   map[string]place
 	messages map[string]messages
-	await    func(ctx context.Context, name string, sequence uint64) error
+	await    func(ctx context.Context, name, key string, sequence uint64) error
 	tracing  *tracing
 	count    func(result string)
 	// receivers read the streams that are forwarded.
@@ -230,7 +230,7 @@ func (f *forwarding) ofOwner(ctx context.Context, method string, request any) (b
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitHere)
 	defer cancel()
-	return f.await(ctx, r.GetModel(), r.GetMinSequence()) != nil, nil
+	return f.await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
 }
 
 // unary answers a call or forwards it. After ErrNotOwner it tries again, within the deadline of the

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -186,6 +187,43 @@ func TestWatchModel(t *testing.T) {
 		e, err := next()
 		if err != nil || e.GetHistory().GetSequence() != uint64(6+n) {
 			t.Fatalf("%v, %v; want point %d", e, err, 6+n)
+		}
+	}
+}
+
+// An outcome has the intervals of the prediction that was served, and none without one.
+func TestWatchedIntervals(t *testing.T) {
+	s := serve(t)
+	for id, outputs := range map[string]int32{"one": 1, "two": 2} {
+		spec := linear(1)
+		spec.Coverage, spec.Outputs = []float64{0.5, 0.9}, outputs
+		s.create(t, id, spec)
+		observe := func(r *hindsightv1.ObserveRequest) {
+			r.Model, r.Target = id, label(3)
+			if outputs == 2 {
+				r.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{3, 4}}}
+			}
+			if _, err := s.Observe(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 40 {
+			observe(&hindsightv1.ObserveRequest{Features: []float64{float64(n % 7)}})
+		}
+		next, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: id})
+		r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: id, Features: []float64{2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		observe(&hindsightv1.ObserveRequest{Features: []float64{5}})
+		observe(&hindsightv1.ObserveRequest{PredictionId: r.GetPrediction().GetPredictionId()})
+		all, _ := outcomes(t, next, 2)
+		if got := all[0].GetIntervals(); got != nil {
+			t.Errorf("%s: %v of an observation without a prediction", id, got)
+		}
+		got, want := all[1], r.GetPrediction()
+		if len(want.GetIntervals()) != 2 || !proto.Equal(&hindsightv1.Prediction{Intervals: got.GetIntervals()}, &hindsightv1.Prediction{Intervals: want.GetIntervals()}) {
+			t.Errorf("%s: the outcome has %v, the prediction had %v", id, got.GetIntervals(), want.GetIntervals())
 		}
 	}
 }

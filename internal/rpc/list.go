@@ -109,6 +109,9 @@ func figuresToProto(f *engine.Figures) *hindsightv1.ModelSummary {
 	if !f.Known {
 		return out
 	}
+	if f.Time > 0 {
+		out.ObserveTime = momentToProto(f.Time)
+	}
 	out.Recent = performanceToProto(f.Recent, f.Classes == nil)
 	if f.Classes != nil {
 		out.RecentClasses = classPerformanceToProto(*f.Classes)

@@ -50,9 +50,9 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 		return s, err
 	}
 	defer route.Done()
-	target, err := route.For(r.GetPredictionId(), r.GetObservationId())
+	target, err := route.For(r.GetPredictionId(), r.GetObservationId(), r.GetKey())
 	if err == nil {
-		err = within(ctx, target)
+		err = within(ctx, target.Target)
 	}
 	if err != nil {
 		return s, err
@@ -61,6 +61,7 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 	if err != nil {
 		return s, err
 	}
+	o.Maker = target.Maker
 	defer p.records.giveBack(o.Inputs)
 	t, err := target.Submit(ctx, []engine.Observation{o})
 	if err != nil {
@@ -92,7 +93,7 @@ func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBa
 	return &hindsightv1.ObserveBatchResponse{Outcomes: outcomes}, nil
 }
 
-// part is the part of a batch that one model learns, all rows or none.
+// part is the part of a batch that one model answers, or learns, all rows or none.
 type part struct {
 	target       engine.Target
 	rows         []int
@@ -110,7 +111,7 @@ func (b *part) rowOf(err error) error {
 }
 
 // submitBatch queues a batch. If the request names an alias, some rows may belong to the alias's
-// previous model.
+// second or previous model.
 func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
 	route, err := p.engine.Route(ctx, r.GetModel())
 	if err != nil {
@@ -129,19 +130,20 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 		if err := sameModel(r, row); err != nil {
 			return parts, &engine.RowError{Row: n, Err: err}
 		}
-		target, err := route.For(row.GetPredictionId(), row.GetObservationId())
+		target, err := route.For(row.GetPredictionId(), row.GetObservationId(), row.GetKey())
 		if err == nil {
-			err = within(ctx, target)
+			err = within(ctx, target.Target)
 		}
 		if err != nil {
 			return parts, &engine.RowError{Row: n, Err: err}
 		}
-		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target })
+		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target.Target })
 		if at < 0 {
 			left := len(r.GetObservations()) - n
-			at, parts = len(parts), append(parts, &part{target: target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
+			at, parts = len(parts), append(parts, &part{target: target.Target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
 		}
 		o, err := p.observationFromProto(target.Schema(), row)
+		o.Maker = target.Maker
 		b := parts[at]
 		b.rows, b.observations = append(b.rows, n), append(b.observations, o)
 		if err != nil {

@@ -1,8 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +57,10 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 		o.IDs = []string{r.GetPredictionId()}
 	}
 	target, err := p.resolve(ctx, r.GetModel())
+	if err == nil && target.Shares() {
+		target = target.Of(keyOf(r))
+		err = within(ctx, target)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +85,17 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictionTimeout) // A session has no deadline.
 	defer cancel()
-	return p.engine.Await(ctx, r.GetModel(), r.GetMinSequence())
+	return p.engine.Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
+}
+
+// keyOf is what chooses the model behind an alias with a share, empty if nothing does. The rows of a
+// batch have keys of their own.
+func keyOf(request any) string {
+	r, ok := request.(*hindsightv1.PredictRequest)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(r.GetKey(), r.GetPredictionId())
 }
 
 // resolve finds the model that a request names. It judges an alias's target again, because the
@@ -121,22 +137,74 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 	if err != nil {
 		return nil, atRow(err, list)
 	}
-	if o.IDs = r.GetPredictionIds(); len(o.IDs) > 0 && len(o.IDs) != len(rows) {
-		return nil, &model.FieldError{
-			Field: "prediction_ids", Err: engine.ErrInvalidRequest,
-			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
+	for _, list := range []struct {
+		field string
+		n     int
+	}{{"prediction_ids", len(r.GetPredictionIds())}, {"keys", len(r.GetKeys())}} {
+		if list.n > 0 && list.n != len(rows) {
+			return nil, &model.FieldError{
+				Field: list.field, Err: engine.ErrInvalidRequest,
+				Got: fmt.Sprintf("%d", list.n), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
+			}
 		}
 	}
-	answers, err := target.Predict(ctx, rows, o)
-	if err != nil {
-		return nil, atRow(err, list)
-	}
-	out := make([]*hindsightv1.Prediction, len(answers))
-	for n, a := range answers {
-		out[n] = predictionToProto(a)
-		out[n].Model = target.Named()
+	out := make([]*hindsightv1.Prediction, len(rows))
+	for _, part := range divide(target, r, len(rows)) {
+		if err := p.predictPart(ctx, part, r, rows, o, out); err != nil {
+			return nil, atRow(err, list)
+		}
 	}
 	return &hindsightv1.PredictBatchResponse{Predictions: out}, nil
+}
+
+// divide says which rows of a batch each model answers.
+func divide(target engine.Target, r *hindsightv1.PredictBatchRequest, rows int) []*part {
+	var parts []*part
+	for n := range rows {
+		t := target
+		if target.Shares() {
+			t = target.Of(cmp.Or(at(r.GetKeys(), n), at(r.GetPredictionIds(), n)))
+		}
+		k := slices.IndexFunc(parts, func(b *part) bool { return b.target == t })
+		if k < 0 {
+			k, parts = len(parts), append(parts, &part{target: t, rows: make([]int, 0, rows-n)})
+		}
+		parts[k].rows = append(parts[k].rows, n)
+	}
+	return parts
+}
+
+// at is the text at a place of a list, which may be empty.
+func at(list []string, n int) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[n]
+}
+
+// predictPart writes the predictions of the rows of a part to their places.
+func (p *predictions) predictPart(
+	ctx context.Context, part *part, r *hindsightv1.PredictBatchRequest, rows []engine.Row, o engine.PredictOptions, out []*hindsightv1.Prediction,
+) error {
+	if err := within(ctx, part.target); err != nil {
+		return err
+	}
+	own := make([]engine.Row, len(part.rows))
+	for k, n := range part.rows {
+		own[k] = rows[n]
+		if ids := r.GetPredictionIds(); len(ids) > 0 {
+			o.IDs = append(o.IDs, ids[n])
+		}
+	}
+	answers, err := part.target.Predict(ctx, own, o)
+	if err != nil {
+		return part.rowOf(err)
+	}
+	for k, n := range part.rows {
+		out[n] = predictionToProto(answers[k])
+		out[n].Model = part.target.Named()
+	}
+	return nil
 }
 
 func (p *predictions) checkRows(field string, n int) error {

@@ -415,6 +415,9 @@ func TestListModels(t *testing.T) {
 		if m.GetSummary().GetState() != hindsightv1.ModelSummary_STATE_LOADED || (m.GetSequence() > 0) != (m.GetSummary().GetObservationRate() > 0) {
 			t.Errorf("summary %v", m)
 		}
+		if at := m.GetSummary().GetObserveTime(); (m.GetSequence() > 0) != (at != nil) || (at != nil && at.AsTime().Before(m.GetCreateTime().AsTime())) {
+			t.Errorf("%s with %d observations was observed at %v", m.GetId(), m.GetSequence(), at)
+		}
 	}
 	for order, figure := range map[string]func(*hindsightv1.ModelSummary) *float64{
 		"recent_loss": func(s *hindsightv1.ModelSummary) *float64 {

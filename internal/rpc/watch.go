@@ -110,7 +110,7 @@ func (w *watch) tell(ctx context.Context) error {
 			break
 		}
 		w.pace.take()
-		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: learnedToProto(&learned)}}); err != nil {
+		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: learnedToProto(&learned, w.Levels())}}); err != nil {
 			return err
 		}
 	}
@@ -150,10 +150,16 @@ func (w *watch) send(event *hindsightv1.WatchModelResponse) error {
 	return nil
 }
 
-func learnedToProto(l *engine.Learned) *hindsightv1.OutcomeEvent {
-	return &hindsightv1.OutcomeEvent{
+func learnedToProto(l *engine.Learned, levels []float64) *hindsightv1.OutcomeEvent {
+	event := &hindsightv1.OutcomeEvent{
 		Outcome: outcomeToProto(l.Answer), Labels: l.Labels, Class: l.Class, Time: momentToProto(l.Time), Omitted: l.Omitted,
 	}
+	if l.Served && l.Class == "" {
+		var p engine.Prediction
+		p.Values, p.Notes, p.Levels = l.ServedPredictions, l.Notes, levels
+		event.Intervals = intervalsToProto(&p)
+	}
+	return event
 }
 
 // pace admits a burst, then one a period.

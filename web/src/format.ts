@@ -8,17 +8,17 @@ export function full(v: number): string {
   return String(v);
 }
 
-/** figure writes a number with six digits, as the command line does. */
+/** figure writes a number with six digits, so that numbers below each other are as wide. A small whole number has its own. */
 export function figure(v: number | undefined): string {
   if (v === undefined) return "–";
   if (!Number.isFinite(v)) return String(v);
-  if (v === 0) return "0";
+  if (Number.isInteger(v) && Math.abs(v) < 1e6) return minus(String(v));
   const size = Math.abs(v);
   if (size >= 1e6 || size < 1e-4) {
     const [digits, exponent] = v.toExponential(5).split("e");
-    return `${minus(trim(digits ?? ""))}e${exponent?.replace("+", "")}`;
+    return `${minus(digits ?? "")}e${exponent?.replace("+", "")}`;
   }
-  return minus(trim(v.toPrecision(6)));
+  return minus(v.toPrecision(6));
 }
 
 /** short writes a number with three digits, for axes and chips. */
@@ -28,10 +28,6 @@ export function short(v: number | undefined): string {
   const size = Math.abs(rounded);
   const plain = size === 0 || (size >= 1e-3 && size < 1e5);
   return minus(plain ? String(rounded) : rounded.toExponential().replace("+", ""));
-}
-
-function trim(digits: string): string {
-  return digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits;
 }
 
 /** minus writes the minus sign that is as wide as a digit. */

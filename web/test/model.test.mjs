@@ -128,6 +128,92 @@ test("the logarithmic scale and the table of values show the same points", () =>
   assert.equal(await panel.locator("tbody tr").count(), Number(points));
 }));
 
+test("the skill comes first, and ends at the skill of GetModelStats", () => loaded("linear", async (page) => {
+  assert.equal(await page.locator("#curves h2").first().textContent(), "Skill");
+  const skill = page.getByRole("img", { name: /^Skill/ });
+  const name = await skill.getAttribute("aria-label");
+  assert.match(name, /0: as good as trivial/);
+  const shown = Number(/served ([0-9.−-]+)/.exec(name)[1].replace("−", "-"));
+  const { skill: want } = (await stats(it.server, "linear")).recent.served;
+  assert.ok(Math.abs(shown - want) < 1e-4, `${name}, but ${want}`);
+}));
+
+test("a baseline that dwarfs the model makes the loss logarithmic, and the reader may choose", async () => {
+  await learn(it.server, "dwarfed", { dimension: 2, linearAwv: {} }, rows(2000).map((r) => ({ ...r, label: 5 * r.features[0] })));
+  await loaded("dwarfed", async (page) => {
+    const log = page.getByLabel("Log scale");
+    await until("the scale is logarithmic", () => log.isChecked());
+    await log.uncheck();
+    await page.getByRole("button", { name: "Each point" }).click();
+    assert.equal(await log.isChecked(), false);
+  });
+  await loaded("linear", async (page) => {
+    await page.getByRole("img", { name: /^Mean loss/ }).waitFor();
+    assert.equal(await page.getByLabel("Log scale").isChecked(), false);
+  });
+});
+
+test("the coverage is drawn beside the level that is intended", () => loaded("auto", async (page) => {
+  const inside = await page.getByRole("img", { name: /^Share of labels inside/ }).getAttribute("aria-label");
+  assert.match(inside, /50 % intended, 90 % intended$/);
+}));
+
+test("a zoom is reset, and the axis is the clock time or the rounds", () => loaded("linear", async (page) => {
+  const skill = page.getByRole("img", { name: /^Skill/ });
+  const { x, y, width } = await skill.boundingBox();
+  const all = page.getByRole("button", { name: /^Show all/ });
+  assert.equal(await all.count(), 0);
+  await page.mouse.move(x + width / 2, y + 60);
+  await page.mouse.down();
+  await page.mouse.move(x + width / 1.5, y + 60, { steps: 4 });
+  await page.mouse.up();
+  await until("the plots of the group are zoomed", async () => (await all.count()) === 3);
+  await page.getByRole("button", { name: "Show all of Skill" }).press("Enter");
+  await until("all is shown", async () => (await all.count()) === 0);
+  await page.getByRole("button", { name: "Clock time" }).press("Enter");
+  const { points } = await it.server.call("GET", "models/linear/history");
+  const last = Date.parse(points.at(-1).time) / 1000;
+  await until("the axis is the clock", async () => Math.abs(Number(await skill.getAttribute("data-last")) - last) < 1e-3);
+  await page.getByRole("button", { name: "Rounds" }).press("Enter");
+  await until("the axis is the rounds", async () => (await skill.getAttribute("data-last")) === "300");
+}));
+
+test("another model is drawn beside it", () => loaded("auto", async (page) => {
+  const other = page.getByLabel("Draw another model beside it");
+  await other.fill("linear");
+  await other.press("Enter");
+  for (const name of [/^Skill/, /^Mean loss/, /^Regret/]) {
+    await until(`both are in ${name}`, async () => /linear, .*[0-9]/.test(await page.getByRole("img", { name }).getAttribute("aria-label")));
+  }
+  await other.fill("nobody");
+  await other.press("Enter");
+  await page.getByRole("alert").getByText("MODEL_NOT_FOUND").waitFor();
+  await other.fill("");
+  await other.press("Enter");
+  await until("it is alone again", async () => !/linear/.test(await page.getByRole("img", { name: /^Skill/ }).getAttribute("aria-label")));
+}, { refusals: [404] }));
+
+test("numbers never break, on a phone either", () => loaded("auto", async (page) => {
+  const broken = await page.locator(".num, .legend-value").evaluateAll((all) => all.filter((e) => e.getClientRects().length > 1).map((e) => e.textContent));
+  assert.deepEqual(broken, []);
+}, { width: 390 }));
+
+test("the newest observations have the intervals that were served", async () => {
+  await learn(it.server, "bands", { dimension: 2, coverage: [0.5, 0.9], linearAwv: {} }, rows(100));
+  await loaded("bands", async (page) => {
+    await page.locator(".link-live").waitFor();
+    let last;
+    for (const r of rows(5, 9)) {
+      ({ prediction: last } = await it.server.call("POST", "models/bands:predict", { features: r.features }));
+      await it.server.call("POST", "models/bands:observe", { predictionId: last.predictionId, label: r.label });
+    }
+    const newest = page.getByRole("img", { name: /^Newest observations, at observation 105/ });
+    const said = (v) => `${v.toPrecision(6).replace("-", "−")}`;
+    const [{ lower, upper }] = last.intervals.slice(-1);
+    await until("the band is that of the prediction", async () => (await newest.getAttribute("aria-label")).includes(`90 % interval, served ${said(lower)} to ${said(upper)}`));
+  });
+});
+
 test("the curves move during a replay", () => loaded("moving", async (page) => {
   await page.getByText("live", { exact: true }).waitFor();
   const loss = page.getByRole("img", { name: /^Mean loss/ });
@@ -198,8 +284,9 @@ test("intervals, weights and experts are tables", async () => {
     const realised = await page.locator('[data-name="realised"]').evaluateAll((all) => all.map((e) => Number(e.title)));
     assert.deepEqual(realised, s.intervals.map((i) => i.realised));
     assert.equal(await page.getByRole("region", { name: "Experts", exact: true }).first().locator("tbody tr").count(), s.experts.length);
-    const families = page.getByRole("region", { name: "Families of experts" });
+    const families = page.getByRole("region", { name: "What auto uses" });
     assert.deepEqual(await families.locator("tbody th").allTextContents(), s.families.map((f) => f.family));
+    assert.deepEqual(await families.locator(".num").evaluateAll((all) => all.map((e) => Number(e.title))), s.families.flatMap((f) => f.weights));
     await page.getByRole("button", { name: "Compute" }).click();
     const matter = page.getByRole("region", { name: "Inputs that matter" });
     await matter.locator("table").waitFor();
@@ -221,7 +308,7 @@ test("labels that were set aside are counted, and said in words where they are m
     for (const [field, v] of Object.entries(shown)) assert.equal(await told(page, `labelGate.${field}`), v, field);
     await page.getByText("6 labels of this model, more than one in a hundred, cannot be right").waitFor();
     const newest = page.getByRole("region", { name: "Newest observations" });
-    await newest.getByText("What is observed from now on appears here.").waitFor();
+    await newest.getByText("What is observed from now on appears here, with the intervals that were served.").waitFor();
     await page.locator(".link-live").waitFor();
     await it.server.call("POST", "models/dirty:observe", { features: [0.1, 0.2], label: -123456 });
     await newest.getByText("1 label of these was set aside and is not drawn, the newest at observation 401: −123456.").waitFor();

@@ -7,6 +7,7 @@ package account
 import (
 	"math"
 
+	"hindsight/internal/engine/account/confidence"
 	"hindsight/internal/engine/account/drift"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model"
@@ -16,8 +17,8 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// predicted counts the observations with a served prediction, served sums the
-	// figures of these predictions.
+	// predicted counts the observations with a served prediction, served sums the losses of
+	// these predictions, without errors.
 	predicted uint64
 	served    Figures
 	labels    labels
@@ -28,6 +29,10 @@ type Account struct {
 	// excess is the loss of the served predictions minus that of the prequential ones of
 	// the same observations.
 	excess float64
+	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
+	squares float64
+	// pairs are the prequential losses minus those of the leader, where these are known.
+	pairs  confidence.Moments
 	levels []float64
 	// intervals has an entry each output, and none without levels.
 	intervals []*interval.State
@@ -106,7 +111,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	}
 	if r.Served != nil {
 		a.predicted++
-		a.served.add(&served, 1)
+		a.served.add(&Figures{Loss: served.Loss, RunningMean: served.RunningMean, LastLabel: served.LastLabel}, 1)
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: served}
@@ -114,6 +119,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 		round.Weight = r.Weight * float64(len(r.Labels))
 	}
 	a.whole.Add(round)
+	a.squares = confidence.Plus(a.squares, float64(served.Loss*served.Loss))
 	a.recent.Add(round)
 	a.discounted.scale(discount)
 	a.discounted.Add(round)
@@ -133,6 +139,9 @@ func (f *Figures) err(r *Round, predictions []float64) {
 		f.Absolute += float64(r.Weight * math.Abs(miss))
 	}
 }
+
+// Pair takes the prequential loss of an observation minus that of the leader of a replica.
+func (a *Account) Pair(difference float64) { a.pairs.Add(difference) }
 
 // total returns the loss of predictions, times the weight.
 func total(predictions []float64, r Round, loss Loss) (sum float64) {
@@ -180,6 +189,10 @@ type Summary struct {
 	// Excess is the loss of the served predictions minus that of the prequential ones of
 	// the same observations.
 	Excess float64
+	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
+	Squares float64
+	// Pairs are the differences that Pair took.
+	Pairs confidence.Moments
 	// Whole is the performance over all observations, Recent over the newest ones.
 	// Discounted weighs an observation by 0.999 to the power of its age in rounds.
 	Whole, Recent, Discounted Performance
@@ -195,7 +208,7 @@ type Summary struct {
 // Summary returns the summary, at a cost of O(outputs · levels).
 func (a *Account) Summary() Summary {
 	s := Summary{
-		Predicted: a.predicted, Served: a.served, Excess: a.excess,
+		Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares, Pairs: a.pairs,
 		Whole: a.whole, Recent: a.recent.Total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
 		Observed: a.Observations(),
 	}

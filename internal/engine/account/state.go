@@ -3,13 +3,14 @@ package account
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
 
 // Versions of the bytes of an account. Version 1 has the served loss alone, version 2 no
-// errors in the unit of the label.
+// errors in the unit of the label, no squares and no pairs.
 const (
 	versionServed = 1
 	versionLosses = 2
@@ -75,6 +76,10 @@ func (a *Account) Visit(v *codec.Visitor) {
 		v.Part(s.Visit)
 	}
 	v.Part(a.drift.Visit)
+	if written > versionLosses {
+		v.Within(math.MaxFloat64, &a.squares)
+		a.pairs.Visit(v, math.MaxFloat64)
+	}
 	if v.Reading() && a.labels.weight < 0 {
 		v.Corrupt("a sum of weights of %g", a.labels.weight)
 	}
@@ -90,6 +95,6 @@ func (a *Account) Size() uint64 {
 }
 
 const (
-	accountBytes     = 500
+	accountBytes     = 540
 	performanceBytes = 96
 )

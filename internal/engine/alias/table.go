@@ -37,9 +37,11 @@ var (
 // Alias is a name that stands for a model.
 type Alias struct {
 	Name, Model string
-	// Previous is the model that the alias named before, empty if the alias is new.
+	// Previous is the model that the alias named before, or whose share ended, empty if the alias is new.
 	Previous string
 	Updated  time.Time
+	// Share is nil if Model gets all requests.
+	Share *Share
 }
 
 // Binding is what an alias stands for from one change to the next.
@@ -50,7 +52,7 @@ type Binding struct {
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
 	// settled is closed after every observation sent by the previous binding is learned or
-	// refused: the previous model then knows their ids.
+	// refused: the models of the previous binding then know their ids.
 	settled chan struct{}
 }
 
@@ -60,18 +62,16 @@ func newBinding(name string, a record.Alias) *Binding {
 
 // Public is the alias as a caller sees it.
 func (b *Binding) Public() Alias {
-	return Alias{Name: b.name, Model: b.Model.ID, Previous: b.Previous.ID, Updated: time.Unix(0, b.Updated)}
+	return Alias{Name: b.name, Model: b.Model.ID, Previous: b.Previous.ID, Updated: time.Unix(0, b.Updated), Share: b.public()}
 }
 
 // Stored is the alias as a store keeps it.
 func (b *Binding) Stored() storage.Alias { return storage.Alias{Name: b.name, Value: b.Encode()} }
 
-// Model is the model that an alias named before.
+// Model is a model that may know an id that was sent by an alias.
 type Model interface {
-	// Remembers tells whether an observation, or a pending prediction, has the id.
-	Remembers(id string) (bool, error)
-	// DeriveIDs makes Remembers complete: after a start the ids of the last records are in the log
-	// alone.
+	// DeriveIDs makes the model know the ids of all that it learned: after a start the ids of the last
+	// records are in the log alone.
 	DeriveIDs(ctx context.Context) error
 	// Settle waits until every observation queued before is learned or refused.
 	Settle(ctx context.Context) error
@@ -150,9 +150,9 @@ func (t *Table) Begin(name string) *Binding {
 	return b
 }
 
-// Settled waits until the previous model of a binding knows every id that was sent by the alias
-// before. Previous is nil if that model no longer exists.
-func (t *Table) Settled(ctx context.Context, b *Binding, previous Model) error {
+// Settled waits until the models that may know an id know every id that was sent by the alias
+// before the binding.
+func (t *Table) Settled(ctx context.Context, b *Binding, models ...Model) error {
 	select {
 	case <-b.settled:
 	case <-ctx.Done():
@@ -160,10 +160,12 @@ func (t *Table) Settled(ctx context.Context, b *Binding, previous Model) error {
 	case <-t.lifetime.Done():
 		return hosted.ErrClosed
 	}
-	if previous == nil {
-		return nil
+	for _, m := range models {
+		if err := m.DeriveIDs(ctx); err != nil {
+			return err
+		}
 	}
-	return previous.DeriveIDs(ctx)
+	return nil
 }
 
 // End ends a request that Begin began.
@@ -176,12 +178,12 @@ func (t *Table) Len() int {
 	return len(t.mu.bindings)
 }
 
-// Of returns the names of the aliases of a model in order.
+// Of returns the names of the aliases that name a model, or give it a share, in order.
 func (t *Table) Of(model record.Ref) (names []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for name, b := range t.mu.bindings {
-		if b.Model == model {
+		if b.Model == model || b.Share.Model == model {
 			names = append(names, name)
 		}
 	}
@@ -200,15 +202,15 @@ func (t *Table) List() []Alias {
 	return all
 }
 
-// Plan returns the current binding of a name, nil if there is none, and the binding to store. If the
-// current binding already names the model, the two are the same. Unless expected is empty, the alias
-// must name that model now, or must not exist if expected is NoModel. No other call changes aliases
-// until Put.
-func (t *Table) Plan(name string, model record.Ref, expected string, now time.Time) (current, next *Binding, err error) {
+// Plan returns the current binding of a name, nil if there is none, and the binding to store: wanted, which
+// has a model and a share or none. If the current binding already has both, the two are the same. Unless
+// expected is empty, the alias must name that model now, or must not exist if expected is NoModel. No other
+// call changes aliases until Put.
+func (t *Table) Plan(name string, wanted record.Alias, expected string) (current, next *Binding, err error) {
 	t.mu.RLock()
 	current, n := t.mu.bindings[name], len(t.mu.bindings)
 	t.mu.RUnlock()
-	next = newBinding(name, record.Alias{Model: model, Updated: now.UnixNano()})
+	next = newBinding(name, wanted)
 	switch {
 	case current == nil && n >= Limit:
 		return nil, nil, fmt.Errorf("%w: there are %d", ErrLimit, n)
@@ -218,31 +220,29 @@ func (t *Table) Plan(name string, model record.Ref, expected string, now time.Ti
 		return nil, next, nil
 	case expected != "" && expected != current.Model.ID:
 		return nil, nil, fmt.Errorf("alias %q: %w: it names %q, expected %q", name, ErrChanged, current.Model.ID, hosted.Brief(expected))
-	case current.Model == model:
-		return current, current, nil
 	}
-	next.Previous = current.Model
-	return current, next, nil
+	next, err = next.succeed(current)
+	return current, next, err
 }
 
-// Put stores a planned binding and serves it. Previous is as in Serve.
-func (t *Table) Put(ctx context.Context, current, next *Binding, previous Model) error {
+// Put stores a planned binding and serves it. Former is as in Serve.
+func (t *Table) Put(ctx context.Context, current, next *Binding, former []Model) error {
 	if err := t.store.PutAlias(ctx, next.name, next.Encode()); err != nil {
 		return fmt.Errorf("engine: set the alias %q: %w", next.name, recovery.StorageError(err))
 	}
-	return t.Serve(current, next, previous)
+	return t.Serve(current, next, former)
 }
 
-// Serve lets requests find a stored binding in place of the current one. Previous is the model of
-// next.Previous, nil if that model no longer exists.
-func (t *Table) Serve(current, next *Binding, previous Model) error {
+// Serve lets requests find a stored binding in place of the current one. Former are the models of the
+// current one that exist.
+func (t *Table) Serve(current, next *Binding, former []Model) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
 		return hosted.ErrClosed
 	}
 	t.mu.bindings[next.name] = next
-	if current == nil || previous == nil {
+	if current == nil || len(former) == 0 {
 		close(next.settled)
 		return nil
 	}
@@ -250,8 +250,10 @@ func (t *Table) Serve(current, next *Binding, previous Model) error {
 		// Observations sent by the binding before current may still be on their way too.
 		<-current.settled
 		current.routing.Wait()
-		if err := previous.Settle(t.lifetime); err != nil {
-			t.log.Debug("the previous model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
+		for _, m := range former {
+			if err := m.Settle(t.lifetime); err != nil {
+				t.log.Debug("a former model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
+			}
 		}
 		close(next.settled)
 	})
@@ -259,8 +261,8 @@ func (t *Table) Serve(current, next *Binding, previous Model) error {
 }
 
 // Sync reloads the aliases from the store after another server has changed them. The function created is as in Load. The
-// function previous returns the model of a binding's Previous, nil if the model no longer exists.
-func (t *Table) Sync(ctx context.Context, created func(id string) int64, previous func(*Binding) Model) error {
+// function models returns the models of a binding that exist.
+func (t *Table) Sync(ctx context.Context, created func(id string) int64, models func(*Binding) []Model) error {
 	stored := map[string]bool{}
 	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
@@ -272,7 +274,7 @@ func (t *Table) Sync(ctx context.Context, created func(id string) int64, previou
 		next := newBinding(strings.Clone(name), a)
 		stored[next.name] = true
 		if current := t.Find(name); current == nil || current.Alias != a {
-			return t.Serve(current, next, previous(next))
+			return t.Serve(current, next, models(current))
 		}
 		return nil
 	})

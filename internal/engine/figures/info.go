@@ -178,6 +178,8 @@ type Figures struct {
 	Regret float64
 	// Rate is the observations a second over the last minute.
 	Rate float64
+	// Time is when the newest observation was learned, in nanoseconds since 1970; 0 without observations.
+	Time int64
 }
 
 // History is how a model did over its life.

@@ -194,7 +194,7 @@ func (r *Reader) Live() (l Live, known bool) {
 func (r *Reader) Figures() Figures {
 	f, known, broken := r.Model.Figures()
 	gauges := r.Model.Gauges()
-	out := Figures{Known: known, Recent: f.Summary.Recent, Regret: f.Stats.Regret, Rate: gauges.Rate}
+	out := Figures{Known: known, Recent: f.Summary.Recent, Regret: f.Stats.Regret, Rate: gauges.Rate, Time: f.Time}
 	if f.Classes != nil {
 		out.Classes = &f.Classes.Recent
 	}

@@ -65,6 +65,8 @@ type PredictOptions struct {
 	TTL time.Duration
 	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
 	Explain bool
+	// Shared lets a replica remember: its leader learns the label, with the replica as the Maker.
+	Shared bool
 }
 
 // Observation is what a caller reports.
@@ -80,6 +82,14 @@ type Observation struct {
 	Class  string
 	// Weight is the importance of the observation, 1 as a rule.
 	Weight float64
+	// Maker has the prediction of PredictionID if a replica of the model made it, nil as a rule.
+	Maker Maker
+}
+
+// Maker has the pending predictions of a replica, for its leader.
+type Maker interface {
+	get(id string, outputs int, now time.Time) (*record.Waiting, error)
+	drop(id string) error
 }
 
 // identity is the id that the observation is learned under once, or empty. It refuses an observation
@@ -126,8 +136,9 @@ type row struct {
 	inputs []byte
 	// id is the observation's identity, empty if it has none.
 	id string
-	// waiting is the pending prediction that the observation answers, or nil.
+	// waiting is the pending prediction that the observation answers, or nil. It is that of Maker, if foreign.
 	waiting *record.Waiting
+	foreign bool
 	// seen is the value remembered under the id at the generation looked of the ids, nil if none was.
 	seen   []byte
 	looked uint64

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -151,7 +153,8 @@ func (c *commit) place(r *row, answer *Answer) error {
 		if !record.SameInput(w.Features, w.Inputs, r.Features, r.inputs) {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
 		}
-		if c.state.machine.Continues(w.Classes) {
+		// The account of this model is of its own predictions.
+		if !r.foreign && c.state.machine.Continues(w.Classes) {
 			o.Served = &record.Served{
 				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
 				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
@@ -161,7 +164,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	if err := c.admitClass(r.Class); err != nil {
 		return err
 	}
-	if r.waiting != nil {
+	if r.waiting != nil && !r.foreign {
 		c.consumed = append(c.consumed, r.id)
 	}
 	if r.id != "" {
@@ -235,8 +238,22 @@ func (c *commit) apply() error {
 	learned := c.env.Now()
 	c.reportStages(n, begun, durable, learned)
 	c.pending.answer(c.consumed)
+	c.dropForeign()
 	c.learned(durable, learned)
 	return nil
+}
+
+// dropForeign removes the answered predictions of replicas.
+func (c *commit) dropForeign() {
+	for _, t := range c.learning {
+		for n := range t.rows {
+			if r := &t.rows[n]; r.foreign {
+				if err := r.Maker.drop(r.id); err != nil {
+					c.env.Log.Debug("an answered prediction stays until it expires", zap.Error(err))
+				}
+			}
+		}
+	}
 }
 
 // learned records that the machine has learned the record.

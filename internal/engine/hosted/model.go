@@ -116,6 +116,8 @@ type stateDigest struct {
 type Figures struct {
 	Stats   model.Stats
 	Summary account.Summary
+	// Time is when the newest observation was learned, in nanoseconds since 1970; 0 without observations.
+	Time int64
 	// Inputs are those of named inputs, Classes those of a classifier with the Names of its classes.
 	Inputs  []input.Statistics
 	Classes *classes.Summary
@@ -129,7 +131,7 @@ func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
 		// An account is younger than its model if an older version made the model.
 		summary.Drift.Change += m.Sequence() - summary.Observed
 	}
-	return Figures{Stats: stats, Summary: summary, Inputs: m.Inputs(), Classes: m.ClassSummary(), Names: m.Classes()}
+	return Figures{Stats: stats, Summary: summary, Time: m.Time(), Inputs: m.Inputs(), Classes: m.ClassSummary(), Names: m.Classes()}
 }
 
 // Figures are those of the state, or of the last state in memory. They are not known if the model was not

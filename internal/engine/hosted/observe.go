@@ -90,6 +90,12 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 	if r.waiting, err = m.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 		return err
 	}
+	if r.waiting == nil && r.Maker != nil {
+		if r.waiting, err = r.Maker.get(r.id, m.source.Spec.Outputs, now); err != nil {
+			return err
+		}
+		r.foreign = r.waiting != nil
+	}
 	if r.PredictionID != "" && r.waiting != nil {
 		r.Features, r.inputs = r.waiting.Features, r.waiting.Inputs
 		r.Inputs, err = m.decode(r.inputs)

@@ -70,6 +70,12 @@ func (p *pending) get(id string, outputs int, now time.Time) (*record.Waiting, e
 	return &w, nil
 }
 
+// drop removes the prediction of a replica whose label its leader has learned. One that a crash leaves behind
+// expires: the leader knows the id.
+func (p *pending) drop(id string) error {
+	return p.id.storagef("forget an answered prediction", p.store.RemoveWaiting([]string{id}))
+}
+
 // pendingLimit bounds the pending predictions of a model whose own limit is own, or 0.
 func (e *Env) pendingLimit(own int64) int64 { return min(cmp.Or(own, e.PendingLimit), e.PendingLimit) }
 

@@ -16,7 +16,7 @@ import (
 func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := m.env.Now()
 	m.Touch(started)
-	o.Remember = o.Remember && m.entry.Load().Follow == nil // The labels are those of the leader.
+	o.Remember = o.Remember && (o.Shared || m.entry.Load().Follow == nil) // The labels are those of the leader.
 	if o.Remember {
 		if err := m.CheckNotMoved(); err != nil {
 			return nil, err

@@ -400,16 +400,20 @@ func (m *Model) HoldLog(ctx context.Context) (release func(), err error) {
 	return m.snapshots.unlock, nil
 }
 
-// Remembers tells whether the model has learned an observation with the id, or has a pending
-// prediction with it.
-func (m *Model) Remembers(id string) (bool, error) {
+// HasLearned tells whether the model has learned an observation with the id.
+func (m *Model) HasLearned(id string) (bool, error) {
 	value, err := m.journal.lookUp(id)
-	if err != nil || value != nil {
-		return err == nil, err
-	}
+	return value != nil, err
+}
+
+// HasPending tells whether a prediction with the id is pending.
+func (m *Model) HasPending(id string) (bool, error) {
 	w, err := m.pending.get(id, m.source.Spec.Outputs, m.env.Now())
 	return w != nil, err
 }
+
+// Maker has the pending predictions of the model.
+func (m *Model) Maker() Maker { return &m.pending }
 
 // DropAnswered removes the answered predictions from the store, unless the model is busy. The next
 // commit meets a failure.

@@ -221,6 +221,9 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 		round.ServedLoss = a.ServedLoss
 	}
 	judged, changed := m.account.Observe(round, m.lossOf)
+	if o.LeaderLoss != nil && !outcome.SetAside {
+		m.account.Pair(outcome.Loss - *o.LeaderLoss)
+	}
 	m.record(&judged, nil, changed)
 	recent := m.account.Recent()
 	a.Recent.Loss, a.Recent.Skill = recent.Served.Loss/recent.Observations, recent.Served.Skill()

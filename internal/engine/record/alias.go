@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 
 	"hindsight/internal/model/codec"
 )
@@ -21,15 +22,63 @@ type Alias struct {
 	Model, Previous Ref
 	// Updated is the time at which the alias was set, in nanoseconds since 1970.
 	Updated int64
+	// Share is the zero value if Model gets all requests.
+	Share Share
 }
 
-// Encode returns the bytes of the alias.
+// Share is the part of an alias's requests that a second model answers.
+type Share struct {
+	Model Ref
+	// Fraction is in (0, 1).
+	Fraction float64
+	// LearnAll: Model follows the alias's model, which learns the labels of both. Otherwise each
+	// model learns what it predicted.
+	LearnAll bool
+	// Started is the time at which the share began, in nanoseconds since 1970.
+	Started int64
+	// First and Second are the figures of the alias's model and of Model at that time.
+	First, Second Base
+}
+
+// Base is a point in the life of a model from which its figures are counted.
+type Base struct {
+	Sequence uint64
+	// Epoch is that of the model's restores, as in Restored.
+	Epoch uint64
+	// Squares is the sum of the squared served losses.
+	Squares float64
+	// Sums are the bytes of the losses, as in Follow.
+	Sums string
+}
+
+const flagLearnAll = 1
+
+// Encode returns the bytes of the alias. An alias without a share has version 2.
 func (a *Alias) Encode() []byte {
-	dst := codec.AppendUint64([]byte{versionAlias}, uint64(a.Updated))
-	for _, r := range []Ref{a.Model, a.Previous} {
-		dst = codec.AppendUint64(appendString(dst, r.ID), uint64(r.Created))
+	version := byte(versionAlias)
+	if a.Share.Model.ID == "" {
+		version = versionUnshared
+	}
+	dst := codec.AppendUint64([]byte{version}, uint64(a.Updated))
+	dst = appendRef(appendRef(dst, a.Model), a.Previous)
+	if version == versionUnshared {
+		return dst
+	}
+	var flags byte
+	if a.Share.LearnAll {
+		flags |= flagLearnAll
+	}
+	dst = append(appendRef(dst, a.Share.Model), flags)
+	dst = codec.AppendUint64(codec.AppendFloats(dst, a.Share.Fraction), uint64(a.Share.Started))
+	for _, b := range []*Base{&a.Share.First, &a.Share.Second} {
+		dst = codec.AppendUint64(codec.AppendUint64(dst, b.Sequence), b.Epoch)
+		dst = appendString(codec.AppendFloats(dst, b.Squares), b.Sums)
 	}
 	return dst
+}
+
+func appendRef(dst []byte, r Ref) []byte {
+	return codec.AppendUint64(appendString(dst, r.ID), uint64(r.Created))
 }
 
 // DecodeAlias reads the bytes that Encode wrote. An alias of version 1 has ids alone: see Bind.
@@ -38,9 +87,12 @@ func DecodeAlias(data []byte) (Alias, error) {
 	a := Alias{Updated: int64(d.Uint64())}
 	for _, r := range []*Ref{&a.Model, &a.Previous} {
 		r.ID = d.text()
-		if d.version >= versionAlias {
+		if d.version >= versionUnshared {
 			r.Created = int64(d.Uint64())
 		}
+	}
+	if d.version >= versionAlias {
+		a.Share = d.share()
 	}
 	if a.Model.ID == "" {
 		d.refuse("an alias of no model")
@@ -49,6 +101,23 @@ func DecodeAlias(data []byte) (Alias, error) {
 		return Alias{}, fmt.Errorf("record: alias: %w", err)
 	}
 	return a, nil
+}
+
+func (d *decoder) share() (s Share) {
+	s.Model = Ref{ID: d.text(), Created: int64(d.Uint64())}
+	flags := d.octet()
+	s.LearnAll = flags&flagLearnAll != 0
+	s.Fraction, s.Started = d.Float(), int64(d.Uint64())
+	for _, b := range []*Base{&s.First, &s.Second} {
+		*b = Base{Sequence: d.Uint64(), Epoch: d.Uint64(), Squares: d.Float(), Sums: d.text()}
+		if !(math.Abs(b.Squares) <= math.MaxFloat64) {
+			d.refuse("a sum that is not finite")
+		}
+	}
+	if s.Model.ID == "" || flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
+		d.refuse(fmt.Sprintf("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID))
+	}
+	return s
 }
 
 // Bind completes the references of an alias of version 1. The function created returns the time of

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -16,24 +17,26 @@ import (
 // Versions of the values.
 //
 //	                        2                 3                  4               5
-//	commit record           ids before kept   notes, advice      inputs, classes
+//	commit record           ids before kept   notes, advice      inputs, classes  loss of the leader
 //	remembered observation  recent figures    inputs, classes
 //	pending prediction      notes, advice     inputs, classes
 //	registry entry          metadata          leader             move, import    restore epochs
 //	export                  metadata
-//	alias                   creation times
+//	alias                   creation times    share
 const (
 	version         = 1
 	versionAdvised  = 2
 	versionSeen     = 3
 	versionWaiting  = 3
 	versionComplete = 2
-	versionRecord   = 4
+	versionNamed    = 4
+	versionRecord   = 5
 	versionMetadata = 2
 	versionFollow   = 3
 	versionPlace    = 4
 	versionEntry    = 5
-	versionAlias    = 2
+	versionUnshared = 2
+	versionAlias    = 3
 	versionCarried  = 2
 )
 
@@ -69,6 +72,9 @@ type Observation struct {
 	Weight float64
 	// Served is nil without a prediction.
 	Served *Served
+	// LeaderLoss is the prequential loss of the model that a replica learned the observation
+	// from, of a classifier 1 for an error. It is nil unless it is known.
+	LeaderLoss *float64
 }
 
 // Record is one commit: observations that became durable together.
@@ -88,8 +94,10 @@ const (
 	flagNamed
 	flagClass
 	flagParametric // Of pending predictions only.
-	flagsKnown     = flagServed | flagWeight | flagNoted | flagNamed | flagClass
-	flagsOfVector  = flagServed | flagWeight | flagNoted
+	flagLeader
+	flagsNamed    = flagServed | flagWeight | flagNoted | flagNamed | flagClass
+	flagsKnown    = flagsNamed | flagLeader
+	flagsOfVector = flagServed | flagWeight | flagNoted
 )
 
 // flags returns the flags of the parts that an observation has.
@@ -109,12 +117,16 @@ func (o *Observation) flags() (flags byte) {
 	if o.Class != "" {
 		flags |= flagClass
 	}
+	if o.LeaderLoss != nil {
+		flags |= flagLeader
+	}
 	return flags
 }
 
-// Append appends the record's bytes to dst.
+// Append appends the record's bytes to dst. A record without a loss of a leader has version 4.
 func (r *Record) Append(dst []byte) []byte {
-	dst = append(dst, versionRecord)
+	begin := len(dst)
+	dst = append(dst, versionNamed)
 	dst = codec.AppendUint64(dst, uint64(r.Time))
 	dst = binary.AppendUvarint(dst, uint64(len(r.Observations)))
 	for n := range r.Observations {
@@ -133,6 +145,10 @@ func (r *Record) Append(dst []byte) []byte {
 		}
 		if o.Served != nil {
 			dst = o.Served.append(dst, flags)
+		}
+		if o.LeaderLoss != nil {
+			dst[begin] = versionRecord
+			dst = codec.AppendFloats(dst, *o.LeaderLoss)
 		}
 	}
 	return dst
@@ -158,8 +174,11 @@ func Decode(data []byte) (Record, error) {
 	d := newDecoder(data, versionRecord)
 	r := Record{Complete: d.version >= versionComplete, Time: int64(d.Uint64())}
 	known := byte(flagsKnown)
-	if d.version < versionRecord {
+	switch {
+	case d.version < versionNamed:
 		known = flagsOfVector
+	case d.version < versionRecord:
+		known = flagsNamed
 	}
 	n := d.count(4) // An observation takes at least 4 bytes.
 	r.Observations = make([]Observation, 0, n)
@@ -209,6 +228,13 @@ func (d *decoder) observation(flags byte) Observation {
 	}
 	if flags&flagServed != 0 {
 		o.Served = d.served(flags, len(o.Labels))
+	}
+	if flags&flagLeader != 0 {
+		loss := d.Float()
+		if !(math.Abs(loss) <= math.MaxFloat64) {
+			d.refuse(fmt.Sprintf("a loss of %g", loss))
+		}
+		o.LeaderLoss = &loss
 	}
 	return o
 }

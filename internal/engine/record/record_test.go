@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"math"
 	"reflect"
 	"testing"
@@ -46,7 +47,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
-		"a newer version": append([]byte{5}, data[1:]...),
+		"a newer version": append([]byte{6}, data[1:]...),
 		"version 0":       append([]byte{0}, data[1:]...),
 		"a large count":   append(bytes.Clone(data[:9]), 0xff, 0xff, 0xff, 0xff, 0x0f),
 	} {
@@ -332,6 +333,85 @@ func TestAliasRoundTrip(t *testing.T) {
 	}
 }
 
+func sharedAlias() record.Alias {
+	return record.Alias{
+		Model: record.Ref{ID: "b", Created: 5}, Previous: record.Ref{ID: "a", Created: 4}, Updated: 7,
+		Share: record.Share{
+			Model: record.Ref{ID: "c", Created: 6}, Fraction: 0.25, LearnAll: true, Started: 8,
+			First: record.Base{Sequence: 9, Epoch: 1, Squares: 2, Sums: "xy"}, Second: record.Base{Sequence: 3},
+		},
+	}
+}
+
+// These bytes are read for ever. An alias without a share has the bytes that earlier versions read.
+func TestAliasOfAShare(t *testing.T) {
+	shared := sharedAlias()
+	plain := shared
+	plain.Share = record.Share{}
+	for golden, want := range map[string]record.Alias{
+		"02070000000000000001620500000000000000016104000000000000" + "00": plain,
+		"03070000000000000001620500000000000000016104000000000000" + "00" +
+			"0163060000000000000001000000000000d03f0800000000000000" +
+			"09000000000000000100000000000000000000000000004002" + "7879" +
+			"03000000000000000000000000000000000000000000000000": shared,
+	} {
+		data := want.Encode()
+		if hex.EncodeToString(data) != golden {
+			t.Errorf("%x, want %s", data, golden)
+		}
+		if got, err := record.DecodeAlias(data); err != nil || got != want {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for n := range data {
+			if _, err := record.DecodeAlias(data[:n]); err == nil {
+				t.Errorf("cut at %d of %d is read", n, len(data))
+			}
+		}
+	}
+	for what, spoil := range map[string]func(*record.Share){
+		"a fraction of 0":   func(s *record.Share) { s.Fraction = 0 },
+		"a fraction of 1":   func(s *record.Share) { s.Fraction = 1 },
+		"no fraction":       func(s *record.Share) { s.Fraction = math.NaN() },
+		"an infinite sum":   func(s *record.Share) { s.Second.Squares = math.Inf(1) },
+		"an undefined loss": func(s *record.Share) { s.First.Squares = math.NaN() },
+	} {
+		bad := sharedAlias()
+		spoil(&bad.Share)
+		if _, err := record.DecodeAlias(bad.Encode()); err == nil {
+			t.Errorf("%s is read", what)
+		}
+	}
+}
+
+// A record keeps the losses of the leader, and has the earlier version without one.
+func TestLeaderLoss(t *testing.T) {
+	loss := 1.5
+	r := record.Record{Time: 1, Complete: true, Observations: []record.Observation{
+		{Features: []float64{1}, Labels: []float64{2}, Weight: 1, LeaderLoss: &loss},
+		{Features: []float64{1}, Class: "c", Weight: 1},
+	}}
+	data := r.Append(nil)
+	const golden = "0501000000000000000240" + "00" + "01000000000000f03f" + "010000000000000040" + "000000000000f83f" + "1000" + "01000000000000f03f" + "0163"
+	if hex.EncodeToString(data) != golden {
+		t.Errorf("%x, want %s", data, golden)
+	}
+	if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	earlier := bytes.Clone(data)
+	earlier[0] = 4
+	if _, err := record.Decode(earlier); err == nil {
+		t.Error("version 4 has a loss of the leader")
+	}
+	loss = math.Inf(1)
+	if _, err := record.Decode(r.Append(nil)); err == nil {
+		t.Error("an infinite loss is read")
+	}
+	if data := encoded(sampleRecord()); data[0] != 4 {
+		t.Errorf("version %d without a loss of the leader", data[0])
+	}
+}
+
 // What an earlier version exported has no metadata.
 func TestFirstCarried(t *testing.T) {
 	if got, err := record.DecodeCarried(codec.AppendUint64(codec.AppendUint64([]byte{1}, 0), 0), 1); err != nil || !reflect.DeepEqual(got, record.Carried{}) {
@@ -354,6 +434,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(entry.Encode())
 	alias := record.Alias{Model: record.Ref{ID: "b", Created: 5}}
 	f.Add(alias.Encode())
+	alias = sharedAlias()
+	f.Add(alias.Encode())
+	loss := 1.5
+	f.Add(encoded(record.Record{Observations: []record.Observation{{Features: []float64{1}, Labels: []float64{2}, Weight: 1, LeaderLoss: &loss}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := record.Decode(data); err == nil {
 			again, err := record.Decode(r.Append(nil))

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/confidence"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
@@ -49,6 +50,8 @@ type Leader interface {
 	Logged(ctx context.Context, after, through uint64) ([]record.Observation, error)
 	// Paused tells whether the leader is being restored.
 	Paused() bool
+	// LossAt is that of Losses.
+	LossAt(sequence uint64) *float64
 }
 
 // Follower is the model of a replica.
@@ -99,6 +102,9 @@ type sums struct {
 	whole    account.Performance
 	// classes are those of a classifier.
 	classes classes.Performance
+	// squares and pairs are those of account.Summary.
+	squares float64
+	pairs   confidence.Moments
 	// recent is the loss of a recent observation, +Inf if the model has learned none.
 	recent float64
 	// known is false of a model that was not in memory since the start.
@@ -122,7 +128,7 @@ func sumsOf(m State) (s sums, err error) {
 			}
 			s.sequence, err = m.LogEnd()
 		}
-		s.whole = summary.Whole
+		s.whole, s.squares, s.pairs = summary.Whole, summary.Squares, summary.Pairs
 		loss, observations := summary.Recent.Served.Loss, summary.Recent.Observations
 		if c != nil {
 			s.classes = c.Whole
@@ -294,6 +300,9 @@ func (r *Replica) learn(ctx context.Context, leader Leader, at, n uint64) (uint6
 	}
 	if err != nil {
 		return 0, err
+	}
+	for k := range observations {
+		observations[k].LeaderLoss = leader.LossAt(at + 1 + uint64(k))
 	}
 	learned, refused, err := r.model.Relearn(observations)
 	if refused != nil && err == nil {

@@ -198,7 +198,9 @@ type Comparison struct {
 	Own                         account.Performance
 	Followed                    *account.Performance
 	OwnClasses, FollowedClasses *classes.Performance
-	recent                      float64
+	// Difference is nil of the model that the others are compared with, and while it is not known.
+	Difference *Difference
+	recent     float64
 }
 
 // Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
@@ -256,6 +258,6 @@ func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, er
 		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
 	}
 	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.
-	c.recent = present.recent
+	c.recent, c.Difference = present.recent, present.paired()
 	return c, nil
 }

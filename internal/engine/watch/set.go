@@ -14,6 +14,8 @@ type Learned struct {
 	// Labels and Class are what was observed.
 	Labels []float64
 	Class  string
+	// Notes are those of the served prediction: see account.Interval. They are nil if nothing was served.
+	Notes []float64
 	// Time is when the observation became durable, in nanoseconds since 1970.
 	Time int64
 	// Omitted counts the observations left out since the previous one reported.
@@ -119,7 +121,11 @@ func (q *queue) take(r *record.Record, answers []record.Answer) {
 			q.mu.held--
 		}
 		o := &r.Observations[n]
-		q.mu.ring[(q.mu.first+q.mu.held)%room] = Learned{Answer: answers[n], Labels: o.Labels, Class: o.Class, Time: r.Time}
+		l := Learned{Answer: answers[n], Labels: o.Labels, Class: o.Class, Time: r.Time}
+		if o.Served != nil {
+			l.Notes = o.Served.Notes
+		}
+		q.mu.ring[(q.mu.first+q.mu.held)%room] = l
 		q.mu.held++
 	}
 	q.mu.Unlock()

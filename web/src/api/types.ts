@@ -54,6 +54,8 @@ export interface Summary {
   recentClasses?: ClassPerformance;
   regret?: number;
   observationRate?: number;
+  /** When the newest observation was learned. */
+  observeTime?: string;
 }
 
 export interface Performance {
@@ -268,6 +270,8 @@ export interface OutcomeEvent {
   class?: string;
   time?: string;
   omitted?: number;
+  /** Of the served prediction. */
+  intervals?: Interval[];
 }
 
 export interface Prediction {

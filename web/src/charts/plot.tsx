@@ -1,26 +1,28 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { compact, count, figure, short } from "../format";
+import { compact, count, figure, moment, short } from "../format";
 import { useTheme } from "../theme";
+import { drawLevels, drawMarks, type Level, type Mark } from "./draw";
+
+export type { Level, Mark } from "./draw";
+
+/** Values are one per x. An undefined value is one that another curve's x asks for: the line goes on over it. */
+export type Values = (number | null | undefined)[];
 
 /** Curve is one line of a plot. */
 export interface Curve {
   label: string;
-  values: (number | null)[];
+  values: Values;
   /** The name of a custom property of the style sheet, such as --model. */
   colour: string;
   dash?: number[];
   /** The area below is filled. */
   filled?: boolean;
+  /** The lower ends of a band, whose upper ends are the values. A band has no line. */
+  lower?: Values;
   /** What the legend and the table tell, where it is not what is drawn. */
-  reported?: (number | null)[];
-}
-
-/** Mark is a vertical line at x. */
-export interface Mark {
-  x: number;
-  rise: boolean;
+  reported?: Values;
 }
 
 interface Props {
@@ -29,13 +31,19 @@ interface Props {
   x: number[];
   curves: Curve[];
   marks?: Mark[];
-  /** The name of the x axis. */
-  across?: string;
+  /** Horizontal lines. */
+  levels?: Level[];
+  /** x is the clock time, in seconds since 1970. */
+  time?: boolean;
+  /** The title of the y axis. */
+  up: string;
   /** Plots of the same group share the cursor. */
   group?: string;
   logarithmic?: boolean;
   /** The ends of the y axis; without them it follows the values. */
   range?: [number, number];
+  /** The y axis follows the values between these ends. */
+  within?: [number, number];
   format?: (v: number | undefined) => string;
   /** How the ticks of the y axis are written. */
   tick?: (v: number) => string;
@@ -44,7 +52,7 @@ interface Props {
   dots?: boolean;
 }
 
-const HEIGHT = 190;
+const HEIGHT = 210;
 const NARROWEST = 120;
 
 /** Plot draws curves over x, with a legend that follows the cursor and a table of its values. */
@@ -53,6 +61,7 @@ export function Plot(p: Props) {
   const plot = useRef<uPlot>();
   const marks = useRef<Mark[]>([]);
   const [cursor, setCursor] = useState<number>();
+  const [zoomed, setZoomed] = useState(false);
   const theme = useTheme();
   const format = p.format ?? figure;
   marks.current = p.marks ?? [];
@@ -60,14 +69,16 @@ export function Plot(p: Props) {
   const data = useMemo(() => table(p.x, p.curves, p.logarithmic ?? false), [p.x, p.curves, p.logarithmic]);
   // A plot is created again only when its form changes.
   const form = JSON.stringify([
-    p.curves.map((c) => [c.label, c.colour, c.dash, c.filled]), p.logarithmic, p.range, p.group, p.height, p.dots, theme,
+    p.curves.map((c) => [c.label, c.colour, c.dash, c.filled, c.lower !== undefined]),
+    p.logarithmic, p.range, p.within, p.levels, p.time, p.up, p.group, p.height, p.dots, theme,
   ]);
 
   useEffect(() => {
     const host = box.current;
     if (!host) return;
-    const u = new uPlot(options(p, host, marks, setCursor), data, host);
+    const u = new uPlot(options(p, host, marks, setCursor, setZoomed), data, host);
     plot.current = u;
+    setZoomed(false);
     host.querySelector("canvas")?.setAttribute("aria-hidden", "true");
     const resized = new ResizeObserver(() => {
       u.setSize({ width: Math.max(host.clientWidth, NARROWEST), height: p.height ?? HEIGHT });
@@ -93,6 +104,10 @@ export function Plot(p: Props) {
     if (!(other && whole) && u.status === 1 && data[0].length > 0) u.redraw();
   }, [data, p.marks]);
 
+  // The plots of a group are zoomed together.
+  const showAll = (): void => {
+    for (const u of p.group ? uPlot.sync(p.group).plots : [plot.current]) u?.setData(u.data, true);
+  };
   const last = p.x.length - 1;
   const shown = cursor === undefined || cursor > last ? last : cursor;
   return (
@@ -102,58 +117,73 @@ export function Plot(p: Props) {
           <li key={c.label}>
             <Swatch curve={c} />
             <span class="legend-label">{c.label}</span>
-            <span class="legend-value">{format(valueAt(c, shown))}</span>
+            <span class="legend-value">{textAt(c, shown, format)}</span>
           </li>
         ))}
-        {last >= 0 && (
-          <li class="legend-x">{p.across ?? "observation"} {count(p.x[shown] ?? 0)}</li>
-        )}
+        {(p.levels ?? []).map((l) => (
+          <li key={l.label}><Swatch curve={{ label: l.label, values: [], colour: l.colour, dash: LEVEL_DASH }} /><span class="legend-label">{l.label}</span></li>
+        ))}
+        {last >= 0 && <li class="legend-x">{at(p, shown)}</li>}
+        {zoomed && <li><button type="button" class="small" onClick={showAll}>Show all<span class="unseen"> of {p.name}</span></button></li>}
       </ul>
       <div
         ref={box} class="canvas" role="img" aria-label={describe(p, format)}
         data-points={p.x.length} data-last={p.x[last] ?? ""} data-marks={marks.current.length}
       />
-      <Values {...p} />
+      <Table {...p} />
     </div>
   );
 }
 
+const across = (p: Props): string => (p.time ? "time" : "observation");
+
+/** at names a place on the x axis. */
+function at(p: Props, index: number): string {
+  const x = p.x[index] ?? 0;
+  return p.time ? moment(new Date(1000 * x).toISOString()) : `observation ${count(x)}`;
+}
+
 /** valueAt answers the value at an index, or the newest one before it. */
-function valueAt(c: Curve, index: number): number | undefined {
-  const values = c.reported ?? c.values;
-  for (let i = index; i >= 0 && i > index - 8; i--) {
+function valueAt(values: Values, index: number): number | undefined {
+  for (let i = index; i >= 0; i--) {
     const v = values[i];
     if (v !== null && v !== undefined) return v;
   }
   return undefined;
 }
 
+/** textAt writes the value of a curve at an index, or the ends of a band. */
+function textAt(c: Curve, index: number, format: (v: number | undefined) => string): string {
+  const v = format(valueAt(c.reported ?? c.values, index));
+  return c.lower ? `${format(valueAt(c.lower, index))} to ${v}` : v;
+}
+
 function describe(p: Props, format: (v: number | undefined) => string): string {
   const last = p.x.length - 1;
   if (last < 0) return `${p.name}: no values yet`;
-  const parts = p.curves.map((c) => `${c.label} ${format(valueAt(c, last))}`);
-  return `${p.name}, at ${p.across ?? "observation"} ${count(p.x[last] ?? 0)}: ${parts.join(", ")}`;
+  const parts = [...p.curves.map((c) => `${c.label} ${textAt(c, last, format)}`), ...(p.levels ?? []).map((l) => l.label)];
+  return `${p.name}, at ${at(p, last)}: ${parts.join(", ")}`;
 }
 
 function table(x: number[], curves: Curve[], logarithmic: boolean): uPlot.AlignedData {
   // A logarithm has no place for 0.
-  const drawn = curves.map((c) => logarithmic ? c.values.map((v) => (v !== null && v > 0 ? v : null)) : c.values);
-  return [x, ...drawn];
+  const drawn = (values: Values): Values => (logarithmic ? values.map((v) => (typeof v === "number" && v <= 0 ? null : v)) : values);
+  return [x, ...curves.flatMap((c) => (c.lower ? [drawn(c.values), drawn(c.lower)] : [drawn(c.values)]))];
 }
 
 /** Swatch shows the line of a curve, so that a legend does not speak by colour alone. */
 function Swatch({ curve }: { curve: Curve }) {
   return (
     <svg class="swatch" width="22" height="10" aria-hidden="true">
-      {curve.filled
+      {curve.filled || curve.lower
         ? <rect x="4" y="0" width="14" height="10" rx="2" fill={`var(${curve.colour})`} />
         : <line x1="1" y1="5" x2="21" y2="5" stroke={`var(${curve.colour})`} stroke-width="2" stroke-dasharray={curve.dash?.join(" ")} />}
     </svg>
   );
 }
 
-/** Values are the values of a plot as a table, for those who do not see it. */
-function Values(p: Props) {
+/** Table shows the values of a plot, for those who do not see it. */
+function Table(p: Props) {
   const [open, setOpen] = useState(false);
   return (
     <details class="values" onToggle={(e) => setOpen(e.currentTarget.open)}>
@@ -162,13 +192,13 @@ function Values(p: Props) {
         <div class="scroll" tabIndex={0} role="group" aria-label={`Values of ${p.name}`}>
           <table>
             <thead>
-              <tr><th scope="col">{p.across ?? "observation"}</th>{p.curves.map((c) => <th scope="col" key={c.label}>{c.label}</th>)}</tr>
+              <tr><th scope="col">{across(p)}</th>{p.curves.map((c) => <th scope="col" key={c.label}>{c.label}</th>)}</tr>
             </thead>
             <tbody>
               {p.x.map((x, i) => (
-                <tr key={x}>
-                  <th scope="row">{count(x)}</th>
-                  {p.curves.map((c) => <td key={c.label}>{figure((c.reported ?? c.values)[i] ?? undefined)}</td>)}
+                <tr key={i}>
+                  <th scope="row">{p.time ? at(p, i) : count(x)}</th>
+                  {p.curves.map((c) => <td key={c.label}>{c.lower && `${figure(c.lower[i] ?? undefined)} to `}{figure((c.reported ?? c.values)[i] ?? undefined)}</td>)}
                 </tr>
               )).reverse()}
             </tbody>
@@ -180,13 +210,17 @@ function Values(p: Props) {
 }
 
 function options(
-  p: Props, host: HTMLElement, marks: { current: Mark[] }, point: (index: number | undefined) => void,
+  p: Props, host: HTMLElement, marks: { current: Mark[] }, point: (index: number | undefined) => void, zoom: (zoomed: boolean) => void,
 ): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
   const font = `11px ${style.getPropertyValue("--sans")}`;
-  const axis = { stroke: colour("--muted"), font, ticks: { show: false }, grid: { stroke: colour("--grid"), width: 1 } };
-  const range = p.range;
+  const axis = {
+    stroke: colour("--muted"), font, ticks: { show: false }, grid: { stroke: colour("--grid"), width: 1 },
+    labelFont: font, labelSize: 16, labelGap: 0, gap: 4,
+  };
+  const levels = p.levels ?? [];
+  const rows = p.curves.flatMap((c) => (c.lower ? [c, { ...c, colour: "" }] : [c]));
   const tick = p.tick ?? short;
   return {
     width: Math.max(host.clientWidth, NARROWEST),
@@ -199,57 +233,59 @@ function options(
       ...(p.group ? { sync: { key: p.group, scales: ["x", null] } } : {}),
     },
     scales: {
-      x: { time: false },
-      y: {
-        ...(p.logarithmic ? { distr: 3 } : {}),
-        ...(range ? { range: () => range } : {}),
-      },
+      x: { time: p.time ?? false },
+      y: p.logarithmic ? { distr: 3 } : { range: (_, low, high) => p.range ?? rangeOf(p, low, high) },
     },
     axes: [
-      { ...axis, size: 26, gap: 4, values: (_, ticks) => ticks.map((v) => (Number.isInteger(v) ? compact(v) : "")) },
-      { ...axis, size: 52, gap: 4, values: (_, ticks) => ticks.map((v) => (v === null ? "" : tick(v))) },
+      { ...axis, label: across(p), ...(p.time ? { size: 38, values: (_: uPlot, ticks: number[], _axis: number, _space: number, step: number) => clock(ticks, step) } : { size: 24, values: (_: uPlot, ticks: number[]) => ticks.map((v) => (Number.isInteger(v) ? compact(v) : "")) }) },
+      { ...axis, label: p.up, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? "" : tick(v))) },
     ],
     series: [
       {},
-      ...p.curves.map((c): uPlot.Series => ({
+      ...rows.map((c): uPlot.Series => ({
         label: c.label,
         stroke: colour(c.colour),
-        width: c.filled ? 0 : 1.5,
-        points: p.dots ? { show: true, size: 4 } : { show: false },
+        width: c.filled || c.lower ? 0 : 1.5,
+        points: p.dots && !c.lower ? { show: true, size: 4 } : { show: false },
         spanGaps: false,
         ...(c.dash ? { dash: c.dash } : {}),
         ...(c.filled ? { fill: colour(c.colour) } : {}),
       })),
     ],
+    bands: rows.flatMap((c, i) => (c.lower && c.colour ? [{ series: [i + 1, i + 2] as [number, number], fill: colour(c.colour) }] : [])),
     hooks: {
       setCursor: [(u) => point(u.cursor.idx ?? undefined)],
-      draw: [(u) => drawMarks(u, marks.current, colour("--worse"), colour("--better"))],
+      setScale: [(u, key) => {
+        const { min, max } = u.scales["x"] ?? {};
+        if (key === "x") zoom((min ?? 0) > (u.data[0][0] ?? 0) || (max ?? 0) < (u.data[0][u.data[0].length - 1] ?? 0));
+      }],
+      draw: [(u) => {
+        drawLevels(u, levels, colour, LEVEL_DASH);
+        drawMarks(u, marks.current, colour("--worse"), colour("--better"));
+      }],
     },
   };
 }
 
-/** drawMarks draws the detected changes: a line, and an arrow where the loss rose or fell. */
-function drawMarks(u: uPlot, marks: Mark[], rise: string, fall: string): void {
-  const { ctx, bbox } = u;
-  const dot = devicePixelRatio;
-  ctx.save();
-  for (const m of marks) {
-    const x = Math.round(u.valToPos(m.x, "x", true));
-    if (x < bbox.left || x > bbox.left + bbox.width) continue;
-    ctx.strokeStyle = ctx.fillStyle = m.rise ? rise : fall;
-    ctx.lineWidth = dot;
-    ctx.setLineDash([2 * dot, 3 * dot]);
-    ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
-    ctx.stroke();
-    const tip = m.rise ? bbox.top : bbox.top + 7 * dot;
-    const foot = m.rise ? bbox.top + 7 * dot : bbox.top;
-    ctx.beginPath();
-    ctx.moveTo(x, tip);
-    ctx.lineTo(x - 4 * dot, foot);
-    ctx.lineTo(x + 4 * dot, foot);
-    ctx.fill();
-  }
-  ctx.restore();
+/** clock writes ticks as moment does: the clock below a day, with the date where it changes. */
+function clock(ticks: number[], step: number): string[] {
+  let shown = "";
+  return ticks.map((v) => {
+    const [date = "", time = ""] = moment(new Date(1000 * v).toISOString()).split(" ");
+    if (step >= 86_400) return date;
+    const text = `${step < 60 ? time : time.slice(0, 5)}${date === shown ? "" : `\n${date}`}`;
+    shown = date;
+    return text;
+  });
+}
+
+const LEVEL_DASH = [2, 4];
+
+/** rangeOf is the y axis that shows the values and the levels. */
+function rangeOf(p: Props, low: number | null, high: number | null): uPlot.Range.MinMax {
+  const at = [low, high, ...(p.levels ?? []).map((l) => l.at)].filter((v) => v !== null);
+  if (at.length === 0) return [null, null];
+  const [from, to] = uPlot.rangeNum(Math.min(...at), Math.max(...at), 0.1, true);
+  const [least, most] = p.within ?? [-Infinity, Infinity];
+  return [Math.max(from ?? least, least), Math.min(to ?? most, most)];
 }

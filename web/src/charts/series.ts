@@ -1,6 +1,7 @@
 import type { History, HistoryPoint } from "../api/types";
 import { number } from "../format";
-import type { Curve } from "./plot";
+import uPlot from "uplot";
+import type { Curve, Level } from "./plot";
 
 /** Smoothing is over how many observations a mean loss is taken. */
 export type Smoothing = "points" | "recent" | "whole";
@@ -8,8 +9,9 @@ export type Smoothing = "points" | "recent" | "whole";
 /** RECENT is what the recent figures of GetModelStats are taken over, nearly. */
 export const RECENT = 1000;
 
-export function sequences(points: HistoryPoint[]): number[] {
-  return points.map((p) => number(p.sequence));
+/** placesOf are the places of points on the x axis: their sequences, or the seconds since 1970. */
+export function placesOf(points: { sequence?: number; time?: string }[], time: boolean): number[] {
+  return points.map((p) => (time ? Date.parse(p.time ?? "") / 1000 : number(p.sequence)));
 }
 
 /**
@@ -87,6 +89,47 @@ export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
   ]);
 }
 
+/** The colours of the predictors that ignore the inputs. */
+const TRIVIAL = ["--last", "--mean"];
+
+const isTrivial = (c: Curve): boolean => TRIVIAL.includes(c.colour);
+
+/** skills are 1 − loss / the smaller loss of the trivial predictors, for every other curve of losses or errors. */
+export function skills(curves: Curve[]): Curve[] {
+  const trivial = curves.filter(isTrivial);
+  return curves.filter((c) => !isTrivial(c)).map((c) => ({
+    ...c, values: c.values.map((v, i) => {
+      const least = Math.min(...trivial.map((t) => t.values[i] ?? Infinity));
+      return typeof v === "number" && least > 0 && least < Infinity ? 1 - v / least : null;
+    }),
+  }));
+}
+
+/** DWARFED is how many times the loss of a model a baseline has, so that a linear axis no longer shows the model. */
+const DWARFED = 20;
+
+/** dwarfed tells whether a trivial predictor loses so much more than the model that the axis has to be logarithmic. */
+export function dwarfed(curves: Curve[]): boolean {
+  // The mean of the logarithms: a few large losses at the start do not hide what follows.
+  const mean = ({ values }: Curve): number => {
+    const logs = values.flatMap((v) => (typeof v === "number" && v > 0 ? [Math.log(v)] : []));
+    return logs.reduce((sum, v) => sum + v, 0) / logs.length;
+  };
+  const served = curves.find((c) => c.colour === "--model");
+  return served !== undefined && curves.some((c) => isTrivial(c) && mean(c) > mean(served) + Math.log(DWARFED));
+}
+
+/** beside puts the curves of another model, named and in another colour, over the union of both x. */
+export function beside(
+  x: number[], curves: Curve[], other: { id: string; x: number[]; curves: Curve[] } | undefined,
+): { x: number[]; curves: Curve[] } {
+  const own = other?.curves.filter((c) => c.colour === "--model") ?? [];
+  if (!other || own.length === 0 || other.x.length === 0) return { x, curves };
+  const all = [...curves, ...own.map((c): Curve => ({ ...c, label: `${other.id}, ${c.label}`, colour: "--other" }))];
+  const [places, ...values] = uPlot.join([[x, ...curves.map((c) => c.values)], [other.x, ...own.map((c) => c.values)]]);
+  return { x: [...places], curves: all.map((c, i) => ({ ...c, values: [...(values[i] ?? [])] })) };
+}
+
 export function regrets(points: HistoryPoint[]): Curve[] {
   const column = (read: figureOf): (number | null)[] => points.map((p) => read(p) ?? null);
   const regret = column((p) => p.regret);
@@ -152,6 +195,11 @@ function stack(history: History, of: number[]): Curve[] {
 
 const LEVEL_COLOURS = ["--model", "--mean", "--last", "--prequential"];
 const LEVEL_DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]];
+
+/** nominal are the levels that the shares of labels inside are to have. */
+export function nominal(levels: number[], label: (v: number) => string): Level[] {
+  return levels.map((at, k) => ({ at, label: `${label(at)} intended`, colour: LEVEL_COLOURS[k % LEVEL_COLOURS.length] ?? "--model" }));
+}
 
 /** coverages are the shares of labels inside the intervals of each level. */
 export function coverages(points: HistoryPoint[], levels: number[], label: (v: number) => string): Curve[] {

@@ -1,24 +1,23 @@
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Link } from "../api/events";
 import { written } from "../api/exact";
 import { Refusal } from "../api/refusal";
 import { getAccess, grpcAddress, httpAddress } from "../api/session";
-import type { HistoryPoint, Model, OutcomeEvent, Stats } from "../api/types";
-import { Plot, type Curve, type Mark } from "../charts/plot";
-import { coverages, dictionaries, errors, losses, regrets, sequences, stacks, type Smoothing } from "../charts/series";
-import { compact, count, level, moment, number, percent, short } from "../format";
+import type { Model, Stats } from "../api/types";
+import { moment, number } from "../format";
 import { modelHref, modelsHref } from "../router";
 import { useAdmin } from "../ui/admin";
 import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
+import { Curves } from "./model/curves";
 import { AllFigures, PerformanceTable, Tiles, skillOf } from "./model/figures";
-import { GateFigures, GateWarning, SetAsideText } from "./model/gate";
+import { GateFigures, GateWarning } from "./model/gate";
 import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
-import { Classes, DriftText, Experts, Families, Importances, Inputs, Intervals, Reliability, Weights } from "./model/tables";
+import { Classes, Experts, Importances, Inputs, Intervals, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live", lost: "connection lost, trying again" };
@@ -121,95 +120,6 @@ function Heading({ model, live }: { model: Model; live: Live }) {
   );
 }
 
-const SMOOTHINGS = [["recent", "Last 1000"], ["points", "Each point"], ["whole", "From the start"]] as const;
-
-/** Curves are the plots of the model's life. */
-function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats }) {
-  const history = live.history.value;
-  const [smoothing, setSmoothing] = useState<Smoothing>("recent");
-  const [logarithmic, setLogarithmic] = useState(false);
-  const points = useMemo(() => history?.points ?? [], [history]);
-  const x = useMemo(() => sequences(points), [points]);
-  const classifier = model.spec?.classes !== undefined;
-  const loss = useMemo(() => (classifier ? errors(points, smoothing) : losses(points, smoothing)), [points, smoothing, classifier]);
-  const marks = useMemo((): Mark[] => (history?.drifts ?? []).map((d) => ({ x: number(d.sequence), rise: d.rise ?? false })), [history]);
-  const levels = model.spec?.coverage ?? [];
-  const inside = useMemo(() => coverages(points, levels, level), [points]);
-  const regret = useMemo(() => withNow(regrets, points, stats), [points, stats]);
-  const dictionary = useMemo(() => withNow(dictionaries, points, stats), [points, stats]);
-  const stacked = useMemo(() => (history ? stacks(history) : []), [history]);
-  return (
-    <>
-      <Failure error={live.history.error} />
-      <Panel title={classifier ? "Error rate" : "Loss"} aside={
-        <>
-          <Choice label="Mean over" value={smoothing} options={SMOOTHINGS} choose={setSmoothing} />
-          <label class="check"><input type="checkbox" checked={logarithmic} onChange={(e) => setLogarithmic(e.currentTarget.checked)} />Log scale</label>
-        </>}
-      >
-        <Plot name={classifier ? "Error rate" : "Mean loss"} group="sequence" x={x} curves={loss} marks={marks} logarithmic={logarithmic} height={240} />
-        <DriftText drift={stats.drift} />
-      </Panel>
-      <Pair>
-        <Panel title="Regret">
-          {regret.curves.length > 0
-            ? <Plot name="Regret" group="sequence" x={regret.x} curves={regret.curves} />
-            : <p class="note">It is not known: this learner does not track it, or still measures the scale of its inputs.</p>}
-        </Panel>
-        {dictionary.curves.length > 0 && (
-          <Panel title="Dictionary"><Plot name="Dictionary centres" group="sequence" x={dictionary.x} curves={dictionary.curves} format={whole} tick={compact} /></Panel>
-        )}
-        {inside.length > 0 && (
-          <Panel title="Labels inside the intervals">
-            <Plot name="Share of labels inside the intervals, over the last 1000" group="sequence" x={x} curves={inside} format={percent} tick={level} />
-          </Panel>
-        )}
-        <Newest outcomes={live.outcomes} classifier={classifier} />
-      </Pair>
-      {stacked.map(({ name, curves }) => (
-        <Panel title={name} key={name}>
-          <Plot name={name} group="sequence" x={x} curves={curves} range={WHOLE} format={short} />
-        </Panel>
-      ))}
-    </>
-  );
-}
-
-const WHOLE: [number, number] = [0, 1];
-const whole = (v: number | undefined): string => (v === undefined ? "–" : count(Math.round(v)));
-
-/** withNow extends curves to the newest statistics, which may be newer than the newest point. */
-function withNow(
-  draw: (points: HistoryPoint[]) => Curve[], points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats,
-): { x: number[]; curves: Curve[] } {
-  const behind = number(observations) > number(points[points.length - 1]?.sequence);
-  const now = { sequence: number(observations), regret, regretBound, dictionary } as HistoryPoint;
-  const all = behind ? [...points, now] : points;
-  return { x: sequences(all), curves: draw(all) };
-}
-
-/** Newest shows the observations since the page was opened, beside the served predictions. */
-function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier: boolean }) {
-  const x = useMemo(() => outcomes.map((e) => number(e.outcome?.sequence)), [outcomes]);
-  const curves = useMemo(() => {
-    if (classifier) return [{ label: "recent error rate, served", colour: "--model", values: outcomes.map((e) => e.outcome?.recentLoss ?? null) }];
-    return [
-      { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => (e.outcome?.setAside ? null : e.labels?.[0] ?? null)) },
-      { label: "prediction", colour: "--model", values: outcomes.map((e) => e.outcome?.servedPrediction ?? e.outcome?.servedPredictions?.[0] ?? e.outcome?.prediction ?? e.outcome?.predictions?.[0] ?? null) },
-    ];
-  }, [outcomes, classifier]);
-  const omitted = outcomes.reduce((sum, e) => sum + number(e.omitted), 0);
-  return (
-    <Panel title="Newest observations">
-      {outcomes.length === 0
-        ? <p class="note">What is observed from now on appears here.</p>
-        : <Plot name="Newest observations" x={x} curves={curves} dots={outcomes.length < 60} />}
-      <SetAsideText outcomes={outcomes} />
-      {omitted > 0 && <p class="note">{count(omitted)} more came in between: the server sends at most 10 a second here.</p>}
-    </Panel>
-  );
-}
-
 /** Tables shows the figures that have several rows. */
 function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const outputs = model.spec?.outputs ?? 1;
@@ -224,7 +134,6 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
         {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
         {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
         {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
-        {families.length > 0 && <Panel title="Families of experts"><Families families={families} /></Panel>}
         {families.length > 0 && <Panel title="Inputs that matter"><Importances model={model.id} /></Panel>}
         {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
       </Pair>

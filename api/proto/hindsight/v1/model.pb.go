@@ -130,7 +130,7 @@ type Model struct {
 	// cannot learn an observation or is a million behind, and when SetAlias moves an alias of
 	// that model to it.
 	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
-	// Its aliases. GetModel only.
+	// Its aliases, and those that give it a share. GetModel only.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Its summary, if ListModels was asked for it.
 	Summary *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -436,8 +436,8 @@ type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the model is.
 	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
-	// The performance over the last 1000 to 1050 observations. This and the next two are from
-	// the last time in memory, absent if never since the server's start.
+	// The performance over the last 1000 to 1050 observations. This, the next two and
+	// observe_time are from the last time in memory, absent if never since the server's start.
 	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
 	// The same of a classifier.
 	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
@@ -445,8 +445,10 @@ type ModelSummary struct {
 	Regret *float64 `protobuf:"fixed64,4,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// Observations per second over the last 60 to 70 s.
 	ObservationRate float64 `protobuf:"fixed64,5,opt,name=observation_rate,json=observationRate,proto3" json:"observation_rate,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When its newest observation was learned. Absent without observations.
+	ObserveTime   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelSummary) Reset() {
@@ -512,6 +514,13 @@ func (x *ModelSummary) GetObservationRate() float64 {
 		return x.ObservationRate
 	}
 	return 0
+}
+
+func (x *ModelSummary) GetObserveTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ObserveTime
+	}
+	return nil
 }
 
 // LearnedInput is what a model has learned of one named input.
@@ -4588,7 +4597,9 @@ type OutcomeEvent struct {
 	// When it was learned.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// The number of outcomes left out since the previous one.
-	Omitted       uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	Omitted uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	// The intervals of the served prediction; none without a prediction, or before they are known.
+	Intervals     []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4658,10 +4669,18 @@ func (x *OutcomeEvent) GetOmitted() uint64 {
 	return 0
 }
 
+func (x *OutcomeEvent) GetIntervals() []*Interval {
+	if x != nil {
+		return x.Intervals
+	}
+	return nil
+}
+
 // CompareModelsRequest names a model.
 type CompareModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The followed model, one of its followers, or an alias.
+	// The followed model, one of its followers, or an alias: with a share, whose models each
+	// learn what they predicted, the answer is about these two since the share began.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4770,8 +4789,11 @@ type Comparison struct {
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its mean loss against that of the first model. Absent for that model itself, and below 100
+	// observations of each.
+	Difference    *LossDifference `protobuf:"bytes,9,opt,name=difference,proto3" json:"difference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Comparison) Reset() {
@@ -4860,6 +4882,116 @@ func (x *Comparison) GetFollowedClasses() *ClassPerformance {
 	return nil
 }
 
+func (x *Comparison) GetDifference() *LossDifference {
+	if x != nil {
+		return x.Difference
+	}
+	return nil
+}
+
+// LossDifference is a difference of mean losses, of classifiers of error rates, with a
+// confidence sequence: the interval holds the difference at all times at once, asymptotically,
+// so that one may look and stop at any time.
+type LossDifference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The mean loss of this model minus that of the first. Below 0: this model is better.
+	Mean float64 `protobuf:"fixed64,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	// The lower end of the interval.
+	Lower float64 `protobuf:"fixed64,2,opt,name=lower,proto3" json:"lower,omitempty"`
+	// The upper end of the interval.
+	Upper float64 `protobuf:"fixed64,3,opt,name=upper,proto3" json:"upper,omitempty"`
+	// The probability that the interval always holds the difference: 0.95.
+	Confidence float64 `protobuf:"fixed64,4,opt,name=confidence,proto3" json:"confidence,omitempty"`
+	// Both models predicted the same observations, and the interval is of their differences of
+	// prequential losses. Otherwise each has its own, and the losses are served ones.
+	Paired bool `protobuf:"varint,5,opt,name=paired,proto3" json:"paired,omitempty"`
+	// The number of observations of this model.
+	Observations uint64 `protobuf:"varint,6,opt,name=observations,proto3" json:"observations,omitempty"`
+	// The number of observations of the first model.
+	FirstObservations uint64 `protobuf:"varint,7,opt,name=first_observations,json=firstObservations,proto3" json:"first_observations,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *LossDifference) Reset() {
+	*x = LossDifference{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LossDifference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LossDifference) ProtoMessage() {}
+
+func (x *LossDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
+func (*LossDifference) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *LossDifference) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *LossDifference) GetLower() float64 {
+	if x != nil {
+		return x.Lower
+	}
+	return 0
+}
+
+func (x *LossDifference) GetUpper() float64 {
+	if x != nil {
+		return x.Upper
+	}
+	return 0
+}
+
+func (x *LossDifference) GetConfidence() float64 {
+	if x != nil {
+		return x.Confidence
+	}
+	return 0
+}
+
+func (x *LossDifference) GetPaired() bool {
+	if x != nil {
+		return x.Paired
+	}
+	return false
+}
+
+func (x *LossDifference) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *LossDifference) GetFirstObservations() uint64 {
+	if x != nil {
+		return x.FirstObservations
+	}
+	return 0
+}
+
 // Alias is a name of a model.
 type Alias struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4869,16 +5001,18 @@ type Alias struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was set.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// The previous target. It learns an Observe by the alias with the id of a prediction it made
-	// or of an observation it learned.
+	// The previous target, or the model whose share ended. It learns an Observe by the alias with
+	// the id of a prediction it made or of an observation it learned.
 	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
+	// The second model that answers a share of the requests.
+	Share         *Share `protobuf:"bytes,5,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4890,7 +5024,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4903,7 +5037,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4934,6 +5068,88 @@ func (x *Alias) GetPreviousModel() string {
 	return ""
 }
 
+func (x *Alias) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+// Share is the part of an alias's requests that a second model answers. Removing the share gives
+// all to the alias's model; SetAlias to the second model promotes it.
+type Share struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the second model. It has the inputs, labels and classes of the alias's model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The part of the keys, or of the requests without a key, above 0 and below 1.
+	Fraction float64 `protobuf:"fixed64,2,opt,name=fraction,proto3" json:"fraction,omitempty"`
+	// Both models learn every observation: the second model follows the alias's model, which
+	// learns the labels of both. Otherwise each model learns what it predicted.
+	LearnAll bool `protobuf:"varint,3,opt,name=learn_all,json=learnAll,proto3" json:"learn_all,omitempty"`
+	// When the share began; a change of model or fraction begins it anew. Output only.
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *Share) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Share) GetFraction() float64 {
+	if x != nil {
+		return x.Fraction
+	}
+	return 0
+}
+
+func (x *Share) GetLearnAll() bool {
+	if x != nil {
+		return x.LearnAll
+	}
+	return false
+}
+
+func (x *Share) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
 // SetAliasRequest names an alias and its target.
 type SetAliasRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4943,13 +5159,15 @@ type SetAliasRequest struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// If given, the alias must name this model now; "-": the alias must not exist.
 	ExpectedModel string `protobuf:"bytes,3,opt,name=expected_model,json=expectedModel,proto3" json:"expected_model,omitempty"`
+	// The share of a second model. Absent: the alias's model gets all, and a share ends.
+	Share         *Share `protobuf:"bytes,4,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4961,7 +5179,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4974,7 +5192,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -4998,6 +5216,13 @@ func (x *SetAliasRequest) GetExpectedModel() string {
 	return ""
 }
 
+func (x *SetAliasRequest) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
 // SetAliasResponse answers SetAlias.
 type SetAliasResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5009,7 +5234,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5021,7 +5246,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5034,7 +5259,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5053,7 +5278,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5065,7 +5290,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5078,7 +5303,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5092,7 +5317,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5104,7 +5329,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5117,7 +5342,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5138,7 +5363,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5150,7 +5375,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5163,7 +5388,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5182,7 +5407,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5419,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5432,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5254,13 +5479,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"N\n" +
 	"\rImportedState\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12!\n" +
-	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\x96\x03\n" +
+	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\xd5\x03\n" +
 	"\fModelSummary\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .hindsight.v1.ModelSummary.StateR\x05state\x121\n" +
 	"\x06recent\x18\x02 \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12E\n" +
 	"\x0erecent_classes\x18\x03 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\rrecentClasses\x12\x1b\n" +
 	"\x06regret\x18\x04 \x01(\x01H\x00R\x06regret\x88\x01\x01\x12)\n" +
-	"\x10observation_rate\x18\x05 \x01(\x01R\x0fobservationRate\"\x80\x01\n" +
+	"\x10observation_rate\x18\x05 \x01(\x01R\x0fobservationRate\x12=\n" +
+	"\fobserve_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vobserveTime\"\x80\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_LOADED\x10\x01\x12\x14\n" +
@@ -5636,17 +5862,18 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\v2\x1a.hindsight.v1.OutcomeEventH\x00R\aoutcome\x120\n" +
 	"\x05stats\x18\x02 \x01(\v2\x18.hindsight.v1.ModelStatsH\x00R\x05stats\x126\n" +
 	"\ahistory\x18\x03 \x01(\v2\x1a.hindsight.v1.HistoryPointH\x00R\ahistoryB\a\n" +
-	"\x05event\"\xb7\x01\n" +
+	"\x05event\"\xed\x01\n" +
 	"\fOutcomeEvent\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06labels\x18\x02 \x03(\x01R\x06labels\x12\x14\n" +
 	"\x05class\x18\x03 \x01(\tR\x05class\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
-	"\aomitted\x18\x05 \x01(\x04R\aomitted\",\n" +
+	"\aomitted\x18\x05 \x01(\x04R\aomitted\x124\n" +
+	"\tintervals\x18\x06 \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\",\n" +
 	"\x14CompareModelsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"S\n" +
 	"\x15CompareModelsResponse\x12:\n" +
-	"\vcomparisons\x18\x01 \x03(\v2\x18.hindsight.v1.ComparisonR\vcomparisons\"\xf1\x02\n" +
+	"\vcomparisons\x18\x01 \x03(\v2\x18.hindsight.v1.ComparisonR\vcomparisons\"\xaf\x03\n" +
 	"\n" +
 	"Comparison\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5656,17 +5883,38 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vperformance\x18\x05 \x01(\v2\x19.hindsight.v1.PerformanceR\vperformance\x125\n" +
 	"\bfollowed\x18\x06 \x01(\v2\x19.hindsight.v1.PerformanceR\bfollowed\x128\n" +
 	"\aclasses\x18\a \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\aclasses\x12I\n" +
-	"\x10followed_classes\x18\b \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x0ffollowedClasses\"\x97\x01\n" +
+	"\x10followed_classes\x18\b \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x0ffollowedClasses\x12<\n" +
+	"\n" +
+	"difference\x18\t \x01(\v2\x1c.hindsight.v1.LossDifferenceR\n" +
+	"difference\"\xdb\x01\n" +
+	"\x0eLossDifference\x12\x12\n" +
+	"\x04mean\x18\x01 \x01(\x01R\x04mean\x12\x14\n" +
+	"\x05lower\x18\x02 \x01(\x01R\x05lower\x12\x14\n" +
+	"\x05upper\x18\x03 \x01(\x01R\x05upper\x12\x1e\n" +
+	"\n" +
+	"confidence\x18\x04 \x01(\x01R\n" +
+	"confidence\x12\x16\n" +
+	"\x06paired\x18\x05 \x01(\bR\x06paired\x12\"\n" +
+	"\fobservations\x18\x06 \x01(\x04R\fobservations\x12-\n" +
+	"\x12first_observations\x18\a \x01(\x04R\x11firstObservations\"\xc2\x01\n" +
 	"\x05Alias\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12;\n" +
 	"\vupdate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12%\n" +
-	"\x0eprevious_model\x18\x04 \x01(\tR\rpreviousModel\"d\n" +
+	"\x0eprevious_model\x18\x04 \x01(\tR\rpreviousModel\x12)\n" +
+	"\x05share\x18\x05 \x01(\v2\x13.hindsight.v1.ShareR\x05share\"\x91\x01\n" +
+	"\x05Share\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
+	"\bfraction\x18\x02 \x01(\x01R\bfraction\x12\x1b\n" +
+	"\tlearn_all\x18\x03 \x01(\bR\blearnAll\x129\n" +
+	"\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\x8f\x01\n" +
 	"\x0fSetAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12%\n" +
-	"\x0eexpected_model\x18\x03 \x01(\tR\rexpectedModel\"=\n" +
+	"\x0eexpected_model\x18\x03 \x01(\tR\rexpectedModel\x12)\n" +
+	"\x05share\x18\x04 \x01(\v2\x13.hindsight.v1.ShareR\x05share\"=\n" +
 	"\x10SetAliasResponse\x12)\n" +
 	"\x05alias\x18\x01 \x01(\v2\x13.hindsight.v1.AliasR\x05alias\"\x14\n" +
 	"\x12ListAliasesRequest\"D\n" +
@@ -5674,7 +5922,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
 	"\x12DeleteAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
-	"\x13DeleteAliasResponse2\xa9\x16\n" +
+	"\x13DeleteAliasResponse2\xb6\x16\n" +
 	"\fModelService\x12\x95\x01\n" +
 	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"A\xca\xf3\x18(\b\x03\x1a\x02id\x1a\afollows \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/models\x12\x89\x01\n" +
@@ -5696,8 +5944,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"1\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12\xa2\x01\n" +
 	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"K\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12e\n" +
 	"\vExportModel\x12 .hindsight.v1.ExportModelRequest\x1a!.hindsight.v1.ExportModelResponse\"\x0f\xca\xf3\x18\v\b\x03\x1a\x05model \x010\x01\x12y\n" +
-	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse\"#\xca\xf3\x18\x1f\b\x03\x1a\x02id \x01*\x15names of other models(\x01\x12\xa6\x01\n" +
-	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"[\xca\xf3\x189\b\x03\x1a\x05alias\x1a\x05model\x1a\x0eexpected_model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12\x9a\x01\n" +
+	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse\"#\xca\xf3\x18\x1f\b\x03\x1a\x02id \x01*\x15names of other models(\x01\x12\xb3\x01\n" +
+	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"h\xca\xf3\x18F\b\x03\x1a\x05alias\x1a\x05model\x1a\x0eexpected_model\x1a\vshare.model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12\x9a\x01\n" +
 	"\vListAliases\x12 .hindsight.v1.ListAliasesRequest\x1a!.hindsight.v1.ListAliasesResponse\"F\xca\xf3\x18/\b\x01*+aliases of other names, and of other models\x82\xd3\xe4\x93\x02\r\x12\v/v1/aliases\x12~\n" +
 	"\vDeleteAlias\x12 .hindsight.v1.DeleteAliasRequest\x1a!.hindsight.v1.DeleteAliasResponse\"*\xca\xf3\x18\v\b\x03\x1a\x05alias \x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/aliases/{alias}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
@@ -5714,7 +5962,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5779,151 +6027,160 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*CompareModelsRequest)(nil),    // 60: hindsight.v1.CompareModelsRequest
 	(*CompareModelsResponse)(nil),   // 61: hindsight.v1.CompareModelsResponse
 	(*Comparison)(nil),              // 62: hindsight.v1.Comparison
-	(*Alias)(nil),                   // 63: hindsight.v1.Alias
-	(*SetAliasRequest)(nil),         // 64: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 65: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 66: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 67: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 68: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 69: hindsight.v1.DeleteAliasResponse
-	nil,                             // 70: hindsight.v1.Model.LabelsEntry
-	nil,                             // 71: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 72: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 73: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 74: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 75: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 78: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 79: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 80: hindsight.v1.Outcome
+	(*LossDifference)(nil),          // 63: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 64: hindsight.v1.Alias
+	(*Share)(nil),                   // 65: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 66: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 67: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 68: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 69: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 70: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 71: hindsight.v1.DeleteAliasResponse
+	nil,                             // 72: hindsight.v1.Model.LabelsEntry
+	nil,                             // 73: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 74: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 75: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 76: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 77: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 80: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 81: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 82: hindsight.v1.Outcome
+	(*Interval)(nil),                // 83: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	75,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	76,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	5,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	70,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	71,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	77,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	76,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	76,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	76,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	72,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	73,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	79,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	78,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	78,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	4,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	2,   // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
 	3,   // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
 	0,   // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
 	31,  // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
 	26,  // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	6,   // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	75,  // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	72,  // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	73,  // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	77,  // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,   // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	74,  // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,   // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,   // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	78,  // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,   // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	21,  // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	31,  // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	31,  // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	31,  // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	33,  // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	34,  // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	35,  // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	24,  // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	25,  // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	30,  // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	23,  // 39: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	79,  // 40: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	22,  // 41: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	26,  // 42: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	26,  // 43: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	28,  // 44: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	29,  // 45: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	27,  // 46: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	27,  // 47: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	32,  // 48: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	32,  // 49: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	38,  // 50: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	39,  // 51: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	75,  // 52: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	75,  // 53: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	76,  // 54: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 55: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	42,  // 56: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	76,  // 57: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 58: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 59: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	55,  // 60: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	56,  // 61: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	76,  // 62: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	31,  // 63: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	26,  // 64: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	76,  // 65: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	77,  // 66: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	59,  // 67: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21,  // 68: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	55,  // 69: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	80,  // 70: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	76,  // 71: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	62,  // 72: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	31,  // 73: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	31,  // 74: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	26,  // 75: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	26,  // 76: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	76,  // 77: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	63,  // 78: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	63,  // 79: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,   // 80: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,   // 81: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11,  // 82: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13,  // 83: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15,  // 84: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17,  // 85: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19,  // 86: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	53,  // 87: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	57,  // 88: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	60,  // 89: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	40,  // 90: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	36,  // 91: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	43,  // 92: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	45,  // 93: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	47,  // 94: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	49,  // 95: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	51,  // 96: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	64,  // 97: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	66,  // 98: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	68,  // 99: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,   // 100: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10,  // 101: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12,  // 102: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14,  // 103: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16,  // 104: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18,  // 105: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20,  // 106: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	54,  // 107: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	58,  // 108: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	61,  // 109: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	41,  // 110: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	37,  // 111: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	44,  // 112: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	46,  // 113: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	48,  // 114: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	50,  // 115: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	52,  // 116: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	65,  // 117: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	67,  // 118: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	69,  // 119: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	100, // [100:120] is the sub-list for method output_type
-	80,  // [80:100] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	78,  // 15: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	6,   // 16: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	77,  // 17: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	74,  // 18: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	75,  // 19: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	79,  // 20: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,   // 21: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 22: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	76,  // 23: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,   // 24: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,   // 25: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	80,  // 26: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 27: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 28: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 29: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	21,  // 30: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	31,  // 31: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	31,  // 32: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	31,  // 33: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	33,  // 34: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	34,  // 35: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	35,  // 36: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	24,  // 37: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	25,  // 38: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	30,  // 39: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	23,  // 40: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	81,  // 41: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	22,  // 42: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	26,  // 43: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	26,  // 44: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	28,  // 45: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	29,  // 46: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	27,  // 47: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	27,  // 48: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	32,  // 49: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	32,  // 50: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	38,  // 51: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	39,  // 52: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	77,  // 53: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	77,  // 54: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 55: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 56: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	42,  // 57: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	78,  // 58: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 59: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 60: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	55,  // 61: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	56,  // 62: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	78,  // 63: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	31,  // 64: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	26,  // 65: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	78,  // 66: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	79,  // 67: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	59,  // 68: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21,  // 69: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	55,  // 70: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	82,  // 71: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	78,  // 72: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	83,  // 73: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	62,  // 74: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	31,  // 75: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	31,  // 76: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	26,  // 77: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	26,  // 78: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	63,  // 79: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	78,  // 80: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	65,  // 81: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	78,  // 82: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	65,  // 83: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	64,  // 84: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	64,  // 85: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,   // 86: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,   // 87: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11,  // 88: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13,  // 89: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15,  // 90: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17,  // 91: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19,  // 92: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	53,  // 93: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	57,  // 94: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	60,  // 95: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	40,  // 96: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	36,  // 97: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	43,  // 98: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	45,  // 99: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	47,  // 100: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	49,  // 101: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	51,  // 102: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	66,  // 103: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	68,  // 104: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	70,  // 105: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,   // 106: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10,  // 107: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12,  // 108: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14,  // 109: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16,  // 110: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18,  // 111: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20,  // 112: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	54,  // 113: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	58,  // 114: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	61,  // 115: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	41,  // 116: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	37,  // 117: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	44,  // 118: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	46,  // 119: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	48,  // 120: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	50,  // 121: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	52,  // 122: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	67,  // 123: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	69,  // 124: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	71,  // 125: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	106, // [106:126] is the sub-list for method output_type
+	86,  // [86:106] is the sub-list for method input_type
+	86,  // [86:86] is the sub-list for extension type_name
+	86,  // [86:86] is the sub-list for extension extendee
+	0,   // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -5960,7 +6217,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ from hindsight.messages.models import (
     ModelSummary,
     Move,
     Restored,
+    Share,
     Snapshot,
     SpecCost,
 )
@@ -29,6 +30,7 @@ from hindsight.messages.performance import (
     ClassFigures,
     ClassPerformance,
     Comparison,
+    LossDifference,
     Performance,
     PerformanceFigures,
 )
@@ -56,7 +58,7 @@ __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
     "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "History",
     "HistoryPoint", "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats",
-    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "ModelInfo", "ModelStats", "ModelSummary",
-    "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
-    "Restored", "Server", "Snapshot", "SpecCost",
+    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats",
+    "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
+    "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

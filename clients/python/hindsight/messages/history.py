@@ -8,7 +8,7 @@ from typing import Optional
 
 from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
-from hindsight.messages.predictions import Outcome
+from hindsight.messages.predictions import Interval, Outcome
 from hindsight.messages.stats import ModelStats
 from hindsight.v1 import model_pb2
 
@@ -120,6 +120,9 @@ class OutcomeEvent:
     time: Optional[datetime]
     #: The number of outcomes left out since the previous one.
     omitted: int
+    #: The intervals of the served prediction; none without a prediction, or before they are
+    #: known.
+    intervals: tuple[Interval, ...]
 
     @classmethod
     def of(cls, m: model_pb2.OutcomeEvent) -> OutcomeEvent:
@@ -130,6 +133,7 @@ class OutcomeEvent:
             class_=getattr(m, "class"),
             time=m.time.ToDatetime(timezone.utc) if m.HasField("time") else None,
             omitted=m.omitted,
+            intervals=tuple(Interval.of(e) for e in m.intervals),
         )
 
 

@@ -62,8 +62,8 @@ class ModelSummary:
 
     #: Where the model is.
     state: str
-    #: The performance over the last 1000 to 1050 observations. This and the next two are from the
-    #: last time in memory, absent if never since the server's start.
+    #: The performance over the last 1000 to 1050 observations. This, the next two and
+    #: observe_time are from the last time in memory, absent if never since the server's start.
     recent: Optional[Performance]
     #: The same of a classifier.
     recent_classes: Optional[ClassPerformance]
@@ -71,6 +71,8 @@ class ModelSummary:
     regret: Optional[float]
     #: Observations per second over the last 60 to 70 s.
     observation_rate: float
+    #: When its newest observation was learned. Absent without observations.
+    observe_time: Optional[datetime]
 
     def __repr__(self) -> str:
         return described(
@@ -87,6 +89,7 @@ class ModelSummary:
             recent_classes=ClassPerformance.of(m.recent_classes) if m.HasField("recent_classes") else None,
             regret=m.regret if m.HasField("regret") else None,
             observation_rate=m.observation_rate,
+            observe_time=m.observe_time.ToDatetime(timezone.utc) if m.HasField("observe_time") else None,
         )
 
 
@@ -169,7 +172,7 @@ class ModelInfo:
     #: cannot learn an observation or is a million behind, and when SetAlias moves an alias of
     #: that model to it.
     follows: str
-    #: Its aliases. GetModel only.
+    #: Its aliases, and those that give it a share. GetModel only.
     aliases: tuple[str, ...]
     #: Its summary, if ListModels was asked for it.
     summary: Optional[ModelSummary]
@@ -324,6 +327,32 @@ class Restored:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Share is the part of an alias's requests that a second model answers. Removing the share
+    gives all to the alias's model; SetAlias to the second model promotes it."""
+
+    #: The id of the second model. It has the inputs, labels and classes of the alias's model.
+    model: str
+    #: The part of the keys, or of the requests without a key, above 0 and below 1.
+    fraction: float
+    #: Both models learn every observation: the second model follows the alias's model, which
+    #: learns the labels of both. Otherwise each model learns what it predicted.
+    learn_all: bool
+    #: When the share began; a change of model or fraction begins it anew. Output only.
+    start_time: Optional[datetime]
+
+    @classmethod
+    def of(cls, m: model_pb2.Share) -> Share:
+        """Reads the message of the API."""
+        return cls(
+            model=m.model,
+            fraction=m.fraction,
+            learn_all=m.learn_all,
+            start_time=m.start_time.ToDatetime(timezone.utc) if m.HasField("start_time") else None,
+        )
+
+
+@dataclass(frozen=True)
 class Alias:
     """Alias is a name of a model."""
 
@@ -333,9 +362,11 @@ class Alias:
     model: str
     #: When it was set.
     update_time: Optional[datetime]
-    #: The previous target. It learns an Observe by the alias with the id of a prediction it made
-    #: or of an observation it learned.
+    #: The previous target, or the model whose share ended. It learns an Observe by the alias with
+    #: the id of a prediction it made or of an observation it learned.
     previous_model: str
+    #: The second model that answers a share of the requests.
+    share: Optional[Share]
 
     @classmethod
     def of(cls, m: model_pb2.Alias) -> Alias:
@@ -345,4 +376,5 @@ class Alias:
             model=m.model,
             update_time=m.update_time.ToDatetime(timezone.utc) if m.HasField("update_time") else None,
             previous_model=m.previous_model,
+            share=Share.of(m.share) if m.HasField("share") else None,
         )

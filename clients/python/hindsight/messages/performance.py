@@ -120,6 +120,42 @@ class ClassPerformance:
 
 
 @dataclass(frozen=True)
+class LossDifference:
+    """LossDifference is a difference of mean losses, of classifiers of error rates, with a
+    confidence sequence: the interval holds the difference at all times at once, asymptotically, so
+    that one may look and stop at any time."""
+
+    #: The mean loss of this model minus that of the first. Below 0: this model is better.
+    mean: float
+    #: The lower end of the interval.
+    lower: float
+    #: The upper end of the interval.
+    upper: float
+    #: The probability that the interval always holds the difference: 0.95.
+    confidence: float
+    #: Both models predicted the same observations, and the interval is of their differences of
+    #: prequential losses. Otherwise each has its own, and the losses are served ones.
+    paired: bool
+    #: The number of observations of this model.
+    observations: int
+    #: The number of observations of the first model.
+    first_observations: int
+
+    @classmethod
+    def of(cls, m: model_pb2.LossDifference) -> LossDifference:
+        """Reads the message of the API."""
+        return cls(
+            mean=m.mean,
+            lower=m.lower,
+            upper=m.upper,
+            confidence=m.confidence,
+            paired=m.paired,
+            observations=m.observations,
+            first_observations=m.first_observations,
+        )
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Comparison is one model beside the model that it follows."""
 
@@ -139,6 +175,9 @@ class Comparison:
     classes: Optional[ClassPerformance]
     #: The followed classifier's performance.
     followed_classes: Optional[ClassPerformance]
+    #: Its mean loss against that of the first model. Absent for that model itself, and below 100
+    #: observations of each.
+    difference: Optional[LossDifference]
 
     @classmethod
     def of(cls, m: model_pb2.Comparison) -> Comparison:
@@ -152,4 +191,5 @@ class Comparison:
             followed=Performance.of(m.followed) if m.HasField("followed") else None,
             classes=ClassPerformance.of(m.classes) if m.HasField("classes") else None,
             followed_classes=ClassPerformance.of(m.followed_classes) if m.HasField("followed_classes") else None,
+            difference=LossDifference.of(m.difference) if m.HasField("difference") else None,
         )

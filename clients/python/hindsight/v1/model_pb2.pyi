@@ -14,16 +14,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Alias(_message.Message):
-    __slots__ = ["alias", "model", "previous_model", "update_time"]
+    __slots__ = ["alias", "model", "previous_model", "share", "update_time"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MODEL_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     alias: str
     model: str
     previous_model: str
+    share: Share
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ...) -> None: ...
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class Category(_message.Message):
     __slots__ = ["name", "observations"]
@@ -97,9 +99,10 @@ class CompareModelsResponse(_message.Message):
     def __init__(self, comparisons: _Optional[_Iterable[_Union[Comparison, _Mapping]]] = ...) -> None: ...
 
 class Comparison(_message.Message):
-    __slots__ = ["behind", "classes", "followed", "followed_classes", "learner", "model", "observations", "performance"]
+    __slots__ = ["behind", "classes", "difference", "followed", "followed_classes", "learner", "model", "observations", "performance"]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
     FOLLOWED_CLASSES_FIELD_NUMBER: _ClassVar[int]
     FOLLOWED_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
@@ -108,13 +111,14 @@ class Comparison(_message.Message):
     PERFORMANCE_FIELD_NUMBER: _ClassVar[int]
     behind: int
     classes: ClassPerformance
+    difference: LossDifference
     followed: Performance
     followed_classes: ClassPerformance
     learner: str
     model: str
     observations: int
     performance: Performance
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., behind: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., followed: _Optional[_Union[Performance, _Mapping]] = ..., classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., followed_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., behind: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., followed: _Optional[_Union[Performance, _Mapping]] = ..., classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., followed_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., difference: _Optional[_Union[LossDifference, _Mapping]] = ...) -> None: ...
 
 class CreateModelRequest(_message.Message):
     __slots__ = ["annotations", "display_name", "follows", "id", "label_ttl", "labels", "max_pending_labels", "spec", "validate_only"]
@@ -523,6 +527,24 @@ class ListSnapshotsResponse(_message.Message):
     snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
     def __init__(self, snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
 
+class LossDifference(_message.Message):
+    __slots__ = ["confidence", "first_observations", "lower", "mean", "observations", "paired", "upper"]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    LOWER_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    PAIRED_FIELD_NUMBER: _ClassVar[int]
+    UPPER_FIELD_NUMBER: _ClassVar[int]
+    confidence: float
+    first_observations: int
+    lower: float
+    mean: float
+    observations: int
+    paired: bool
+    upper: float
+    def __init__(self, mean: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., confidence: _Optional[float] = ..., paired: bool = ..., observations: _Optional[int] = ..., first_observations: _Optional[int] = ...) -> None: ...
+
 class Model(_message.Message):
     __slots__ = ["aliases", "annotations", "classes", "create_time", "delete_time", "display_name", "etag", "follows", "id", "imported", "inputs", "label_ttl", "labels", "learner", "max_pending_labels", "move", "purge_time", "sequence", "spec", "summary", "update_time"]
     class AnnotationsEntry(_message.Message):
@@ -666,10 +688,11 @@ class ModelStats(_message.Message):
     def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
-    __slots__ = ["observation_rate", "recent", "recent_classes", "regret", "state"]
+    __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     OBSERVATION_RATE_FIELD_NUMBER: _ClassVar[int]
+    OBSERVE_TIME_FIELD_NUMBER: _ClassVar[int]
     RECENT_CLASSES_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     REGRET_FIELD_NUMBER: _ClassVar[int]
@@ -681,11 +704,12 @@ class ModelSummary(_message.Message):
     STATE_READ_ONLY: ModelSummary.State
     STATE_UNSPECIFIED: ModelSummary.State
     observation_rate: float
+    observe_time: _timestamp_pb2.Timestamp
     recent: Performance
     recent_classes: ClassPerformance
     regret: float
     state: ModelSummary.State
-    def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ...) -> None: ...
+    def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ..., observe_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Move(_message.Message):
     __slots__ = ["address", "complete"]
@@ -696,17 +720,19 @@ class Move(_message.Message):
     def __init__(self, address: _Optional[str] = ..., complete: bool = ...) -> None: ...
 
 class OutcomeEvent(_message.Message):
-    __slots__ = ["labels", "omitted", "outcome", "time"]
+    __slots__ = ["intervals", "labels", "omitted", "outcome", "time"]
     CLASS_FIELD_NUMBER: _ClassVar[int]
+    INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     OMITTED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    intervals: _containers.RepeatedCompositeFieldContainer[_prediction_pb2.Interval]
     labels: _containers.RepeatedScalarFieldContainer[float]
     omitted: int
     outcome: _prediction_pb2.Outcome
     time: _timestamp_pb2.Timestamp
-    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., **kwargs) -> None: ...
+    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., intervals: _Optional[_Iterable[_Union[_prediction_pb2.Interval, _Mapping]]] = ..., **kwargs) -> None: ...
 
 class Performance(_message.Message):
     __slots__ = ["observations", "prequential", "served"]
@@ -769,20 +795,34 @@ class RestoreModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., undone: _Optional[int] = ...) -> None: ...
 
 class SetAliasRequest(_message.Message):
-    __slots__ = ["alias", "expected_model", "model"]
+    __slots__ = ["alias", "expected_model", "model", "share"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     alias: str
     expected_model: str
     model: str
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ...) -> None: ...
+    share: Share
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class SetAliasResponse(_message.Message):
     __slots__ = ["alias"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     alias: Alias
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ["fraction", "learn_all", "model", "start_time"]
+    FRACTION_FIELD_NUMBER: _ClassVar[int]
+    LEARN_ALL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    fraction: float
+    learn_all: bool
+    model: str
+    start_time: _timestamp_pb2.Timestamp
+    def __init__(self, model: _Optional[str] = ..., fraction: _Optional[float] = ..., learn_all: bool = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ["bytes", "create_time", "sequence", "state_digest"]

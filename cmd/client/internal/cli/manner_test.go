@@ -205,7 +205,7 @@ func TestResources(t *testing.T) {
 	if r := run(t, "alias", "list"); !strings.Contains(r.out, "champion  m") {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "compare", "m", "-o", "csv"); !strings.Contains(r.out, "n,,0,0,0.125,0.1,0.5\n") {
+	if r := run(t, "model", "compare", "m", "-o", "csv"); !strings.Contains(r.out, "n,,0,0,0.125,0.1,0.5,,,\n") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -37,6 +37,7 @@ than trivial, below -0.01 worse, else as good.`,
 			flags.add(f)
 			f.StringVar(&observation.Prediction, "prediction-id", "", "id of the prediction that the label belongs to")
 			f.StringVar(&observation.ID, "observation-id", "", "id of an observation that is given by its input")
+			f.StringVar(&observation.Key, "key", "", "what chooses the model behind an alias with a share, for an input without a prediction")
 			f.Float64Var(&observation.Weight, "weight", 1, "weight of the observation")
 			f.Float64Var(&target.label, "label", 0, "the label")
 			f.StringVar(&target.class, "class", "", "the class, for a classifier")

@@ -54,6 +54,7 @@ most probable one.`,
 		flags: func(f *flagSet) {
 			p.flags.add(f)
 			f.StringVar(&p.id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
+			f.StringVar(&p.key, "key", "", "what chooses the model behind an alias with a share; the prediction id if it is empty")
 			f.BoolVar(&p.noRemember, "no-remember", false, "store nothing: no label will follow")
 			f.BoolVar(&p.explain, "explain", false, "also show what each family of auto's experts says")
 			f.DurationVar(&p.ttl, "label-ttl", 0, "how long the server waits for the label")
@@ -76,7 +77,7 @@ most probable one.`,
 // prediction has the flags of "predict".
 type prediction struct {
 	flags               inputFlags
-	id                  string
+	id, key             string
 	noRemember, explain bool
 	ttl                 time.Duration
 	csv, out, train     string
@@ -133,7 +134,7 @@ func (p *prediction) run(c *call, e *env, server *client.Client) error {
 	if p.csv != "" {
 		return p.predictFile(c.ctx(), e, m)
 	}
-	options := []client.PredictOption{client.PredictionID(p.id)}
+	options := []client.PredictOption{client.PredictionID(p.id), client.ByKey(p.key)}
 	if c.given("label-ttl") {
 		options = append(options, client.LabelTTL(p.ttl))
 	}
@@ -173,6 +174,7 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	command.Known(w, "leverage", p.Leverage)
 	w.Row("learned from", fmt.Sprintf("%d observations", p.GetStateSequence()))
 	w.Text("prediction id", p.GetPredictionId())
+	w.Text("model", p.GetModel())
 	if len(p.GetExplanation()) > 0 {
 		w.Printf("\nfamily\tweight\tcontribution\n")
 		for _, f := range p.GetExplanation() {

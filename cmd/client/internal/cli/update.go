@@ -73,21 +73,30 @@ model. A limit of 0 means that of the server.`,
 func (e *env) modelCompare() verb {
 	return verb{
 		use:   "compare ID",
-		short: "Compare a model with those that follow it, on the same observations",
+		short: "Compare a model with those that follow it, or the two models that share an alias",
 		long: `Compare a model with the models that follow it. Each follower is judged by the
 observations that it has learned, beside the followed model on the same observations,
-by prequential predictions: a follower serves none. Of classifiers the losses are
-error rates.`,
+by prequential predictions. Of classifiers the losses are error rates.
+
+By an alias with a share whose models each learn what they predicted, compare these
+two since the share began.
+
+The difference is the mean loss of a model minus that of the first. Its bounds hold
+at all times at once with 95% confidence, so that one may look and stop at any time.`,
 		complete: []completer{models},
 		run: func(c *call) error {
 			all := func(m []*hindsightv1.Comparison) proto.Message {
 				return &hindsightv1.CompareModelsResponse{Comparisons: m}
 			}
-			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill"}
+			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill", "difference", "lower", "upper"}
 			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
 				loss, skill := judge(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
 				other, _ := judge(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
-				return []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill}
+				var mean, lower, upper *float64
+				if d := m.GetDifference(); d != nil {
+					mean, lower, upper = &d.Mean, &d.Lower, &d.Upper
+				}
+				return []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill, mean, lower, upper}
 			})(c.model().Compare(c.ctx()))
 		},
 	}

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { getImportances } from "../../api/client";
 import type { ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
-import { count, figure, level, number, percent, short } from "../../format";
+import { count, level, number, percent, short } from "../../format";
 import { Busy, Failure, Num, Scroll } from "../../ui/parts";
 
 export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; outputs: number }) {
@@ -77,7 +77,7 @@ export function Families({ families }: { families: FamilyPart[] }) {
         <tbody>
           {families.map((f) => (
             <tr key={f.family}>
-              <th scope="row">{f.family}</th><td class="right">{numbers(f.weights)}</td>{said && <td class="right">{numbers(f.contributions)}</td>}
+              <th scope="row">{f.family}</th><td class="right">{f.weights?.length === 1 && <Bar share={number(f.weights[0])} />}{numbers(f.weights)}</td>{said && <td class="right">{numbers(f.contributions)}</td>}
             </tr>
           ))}
         </tbody>
@@ -263,7 +263,7 @@ export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
           <tbody>
             {bins.map((b) => (
               <tr key={number(b.low)}>
-                <th scope="row">{figure(number(b.low))}–{figure(number(b.high))}</th>
+                <th scope="row">{short(number(b.low))}–{short(number(b.high))}</th>
                 <td class="right"><Num value={number(b.members)} write={count} /></td>
                 <td class="right"><Num value={b.predicted} write={percent} /></td>
                 <td class="right"><Num value={b.found} write={percent} /></td>

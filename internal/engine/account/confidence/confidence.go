@@ -1,0 +1,100 @@
+// Package confidence compares the mean losses of two models by an asymptotic confidence sequence: intervals
+// that hold the difference of the means at all times at once, so that one may look after each observation
+// and stop at any of them.
+//
+// For n independent values with the empirical variance s², the mean is within
+//
+//	r(n) = s √(2(nρ² + 1)/(n²ρ²) log(√(nρ² + 1)/α))
+//
+// of its estimate for all n, with a probability that tends to 1 − α as the first look is later. The width is
+// that of a mixture of Gaussian martingales; ρ decides where it is least.
+//
+// Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic
+// confidence sequences (2024), theorem 2.2 and section 3.
+package confidence
+
+import (
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
+)
+
+const (
+	// Level is 1 − α.
+	Level = 0.95
+	alpha = 1 - Level
+	// least is the number of values of a mean below which no interval is given: the sequence is asymptotic.
+	least = 100
+	// leastWeighty is the effective number of values other than 0 below which no interval is given: with few
+	// errors of a classifier the variance is not known.
+	leastWeighty = 20
+	// tightest is the number of values at which the width is least beside that of a single interval.
+	tightest = 1000
+)
+
+// Moments sum values up.
+type Moments struct {
+	// Count is a whole number. Absolute is the sum of the magnitudes.
+	Count, Sum, Squares, Absolute float64
+}
+
+// Add adds a value. Sums that exceed all numbers stay at the largest number.
+func (m *Moments) Add(x float64) {
+	m.Count++
+	m.Sum += x
+	m.Squares = Plus(m.Squares, float64(x*x))
+	m.Absolute += math.Abs(x)
+}
+
+// Plus adds a square to a sum of squares, which stays at the largest number.
+func Plus(squares, square float64) float64 { return math.Min(squares+square, math.MaxFloat64) }
+
+// Visit visits the sums. Reading accepts magnitudes of at most most.
+func (m *Moments) Visit(v *codec.Visitor, most float64) {
+	v.Within(most, &m.Count, &m.Sum, &m.Squares, &m.Absolute)
+}
+
+// Mean returns the mean, NaN without values.
+func (m *Moments) Mean() float64 { return m.Sum / m.Count }
+
+// variance returns the empirical variance.
+func (m *Moments) variance() float64 {
+	mean := m.Mean()
+	return math.Max(0, m.Squares/m.Count-float64(mean*mean))
+}
+
+// known reports whether the values are enough for an interval. (Σ|x|)²/Σx² counts the values other than 0, if
+// these are alike.
+func (m *Moments) known() bool {
+	return m.Count >= least && m.Absolute/m.Squares*m.Absolute >= leastWeighty
+}
+
+// Interval is a difference of means, and the bounds of the confidence sequence at this time.
+type Interval struct{ Mean, Lower, Upper float64 }
+
+// Paired returns the interval of the mean of differences, which are the values. It is not ok while the values
+// are too few, or all equal.
+func Paired(differences Moments) (i Interval, ok bool) {
+	return around(differences.Mean(), differences.variance(), differences.Count, differences.known())
+}
+
+// Independent returns the interval of the mean of a minus that of b. Chance assigned each value to a or b. It
+// is not ok while the values of either are too few, or all of each are equal.
+//
+// The difference of the two means is, up to O(log log n/n), the mean of n = n_a + n_b independent influences
+// with the variance n(s_a²/n_a + s_b²/n_b).
+func Independent(a, b Moments) (i Interval, ok bool) {
+	n := a.Count + b.Count
+	return around(a.Mean()-b.Mean(), n*(a.variance()/a.Count+b.variance()/b.Count), n, a.known() && b.known())
+}
+
+func around(mean, variance, n float64, known bool) (Interval, bool) {
+	if !(known && variance > 0 && variance <= math.MaxFloat64) {
+		return Interval{}, false
+	}
+	log := -2 * exponential.Log(alpha)
+	t := n * (log + exponential.Log(log+1)) / tightest // nρ²
+	radius := math.Sqrt(variance * 2 * (t + 1) / (n * t) * exponential.Log(math.Sqrt(t+1)/alpha))
+	return Interval{mean, mean - radius, mean + radius}, true
+}
