@@ -91,7 +91,7 @@ func (m *entry) Timings() Timings { return m.timings }
 func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
 	if len(m.engine.replicas.Of(m.Ref())) > 0 {
-		m.Losses.Add(r, answers)
+		m.Add(r, answers)
 	}
 	m.engine.replicas.Wake()
 }
@@ -99,7 +99,7 @@ func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 // Restored reports a restore.
 func (m *entry) Restored(sequence uint64) {
 	m.replica.Restored()
-	m.Losses.Forget()
+	m.Forget()
 	m.watchers.Restored(sequence)
 }
 

@@ -100,7 +100,7 @@ func testShare(t *testing.T, newDisk func() disk) {
 		}
 		// The same id with another key is the same observation.
 		for other := range 4 {
-			if again, a, err := h.sendKey(t.Context(), fmt.Sprint(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
+			if again, a, err := h.sendKey(t.Context(), strconv.Itoa(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
 				t.Errorf("%s is learned by %q and by %q, %+v, %v", id, by, again, a, err)
 			}
 		}
@@ -438,7 +438,7 @@ func TestCompareAShare(t *testing.T) {
 	h.create(t, "b", linear(1))
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := range 50 {
-		h.observe(t, "a", engine.Observation{Features: []float64{1}, Labels: []float64{100 * rng.NormFloat64()}, ObservationID: fmt.Sprint(n)})
+		h.observe(t, "a", engine.Observation{Features: []float64{1}, Labels: []float64{100 * rng.NormFloat64()}, ObservationID: strconv.Itoa(n)})
 	}
 	h.share(t, 0.5, false)
 	var sums, squares, counts [2]float64
