@@ -18,6 +18,7 @@ func TestDocumentation(t *testing.T) {
 	p := launch(t, t.TempDir(), "--docs-dir", site)
 	for address, want := range map[string]string{
 		"/docs": "the first page", "/docs/": "the first page", "/docs/none.html": "not found", "/readyz": "ready", "/v1/models": `"models"`,
+		"/server.json": `"docs":true`,
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+address, http.NoBody)
 		if err != nil {

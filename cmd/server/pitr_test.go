@@ -100,6 +100,7 @@ func TestRestoreOfATime(t *testing.T) {
 	p.observeAs(t, "leader", 0, 30)
 	p.follows(t, 30)
 	p.alias(t, "live", "m")
+	p.alias(t, "shared", "m")
 	want := map[string]string{"m": p.digest(t, "m"), "leader": p.digest(t, "leader"), "follower": p.digest(t, "follower"), "deleted": p.digest(t, "deleted")}
 	at := between()
 	p.observeAs(t, "m", 60, 90)
@@ -109,6 +110,11 @@ func TestRestoreOfATime(t *testing.T) {
 	p.observeAs(t, "later", 0, 5)
 	p.alias(t, "live", "leader")
 	p.alias(t, "new", "later")
+	if _, err := p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
+		Alias: "shared", Model: "m", Share: &hindsightv1.Share{Model: "later", Fraction: 0.5},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +141,7 @@ func TestRestoreOfATime(t *testing.T) {
 			Aliases []struct{ Name, Model string }
 		}
 	}](t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", restored)
-	if len(report.Moment.Models) != 5 || len(report.Moment.Aliases) != 2 {
+	if len(report.Moment.Models) != 5 || len(report.Moment.Aliases) != 3 {
 		t.Errorf("%+v", report)
 	}
 	p = launch(t, restored)
@@ -146,6 +152,10 @@ func TestRestoreOfATime(t *testing.T) {
 	}
 	if p.model(t, "later") != nil || p.model(t, "new") != nil || p.model(t, "live").GetId() != "m" || p.model(t, "follower").GetFollows() != "leader" {
 		t.Errorf("later %v, new %v, live %v, follower %v", p.model(t, "later"), p.model(t, "new"), p.model(t, "live"), p.model(t, "follower"))
+	}
+	list, err := p.models.ListAliases(t.Context(), &hindsightv1.ListAliasesRequest{})
+	if all := list.GetAliases(); err != nil || len(all) != 2 || all[1].GetModel() != "m" || all[1].GetShare() != nil {
+		t.Errorf("aliases %v, %v", list, err)
 	}
 	if got := p.observeAs(t, "m", 0, 90); got != 60 {
 		t.Errorf("%d duplicates, want 60", got)

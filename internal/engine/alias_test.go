@@ -27,11 +27,17 @@ func (h *host) setAlias(t *testing.T, name, id string) engine.Alias {
 
 // send observes by the alias "live" as a request does, and tells which model learned.
 func (h *host) send(ctx context.Context, o engine.Observation) (string, engine.Answer, error) {
+	return h.sendKey(ctx, "", o)
+}
+
+// sendKey is send with a key of the request.
+func (h *host) sendKey(ctx context.Context, key string, o engine.Observation) (string, engine.Answer, error) {
 	route, err := h.Route(ctx, "live")
 	if err != nil {
 		return "", engine.Answer{}, err
 	}
-	target, err := route.For(o.PredictionID, o.ObservationID, "")
+	target, err := route.For(o.PredictionID, o.ObservationID, key)
+	o.Maker = target.Maker
 	var ticket *engine.Ticket
 	if err == nil {
 		ticket, err = target.Submit(ctx, []engine.Observation{o})

@@ -18,7 +18,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// Options of a gateway. Every field but Console, GRPC, Guard and Origins is required.
+// Options of a gateway. Every field but Console, Docs, GRPC, Guard and Origins is required.
 type Options struct {
 	// Server leads to the gRPC server.
 	Server grpc.ClientConnInterface
@@ -35,6 +35,8 @@ type Options struct {
 	Origins []string
 	// Console are the files of the page at /; nil is none.
 	Console fs.FS
+	// Docs says that the server has the documentation at /docs/.
+	Docs bool
 	// GRPC is where the gRPC server listens, for the console to show; nil is not known.
 	GRPC net.Addr
 	// Traced continues the W3C trace of a request in its calls.

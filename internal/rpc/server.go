@@ -131,6 +131,7 @@ func New(o Options) *Server {
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
+			grpc.NumStreamWorkers(128),
 		),
 		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,

@@ -85,17 +85,16 @@ func (s *Store) loadNewest(used map[uint64]bool) error {
 // registered or not.
 func (s *Store) count() (used map[uint64]bool, err error) {
 	used = map[uint64]bool{}
-	ids := int64(0)
-	err = s.logDB.scan([]byte{familyIDAge}, []byte{familyIDAge + 1}, func(k, _ []byte) (bool, error) {
-		_, model, _, err := splitAged(k)
+	var hashes []uint64
+	err = s.eachRemembered(func(model uint64, id string) {
 		used[model] = true
-		ids++
-		return true, err
+		hashes = append(hashes, s.filter.hash(model, id))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: count the remembered ids: %w", err)
 	}
-	s.remembered.Store(ids)
+	s.remembered.Store(int64(len(hashes)))
+	s.filter.begin(hashes)
 	if err := s.countPending(used); err != nil {
 		return nil, fmt.Errorf("store: count the pending predictions: %w", err)
 	}

@@ -15,6 +15,9 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 	if err := m.gone(); err != nil {
 		return nil, false, m.failed("look up an id", err)
 	}
+	if !m.store.filter.may(m.number, id) {
+		return nil, false, nil
+	}
 	v, ok, err := m.store.logDB.get(idKey(familyID, m.number, id))
 	if err != nil || !ok {
 		return nil, false, m.failed("look up an id", err)
@@ -52,6 +55,8 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commi
 		return err
 	}
 	fresh := 0
+	s.filter.committing.RLock()
+	defer s.filter.committing.RUnlock()
 	err := commit(func(b *pebble.Batch) (err error) {
 		if minted {
 			fresh = len(ids)
@@ -80,17 +85,23 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error
 		if !replaced {
 			fresh++
 		}
-		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, at, id.Value); err != nil {
+		if err := m.setID(b, &id); err != nil {
 			return 0, err
 		}
 	}
 	return fresh, nil
 }
 
+// setID puts an id into a batch. The caller holds Store.filter.committing until the commit has ended.
+func (m *Model) setID(b *pebble.Batch, id *storage.ID) error {
+	m.store.filter.add(m.number, id.ID)
+	return setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value)
+}
+
 // fillMinted is fillIDs for new, distinct ids.
 func (m *Model) fillMinted(b *pebble.Batch, ids []storage.ID) error {
 	for _, id := range ids {
-		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value); err != nil {
+		if err := m.setID(b, &id); err != nil {
 			return err
 		}
 	}
@@ -172,7 +183,23 @@ func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
 			return fmt.Errorf("store: forget old ids: %w", err)
 		}
 	}
+	if err := s.filter.renew(s.remembered.Load(), s.eachRemembered); err != nil {
+		return fmt.Errorf("store: renew the filter of ids: %w", err)
+	}
 	return nil
+}
+
+// eachRemembered calls add for every remembered id of all models. An id and its index entry are put and
+// deleted in one batch.
+func (s *Store) eachRemembered(add func(model uint64, id string)) error {
+	return s.logDB.scan([]byte{familyIDAge}, []byte{familyIDAge + 1}, func(k, _ []byte) (bool, error) {
+		_, model, id, err := splitAged(k)
+		if err != nil {
+			return false, err
+		}
+		add(model, id)
+		return true, nil
+	})
 }
 
 // forgetSome drops a portion of the oldest ids of the index from lower on. It returns the key of

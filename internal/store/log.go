@@ -94,12 +94,14 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 	if c.First != last+1 || c.Last < c.First {
 		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
 	}
+	m.store.filter.committing.RLock()
+	defer m.store.filter.committing.RUnlock()
 	err = m.store.complete(ctx, db.commitSynced, func(b *pebble.Batch) error {
 		if err := setRecord(b, m.number, c.Record); err != nil {
 			return err
 		}
 		for _, id := range c.IDs {
-			if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value); err != nil {
+			if err := m.setID(b, &id); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,8 @@ import (
 // Model is the handle of one model. A model number has one handle and belongs to one model for
 // ever: a new model under the name of a deleted one has another number and another handle.
 //
-// Order of locks: writing, then Store.ids or the stripes of Store.rows, then end.
+// Order of locks: writing, then Store.ids or the stripes of Store.rows, then
+// Store.filter.committing, then end.
 type Model struct {
 	store  *Store
 	name   string

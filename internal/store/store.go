@@ -65,6 +65,9 @@ type Options struct {
 	// memTable is the size of the memory tables, in bytes; 0 is the default of each
 	// database. Tests make it small, so that flushes come early.
 	memTable uint64
+	// filterRoom is the least room of the filter of ids, 0 for leastRoom. Tests make it small, so that
+	// the filter is renewed early.
+	filterRoom int64
 }
 
 const (
@@ -126,8 +129,10 @@ type Store struct {
 	// or ends an import holds files shared, a checkpoint exclusively. files is the first lock.
 	files sync.RWMutex
 	// ids keeps a sweep from dropping an id that is put again between the sweep's read and its
-	// commit: sweeps hold ids exclusively. ids is the last lock.
+	// commit: sweeps hold ids exclusively.
 	ids sync.RWMutex
+	// filter has the remembered ids.
+	filter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
 	rows stripes
 	// pendingCount counts the pending predictions of all models.
@@ -143,7 +148,8 @@ func newStore(dir string, o Options) *Store {
 	s := &Store{directory: newDirectory(dir, o), stop: make(chan struct{})}
 	s.registry.making = map[string]chan struct{}{}
 	s.handles.byNumber = map[uint64]*Model{}
-	s.rows.seed = maphash.MakeSeed()
+	s.rows.seed, s.filter.seed = maphash.MakeSeed(), maphash.MakeSeed()
+	s.filter.least = cmp.Or(o.filterRoom, leastRoom)
 	return s
 }
 

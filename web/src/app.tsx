@@ -1,7 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { getCluster } from "./api/client";
-import { getAccess, mayAdminister, signOut, SIGNED_OUT } from "./api/session";
+import { getAccess, mayOf, signOut, SIGNED_OUT, type Access, type May } from "./api/session";
 import { CreatePage } from "./pages/create";
+import { useDrop } from "./pages/csv/drop";
+import { CsvPage } from "./pages/csv/page";
 import { ModelPage } from "./pages/model";
 import { ModelsPage } from "./pages/models";
 import { ServersPage } from "./pages/servers";
@@ -11,7 +13,7 @@ import { ThemeContext, useThemeChoice, type Choice } from "./theme";
 import { useLoad } from "./ui/load";
 import { NoticeContext, type Notice } from "./ui/notice";
 import { Failure } from "./ui/parts";
-import { AdminContext } from "./ui/admin";
+import { MayContext } from "./ui/may";
 
 const THEMES: Record<Choice, { next: Choice; text: string }> = {
   system: { next: "light", text: "System" },
@@ -26,8 +28,9 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const access = useLoad(getAccess, []);
   const who = access.value?.signedIn;
-  const admin = access.value !== undefined && mayAdminister(access.value);
+  const may = mayOf(access.value), { admin } = may;
   const open = access.value !== undefined && (!access.value.tokens || who !== undefined);
+  useDrop(open && admin);
   // One call answers whether the server has a cluster. ServersPage alone calls again.
   const cluster = useLoad(async (signal) => (open ? getCluster(signal) : undefined), [open, who?.name]);
   useEffect(() => {
@@ -82,14 +85,28 @@ export function App() {
         <main id="main" ref={main} tabIndex={-1}>
           {!access.value && <Failure error={access.error} />}
           {access.value && !open && <SignIn done={access.again} />}
-          <AdminContext.Provider value={admin}>
+          <MayContext.Provider value={may}>
             {open && place.page === "models" && <ModelsPage query={place.query} />}
             {open && place.page === "create" && (admin ? <CreatePage /> : <p class="empty">Creating a model needs the role admin.</p>)}
+            {open && place.page === "csv" && (admin ? <CsvPage /> : <p class="empty">Creating a model needs the role admin.</p>)}
             {open && place.page === "servers" && <ServersPage />}
             {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
-          </AdminContext.Provider>
+          </MayContext.Provider>
         </main>
+        {access.value && open && <Foot access={access.value} may={may} />}
       </NoticeContext.Provider>
     </ThemeContext.Provider>
+  );
+}
+
+/** Foot links to what the server has beside the console. */
+function Foot({ access, may }: { access: Access; may: May }) {
+  return (
+    <footer class="foot">
+      {access.docs && <a href="docs/">Documentation</a>}
+      <a href="api">API</a>
+      <a href="openapi.json">OpenAPI</a>
+      {may.all && <a href="metrics">Metrics</a>}
+    </footer>
   );
 }

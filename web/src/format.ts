@@ -88,6 +88,14 @@ export function rate(v: number): string {
   return v === 0 ? "0 /s" : `${v >= 100 ? count(v) : Number(v.toPrecision(2))} /s`;
 }
 
+/** ago writes how long ago a time is; of a time more than a day ago, the date. */
+export function ago(time: string): string {
+  const passed = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  if (passed < 60) return `${Math.floor(passed)} s ago`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
+  return passed < 86_400 ? `${Math.floor(passed / 3600)} h ago` : moment(time).slice(0, 10);
+}
+
 /** moment writes a time in the reader's zone. */
 export function moment(time: string | undefined): string {
   if (!time) return "–";

@@ -4,11 +4,13 @@ import { useEffect, useState } from "preact/hooks";
 export type Place =
   | { page: "models"; query: URLSearchParams }
   | { page: "create" }
+  | { page: "csv" }
   | { page: "servers" }
   | { page: "model"; id: string };
 
 export const modelHref = (id: string): string => `#/models/${encodeURIComponent(id)}`;
 export const createHref = "#/create";
+export const csvHref = "#/csv";
 export const serversHref = "#/servers";
 
 export function modelsHref(query?: URLSearchParams): string {
@@ -21,6 +23,7 @@ function place(): Place {
   const model = /^\/models\/([^/]+)$/.exec(path)?.[1];
   if (model) return { page: "model", id: decoded(model) };
   if (path === "/create") return { page: "create" };
+  if (path === "/csv") return { page: "csv" };
   if (path === "/servers") return { page: "servers" };
   return { page: "models", query: new URLSearchParams(query) };
 }

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { accessible, fits, learn, rows, setup, test, until, visit } from "./harness.mjs";
 
+const WIDE = Array.from({ length: 120 }, (_, i) => ({ name: `input_${i}`, numeric: {} }));
+
 const it = setup(async (server) => {
   await learn(server, "auto-with-a-name-of-quite-some-length", { dimension: 2, coverage: [0.5, 0.9] }, rows(300), { displayName: "Auto", labels: { env: "test" } });
   await learn(server, "records", {
     inputs: [{ name: "a_rather_long_name_of_an_input", numeric: {} }, { name: "city", categorical: {} }], classes: {}, rlsc: {},
   }, rows(60).map((r, i) => ({ inputs: { a_rather_long_name_of_an_input: r.features[0], city: i % 3 ? "Bern" : "Basel" }, class: r.label > 0.3 ? "high" : "low" })));
+  await learn(server, "wide", { inputs: WIDE, linearAwv: {} }, rows(40).map((r) => ({ inputs: Object.fromEntries(WIDE.map(({ name }) => [name, r.features[0]])), label: r.label })));
   await learn(server, "empty", { dimension: 2 }, []);
 });
 
@@ -15,6 +18,8 @@ const wait = (selector) => async (page) => page.locator(selector).first().waitFo
 const PLACES = [
   ["the list", "", wait("tbody tr")],
   ["the form", "#/create", wait('[data-name="features"]')],
+  ["the page of a CSV file", "#/csv", wait('input[type="file"]')],
+  ["a wide model", "#/models/wide", wait(".more")],
   ["a mixture", "#/models/auto-with-a-name-of-quite-some-length", wait(".tall tbody tr")],
   ["a classifier", "#/models/records", wait(".reliability circle")],
   ["a model without observations", "#/models/empty", wait(".empty")],

@@ -12,6 +12,8 @@ const it = setup(async (server) => {
   }, []);
 });
 
+const WIDE = Array.from({ length: 120 }, (_, i) => ({ name: `input_${i}`, numeric: {} }));
+
 const open = (id, does, options = {}) => visit(it, `#/models/${id}`, options, async (page) => {
   await page.getByRole("heading", { level: 1, name: id }).waitFor();
   const predict = page.getByRole("region", { name: "Predict", exact: true });
@@ -96,6 +98,50 @@ test("named inputs and classes", () => open("named", async (page, predict, obser
   assert.deepEqual(s.inputs.map((i) => i.missing ?? 0), [0, 0, 1]);
 }));
 
+test("a wide model takes JSON, and its tables are short", async () => {
+  const inputs = (v) => Object.fromEntries(WIDE.map(({ name }, i) => [name, v + i / 100]));
+  await learn(it.server, "wide", { inputs: WIDE, linearAwv: {} }, rows(40).map((r) => ({ inputs: inputs(r.features[0]), label: r.label })));
+  await open("wide", async (page, predict, observe) => {
+    assert.equal(await predict.getByRole("textbox").count(), 1);
+    const field = predict.getByLabel("Inputs", { exact: true });
+    await field.fill("{");
+    await predict.getByText(/JSON/).first().waitFor();
+    await field.fill('{"inputs": {"input_0": 1, "nobody": 2}}');
+    await predict.getByText('"nobody" is no input of the model.').waitFor();
+    await field.fill(JSON.stringify(inputs(0.25)));
+    await predict.getByText("120 of 120 inputs.").waitFor();
+    await press(predict, "Predict");
+    await predict.locator('[data-name="prediction.value"]').waitFor();
+    const direct = await it.server.call("POST", "models/wide:predict", { inputs: inputs(0.25), remember: false });
+    assert.equal(await told(page, "prediction.value"), direct.prediction.value);
+    await press(observe, "An input");
+    await observe.getByLabel("Inputs", { exact: true }).fill("[1]");
+    await observe.getByLabel("Label").fill("1");
+    await press(observe, "Observe");
+    await observe.getByRole("alert").getByText("not an object of JSON").waitFor();
+    const table = page.getByRole("group", { name: "Inputs", exact: true });
+    assert.equal(await table.locator("tbody tr").count(), 20);
+    await page.getByRole("button", { name: "Show all 120 inputs" }).press("Enter");
+    assert.equal(await table.locator("tbody tr").count(), 120);
+  });
+});
+
+test("features and named inputs are pasted as JSON", async () => {
+  await open("plain", async (page, predict) => {
+    await predict.getByLabel("Features").fill("[0.25, -0.5]");
+    await predict.getByText("2 of 2 numbers").waitFor();
+    await press(predict, "Predict");
+    await predict.locator('[data-name="prediction.value"]').waitFor();
+  });
+  await open("named", async (page, predict) => {
+    await press(predict, "As JSON");
+    await predict.getByLabel("Inputs", { exact: true }).fill('{"age": 31, "city": "Bern"}');
+    await predict.getByText("2 of 3 inputs.").waitFor();
+    await press(predict, "Predict");
+    await predict.locator('[data-name="prediction.class"]').waitFor();
+  });
+});
+
 test("several labels", () => open("two", async (page, predict, observe) => {
   await press(observe, "An input");
   await observe.getByLabel("Features").fill("1 2");
@@ -160,6 +206,8 @@ const creating = (does, options) => visit(it, "#/create", options ?? {}, async (
 test("the spec is judged as it is typed, beside its fields, and its cost is told", () => creating(async (page, create) => {
   const features = page.locator('[data-name="features"]');
   await features.waitFor();
+  const why = async () => page.locator(`#${await create.getAttribute("aria-describedby")}`).innerText();
+  assert.equal(await why(), "The model needs an id.");
   await page.getByRole("combobox", { name: "Learner" }).selectOption("linear_awv");
   await page.getByLabel("Dimension").fill("7");
   await until("the cost follows", async () => (await features.textContent()) === "8");
@@ -174,9 +222,12 @@ test("the spec is judged as it is typed, beside its fields, and its cost is told
   assert.match(await page.getByRole("alert").innerText(), /INVALID_SPEC/);
   await page.getByLabel("Id", { exact: true }).fill("right");
   assert.equal(await create.isDisabled(), true);
+  assert.equal(await why(), "The server refuses the spec, see above.");
   await ridge.fill("0.5");
   await until("all is well", async () => !(await create.isDisabled()));
+  assert.equal(await why(), "");
   await page.getByLabel("Id", { exact: true }).fill("Not An Id");
+  assert.equal(await why(), "The id is wrong, see there.");
   assert.equal(await create.isDisabled(), true);
 }, { refusals: [400] }));
 

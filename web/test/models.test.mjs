@@ -32,7 +32,7 @@ test("a list that is opened while the server is away comes when the server is ba
 
 test("a list tells the figures that GetModelStats tells", async () => {
   await learn(it.server, "wave", { dimension: 2, fourierAwv: {} }, rows(400), { displayName: "A wave" });
-  await learn(it.server, "noise", { dimension: 2, linearAwv: {} }, rows(60).map((r, i) => ({ ...r, label: i % 2 })));
+  await learn(it.server, "noise", { dimension: 2, linearAwv: {} }, rows(60).map((r, i) => ({ ...r, label: i % 2 })), { labels: { team: "rides", env: "a=b" } });
   const s = await stats(it.server, "wave");
   await visit(it, "", {}, async (page) => {
     const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: "wave" }) });
@@ -66,6 +66,36 @@ test("the columns sort, by the keyboard too", () => visit(it, "", {}, async (pag
   await until("the smallest is first", async () => (await first.textContent()) === "noise");
   await page.getByRole("button", { name: "Served skill" }).click();
   await until("the best is first", async () => (await first.textContent()) === "wave");
+}));
+
+test("tags filter the list, the address keeps them, and last seen is a time", () => visit(it, "", {}, async (page) => {
+  const names = () => page.locator("tbody th a").allTextContents();
+  const { models } = await it.server.call("GET", "models?includeSummary=true&contains=noise");
+  const seenAt = page.getByRole("row").filter({ has: page.getByRole("link", { name: "noise" }) }).locator("time");
+  assert.equal(await seenAt.getAttribute("datetime"), models[0].summary.observeTime);
+  await page.getByRole("button", { name: "Filter by env=a=b" }).press("Enter");
+  await until("one is left", async () => (await names()).join() === "noise");
+  const tag = page.getByLabel("Filter by tag");
+  await tag.fill("team=none");
+  await tag.press("Enter");
+  await page.getByText("No model matches.").waitFor();
+  await page.getByRole("button", { name: "Remove the filter team=none" }).press("Enter");
+  await until("one is back", async () => (await names()).join() === "noise");
+  await page.reload();
+  await until("the address keeps the tag", async () => (await names()).join() === "noise");
+  await page.getByRole("button", { name: "Remove the filter env=a=b" }).click();
+  await until("all are back", async () => (await names()).length === 2);
+}));
+
+test("the list fits a phone, and its links lead to the API and the metrics", () => visit(it, "", { width: 390 }, async (page) => {
+  await page.getByRole("link", { name: "wave" }).waitFor();
+  const [content, box] = await page.getByRole("group", { name: "Models", exact: true }).evaluate((e) => [e.scrollWidth, e.clientWidth]);
+  assert.ok(content <= box, `the table is ${content} wide, its place ${box}`);
+  for (const [name, text] of [["API", "PredictionService"], ["OpenAPI", '"openapi"'], ["Metrics", "hindsight_models"]]) {
+    const href = await page.getByRole("contentinfo").getByRole("link", { name, exact: true }).getAttribute("href");
+    assert.ok((await (await fetch(`${it.server.url}/${href}`)).text()).includes(text), name);
+  }
+  assert.equal(await page.getByRole("link", { name: "Documentation" }).count(), 0, "the server has no --docs-dir");
 }));
 
 test("many models come in pages, and the address keeps the page", async () => {
@@ -103,7 +133,7 @@ test("the list follows what is observed, and what was observed while it was hidd
     // The clock of the page goes forward when the test says so.
     await page.clock.install();
     await page.goto(`${it.server.url}/#/?contains=noise`);
-    const observations = page.locator("tbody tr td").nth(1);
+    const observations = page.locator("tbody tr td").nth(2);
     const shows = async (n) => {
       await page.clock.runFor(6000);
       return (await observations.innerText()) === String(n);
@@ -136,6 +166,16 @@ test("a model that is opened while the server is away comes when the server is b
   await page.unroute("**/v1/models/wave**");
   await page.getByText("live", { exact: true }).waitFor();
   await until("the figures are there", async () => (await page.locator('[data-name="observations"]').count()) > 0);
+}));
+
+test("a spec that is typed while the server is away is judged when the server is back", () => visit(it, "", { failures: true }, async (page) => {
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await page.route("**/v1/specs:validate", (route) => route.abort());
+  await page.evaluate(() => { location.hash = "#/create"; });
+  await page.getByRole("alert").getByText("The server did not answer").waitFor();
+  await page.unroute("**/v1/specs:validate");
+  await page.locator('[data-name="features"]').waitFor();
+  await until("no failure is shown", async () => (await page.getByRole("alert").count()) === 0);
 }));
 
 test("a broken address is a model that is not there", () => visit(it, "#/models/%zz", { refusals: [400, 404] }, async (page) => {

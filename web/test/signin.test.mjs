@@ -11,8 +11,8 @@ let directory;
 const it = setup(undefined, async () => {
   directory = await mkdtemp(join(tmpdir(), "tokens-"));
   const file = ["--tokens", join(directory, "tokens.yaml")];
-  for (const [name, role] of [["ann", "admin"], ["rod", "read"], ["eve", "write"]]) {
-    const out = execFileSync(process.env.HINDSIGHT_SERVER, ["token", "create", ...file, "--name", name, "--role", role], { encoding: "utf8" });
+  for (const [name, role, ...more] of [["ann", "admin"], ["rod", "read"], ["eve", "write"], ["moe", "read", "--models", "m"]]) {
+    const out = execFileSync(process.env.HINDSIGHT_SERVER, ["token", "create", ...file, "--name", name, "--role", role, ...more], { encoding: "utf8" });
     tokens[name] = out.trim().split("\n").at(-1);
   }
   return file;
@@ -62,8 +62,30 @@ test("who may not administer is not offered to", () => visit(it, "", { refusals:
     for (const name of ["Edit…", "Export", "Delete…", "Snapshot now", "Restore…", "Set"]) {
       assert.equal(await main.getByRole("button", { name, exact: true }).count(), offered, name);
     }
+    const writes = token === tokens.rod ? 0 : 1;
+    assert.equal(await main.getByRole("button", { name: "Observe", exact: true }).count(), writes, "Observe");
+    assert.equal(await main.getByLabel(/A label will come/).count(), writes, "remember");
+    // A reader predicts, and the server keeps nothing.
+    await main.getByLabel("Features").first().fill("1 2");
+    await main.getByRole("button", { name: "Predict", exact: true }).click();
+    await main.locator('[data-name="prediction.value"]').waitFor();
+    await page.goto(`${it.server.url}/#/csv`);
+    await main.getByText(offered ? "A model of a CSV file" : "Creating a model needs the role admin.").first().waitFor();
     await page.goto(`${it.server.url}/#/create`);
     await main.getByText(offered ? "Create a model" : "Creating a model needs the role admin.").first().waitFor();
+    await page.getByRole("button", { name: /^Sign out/ }).click();
+    await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  }
+}));
+
+test("who may not see all models is not offered what is over all of them", () => visit(it, "", { refusals: [401] }, async (page) => {
+  for (const [token, offered] of [[tokens.moe, 0], [tokens.rod, 1]]) {
+    await page.goto(`${it.server.url}/#/`);
+    await signIn(page, token);
+    await page.getByRole("link", { name: "m", exact: true }).click();
+    await page.getByText("live", { exact: true }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "Metrics" }).count(), offered, "Metrics");
+    assert.equal(await page.getByRole("heading", { name: "Latency since the server started" }).count(), offered, "Latency");
     await page.getByRole("button", { name: /^Sign out/ }).click();
     await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
   }

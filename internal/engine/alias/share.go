@@ -76,6 +76,9 @@ func sameShare(a, b *record.Share) bool {
 // succeed plans the binding after current, which exists.
 func (b *Binding) succeed(current *Binding) (next *Binding, err error) {
 	second := current.Share.Model
+	if current.Model == b.Model {
+		b.Updated = current.Updated // The share says when it began.
+	}
 	switch {
 	case current.Model == b.Model && sameShare(&current.Share, &b.Share):
 		return current, nil

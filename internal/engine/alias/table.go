@@ -39,7 +39,8 @@ type Alias struct {
 	Name, Model string
 	// Previous is the model that the alias named before, or whose share ended, empty if the alias is new.
 	Previous string
-	Updated  time.Time
+	// Updated is when the alias was set to Model.
+	Updated time.Time
 	// Share is nil if Model gets all requests.
 	Share *Share
 }

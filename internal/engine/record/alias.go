@@ -20,7 +20,7 @@ type Ref struct {
 type Alias struct {
 	// Model is the model of the alias, Previous the model before that, empty in a new alias.
 	Model, Previous Ref
-	// Updated is the time at which the alias was set, in nanoseconds since 1970.
+	// Updated is the time at which the alias was set to Model, in nanoseconds since 1970.
 	Updated int64
 	// Share is the zero value if Model gets all requests.
 	Share Share

@@ -166,7 +166,8 @@ func undelete(ctx context.Context, m storage.Model, value []byte) error {
 	return m.SetValue(ctx, entry.Encode())
 }
 
-// aliases gives aliases that were set later their previous model.
+// aliases gives aliases that were set later their previous model, and removes shares that began later or whose
+// second model is removed.
 func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing map[string]int64) ([]Alias, error) {
 	var changed []Alias
 	values := map[string][]byte{}
@@ -174,11 +175,17 @@ func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing m
 		a, err := record.DecodeAlias(value)
 		a.Bind(func(id string) int64 { return existing[id] })
 		exists := func(r record.Ref) bool { return r.Created != 0 && existing[r.ID] == r.Created }
-		if err != nil || !after(a.Updated, at) && exists(a.Model) {
+		ends := a.Share.Model.ID != "" && (after(a.Share.Started, at) || !exists(a.Share.Model))
+		stays := !after(a.Updated, at) && exists(a.Model)
+		if err != nil || stays && !ends {
 			return nil //nolint:nilerr // The server logs a damaged alias and does not serve it.
 		}
 		out := Alias{Name: string([]byte(name))}
-		if after(a.Updated, at) && exists(a.Previous) {
+		switch {
+		case stays:
+			out.Model = a.Model.ID
+			values[out.Name] = (&record.Alias{Model: a.Model, Previous: a.Previous, Updated: a.Updated}).Encode()
+		case after(a.Updated, at) && exists(a.Previous):
 			out.Model = a.Previous.ID
 			values[out.Name] = (&record.Alias{Model: a.Previous, Updated: a.Updated}).Encode()
 		}

@@ -31,6 +31,8 @@ const at = (model: string): string => `v1/models/${encodeURIComponent(model)}`;
 
 export interface Listing {
   contains: string;
+  /** Tags that the models have, as key=value. */
+  tags?: string[];
   orderBy: string;
   pageSize: number;
   pageToken: string;
@@ -40,6 +42,7 @@ export interface Listing {
 export async function listModels(l: Listing, signal?: AbortSignal): Promise<ModelPage> {
   const query = new URLSearchParams({ pageSize: String(l.pageSize), includeSummary: "true" });
   if (l.contains) query.set("contains", l.contains);
+  for (const tag of l.tags ?? []) query.set(`labels[${tag.split("=")[0]}]`, tag.slice(tag.indexOf("=") + 1));
   if (l.orderBy) query.set("orderBy", l.orderBy);
   if (l.pageToken) query.set("pageToken", l.pageToken);
   if (l.showDeleted) query.set("showDeleted", "true");
@@ -106,6 +109,10 @@ export async function predict(model: string, body: PredictBody): Promise<Predict
 
 export async function observe(model: string, body: ObserveBody): Promise<Outcome> {
   return (await json<{ outcome: Outcome }>("POST", `${at(model)}:observe`, body)).outcome;
+}
+
+export async function observeBatch(model: string, observations: Record<string, unknown>[]): Promise<void> {
+  await json("POST", `${at(model)}:observeBatch`, { observations });
 }
 
 export async function listSnapshots(model: string, signal?: AbortSignal): Promise<Snapshot[]> {

@@ -16,11 +16,22 @@ export interface Access {
   grpcPort?: number;
   /** Both ports of the server have TLS. */
   tls?: boolean;
+  /** The server has the documentation at docs/. */
+  docs?: boolean;
 }
 
-/** mayAdminister says whether the reader may make the calls that need the role admin. */
-export function mayAdminister({ tokens, signedIn }: Access): boolean {
-  return !tokens || signedIn?.role === "admin";
+/** May is what the reader may do: calls of the role admin, of the role write, and those over all models. */
+export interface May {
+  admin: boolean;
+  write: boolean;
+  all: boolean;
+}
+
+export function mayOf(access: Access | undefined): May {
+  if (!access) return { admin: false, write: false, all: false };
+  const { tokens, signedIn } = access;
+  const role = tokens ? signedIn?.role : "admin";
+  return { admin: role === "admin", write: role === "admin" || role === "write", all: !tokens || (signedIn !== undefined && !signedIn.models?.length) };
 }
 
 /** grpcAddress is where programs reach the server by gRPC. */

@@ -5,7 +5,7 @@ import { Refusal } from "../api/refusal";
 import type { Learner, LearnerField, Spec, SpecCost } from "../api/types";
 import { bytes, count, number } from "../format";
 import { go, modelHref } from "../router";
-import { useLoad } from "../ui/load";
+import { RETRY, useLoad } from "../ui/load";
 import { useNotice } from "../ui/notice";
 import { Busy, Choice, Failure, Field, Panel } from "../ui/parts";
 import { EMPTY, bodyOf, specOf, type Draft, type InputDraft } from "./draft";
@@ -51,6 +51,13 @@ export function CreatePage() {
     }
   };
 
+  const why = reason();
+  function reason(): string | undefined {
+    if (!draft.id) return "The model needs an id.";
+    if (idWrong) return "The id is wrong, see there.";
+    if (!spec) return "The spec is not JSON.";
+    return judged ? "The server refuses the spec, see above." : undefined;
+  }
   const form = text === undefined ? <Form draft={draft} learners={learners.value ?? []} set={set} wrong={wrong} /> : null;
   return (
     <>
@@ -89,7 +96,8 @@ export function CreatePage() {
             {broken && <p class="failure" role="alert">{broken}</p>}
             <Failure error={refused ?? error ?? learners.error} />
             <div class="actions">
-              <Busy submit kind="primary" run={create} disabled={!spec || !draft.id || idWrong !== undefined || judged}>Create</Busy>
+              <span class="why" id="why-not" role="status">{why}</span>
+              <Busy submit kind="primary" run={create} disabled={why !== undefined} describedBy="why-not">Create</Busy>
             </div>
           </Panel>
         </div>
@@ -109,6 +117,8 @@ function parse(text: string): { spec?: Spec; broken?: string } {
 /** useValidation asks the server what it thinks of a spec, once the typing stops. */
 function useValidation(spec: Spec | undefined): { cost?: SpecCost | undefined; error?: unknown; checking: boolean } {
   const [answer, setAnswer] = useState<{ of: string; cost?: SpecCost; error?: unknown }>();
+  // A server that did not answer is asked again.
+  const [round, setRound] = useState(0);
   const text = spec && JSON.stringify(spec);
   useEffect(() => {
     if (!text) return undefined;
@@ -116,14 +126,20 @@ function useValidation(spec: Spec | undefined): { cost?: SpecCost | undefined; e
     const timer = setTimeout(() => {
       validateSpec(JSON.parse(text) as Spec, control.signal).then(
         (cost) => setAnswer({ of: text, cost }),
-        (error: unknown) => { if (!control.signal.aborted) setAnswer({ of: text, error }); },
+        (error: unknown) => {
+          if (control.signal.aborted) return;
+          setAnswer({ of: text, error });
+          if (error instanceof Refusal && error.status === "") again = setTimeout(() => setRound((r) => r + 1), RETRY);
+        },
       );
     }, TYPING);
+    let again: ReturnType<typeof setTimeout> | undefined;
     return () => {
       clearTimeout(timer);
+      clearTimeout(again);
       control.abort();
     };
-  }, [text]);
+  }, [text, round]);
   // Until the next answer the last one stands, so that the page does not flicker.
   return { cost: answer?.cost, error: answer?.error, checking: answer?.of !== text };
 }

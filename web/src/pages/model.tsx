@@ -6,7 +6,7 @@ import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { Model, Stats } from "../api/types";
 import { moment, number } from "../format";
 import { modelHref, modelsHref } from "../router";
-import { useAdmin } from "../ui/admin";
+import { useMay } from "../ui/may";
 import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
@@ -25,6 +25,7 @@ const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live",
 /** ModelPage shows one model. */
 export function ModelPage({ id }: { id: string }) {
   const live = useLive(id);
+  const may = useMay();
   const { model, stats } = live;
   if (!model.value) {
     return (
@@ -46,7 +47,7 @@ export function ModelPage({ id }: { id: string }) {
       {stats.value && <Tiles stats={stats.value} />}
       <Jumps begun={begun} />
       {stats.value && !begun && (
-        <p class="empty">Nothing was observed yet. Predict and observe by hand, or copy a program that does both: they are below.</p>
+        <p class="empty">Nothing was observed yet. {may.write ? "Predict and observe by hand, or copy a program that does both: they are below." : "Observing needs the role write."}</p>
       )}
       <div class="parts">
         {stats.value && begun && (
@@ -63,7 +64,7 @@ export function ModelPage({ id }: { id: string }) {
             model={model.value} sequence={number(stats.value?.observations)} newest={number(stats.value?.snapshotSequence)} changed={live.again}
           />
           <Aliases model={model.value} changed={model.again} />
-          <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>
+          {may.all && <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>}
           <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={written(model.value.spec)} />}>
             <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{written(model.value.spec)}</pre>
           </Panel>
@@ -92,7 +93,7 @@ function Jumps({ begun }: { begun: boolean }) {
 }
 
 function Heading({ model, live }: { model: Model; live: Live }) {
-  const admin = useAdmin();
+  const { admin } = useMay();
   const stats = live.stats.value;
   const labels = Object.entries(model.labels ?? {});
   return (
@@ -104,7 +105,7 @@ function Heading({ model, live }: { model: Model; live: Live }) {
           <span>{model.learner}</span>
           {stats && <Light skill={skillOf(stats)} />}
           {(model.aliases ?? []).map((a) => <span class="chip" key={a} title="alias">{a}</span>)}
-          {labels.map(([k, v]) => <span class="chip" key={k}>{k}={v}</span>)}
+          {labels.map(([k, v]) => <a class="chip" key={k} href={modelsHref(new URLSearchParams({ tag: `${k}=${v}` }))}>{k}={v}</a>)}
           {model.follows && <span>follows <a href={modelHref(model.follows)}>{model.follows}</a></span>}
           <span>created {moment(model.createTime)}</span>
           <span class={`link link-${live.link}`} role="status">{LINKS[live.link]}</span>

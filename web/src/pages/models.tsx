@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { listAliases, listModels, undeleteModel } from "../api/client";
 import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { Model } from "../api/types";
-import { count, figure, number, plural, rate, short } from "../format";
-import { createHref, modelHref, modelsHref, replace } from "../router";
-import { useAdmin } from "../ui/admin";
+import { ago, count, figure, moment, number, plural, rate, short } from "../format";
+import { createHref, csvHref, modelHref, modelsHref, replace } from "../router";
+import { useMay } from "../ui/may";
 import { useNotice } from "../ui/notice";
 import { Busy, Failure, Light, Num, Scroll } from "../ui/parts";
 import { Import } from "./import";
@@ -33,24 +33,29 @@ interface Column {
   /** The order at the first click. */
   descending?: boolean;
   numeric?: boolean;
+  /** A phone has no place for it. */
+  wide?: boolean;
 }
 
 const COLUMNS: Column[] = [
   { title: "Model", by: "id" },
-  { title: "Learner" },
-  { title: "Observations", by: "sequence", descending: true, numeric: true },
+  { title: "Learner", wide: true },
+  { title: "Tags", wide: true },
+  { title: "Observations", by: "sequence", descending: true, numeric: true, wide: true },
   { title: "Served skill", by: "recent_skill", descending: true, numeric: true },
-  { title: "Served loss", by: "recent_loss", numeric: true },
-  { title: "Running mean", numeric: true },
-  { title: "Last label", numeric: true },
-  { title: "Regret", by: "regret", numeric: true },
-  { title: "Rate", by: "observation_rate", descending: true, numeric: true },
+  { title: "Served loss", by: "recent_loss", numeric: true, wide: true },
+  { title: "Running mean", numeric: true, wide: true },
+  { title: "Last label", numeric: true, wide: true },
+  { title: "Regret", by: "regret", numeric: true, wide: true },
+  { title: "Rate", by: "observation_rate", descending: true, numeric: true, wide: true },
+  { title: "Last seen" },
   { title: "State" },
 ];
 
 /** ModelsPage lists the models. The address has the search, the order and the page, so that it can be bookmarked. */
 export function ModelsPage({ query }: { query: URLSearchParams }) {
   const contains = query.get("contains") ?? "";
+  const tags = query.getAll("tag");
   const orderBy = query.get("orderBy") ?? "";
   const showDeleted = query.get("deleted") === "true";
   // The tokens of the pages up to the current page. The first page has none.
@@ -60,8 +65,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
   // The rows of an answer stay until the next answer arrives. Each answer keeps the tokens of its request, so that the
   // range and the buttons below the table belong to the rows in it.
   const list = useLoad(
-    async (signal) => ({ ...await listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal), tokens }),
-    [contains, orderBy, showDeleted, pageToken], REFRESH,
+    async (signal) => ({ ...await listModels({ contains, tags, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal), tokens }),
+    [contains, tags.join("\n"), orderBy, showDeleted, pageToken], REFRESH,
   );
   const aliases = useLoad(listAliases, [], REFRESH);
   const named = new Map<string, string[]>();
@@ -69,12 +74,13 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
   }
 
-  const admin = useAdmin();
+  const { admin } = useMay();
   const [importing, setImporting] = useState(false);
-  const show = (change: Record<string, string>, pages: string[] = []): void => {
+  const show = (change: Record<string, string>, pages: string[] = [], tagged: string[] = tags): void => {
     const next = new URLSearchParams();
     const all = { contains, orderBy, deleted: showDeleted ? "true" : "", ...change };
     for (const [k, v] of Object.entries(all)) if (v) next.set(k, v);
+    for (const t of tagged) next.append("tag", t);
     for (const t of pages) next.append("page", t);
     replace(modelsHref(next));
   };
@@ -88,16 +94,18 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
       <div class="heading">
         <h1>Models</h1>
         <Search text={contains} search={(text) => show({ contains: text })} />
+        <Tags tags={tags} models={models} set={(tagged) => show({}, [], tagged)} />
         <label class="check">
           <input type="checkbox" checked={showDeleted} onChange={(e) => show({ deleted: e.currentTarget.checked ? "true" : "" })} />
           Deleted too
         </label>
         {admin && <a class="button primary" href={createHref}>Create a model</a>}
+        {admin && <a class="button" href={csvHref}>From a CSV file</a>}
         {admin && <button type="button" onClick={() => setImporting(true)}>Import…</button>}
         {importing && <Import close={() => setImporting(false)} />}
       </div>
       <Failure error={list.error} />
-      {list.value && models.length === 0 && (contains || first > 0 ? <p class="empty">No model matches.</p> : <NoModels />)}
+      {list.value && models.length === 0 && (contains || tags.length > 0 || first > 0 ? <p class="empty">No model matches.</p> : <NoModels />)}
       {models.length > 0 && (
         <>
           <Scroll label="Models">
@@ -105,7 +113,9 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
               <thead>
                 <tr>{COLUMNS.map((c) => <Head key={c.title} column={c} orderBy={orderBy} sort={(o) => show({ orderBy: o })} />)}</tr>
               </thead>
-              <tbody>{models.map((m) => <Row key={m.id} model={m} aliases={named.get(m.id) ?? []} changed={list.again} />)}</tbody>
+              <tbody>{models.map((m) => (
+                <Row key={m.id} model={m} aliases={named.get(m.id) ?? []} changed={list.again} filter={(tag) => show({}, [], [...new Set([...tags, tag])])} />
+              ))}</tbody>
             </table>
           </Scroll>
           <nav class="pages" aria-label="Pages of models">
@@ -117,12 +127,36 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
             Served loss is the mean loss of the served predictions over the last 1000 observations, of the prequential
             prediction where none was served. Beside it are the losses of two predictors that ignore the inputs. A classifier
             has error rates, beside the most frequent class and the last class. Skill is 1 − loss / the smaller of both: ▲
-            better, ■ as good, ▼ worse. The regret is prequential.
+            better, ■ as good, ▼ worse. The regret is prequential. Of a model on disk the figures are the last ones in memory.
           </p>
         </>
       )}
     </>
   );
+}
+
+/** Tags are the filters by tag; a tag is a label of the API. */
+function Tags({ tags, models, set }: { tags: string[]; models: Model[]; set: (tags: string[]) => void }) {
+  const known = [...new Set(models.flatMap(tagsOf))].filter((t) => !tags.includes(t));
+  const add = (input: HTMLInputElement): void => {
+    const tag = input.value.trim();
+    if (!tag.includes("=")) return;
+    input.value = "";
+    set([...new Set([...tags, tag])]);
+  };
+  return (
+    <>
+      <input class="search tag" aria-label="Filter by tag" placeholder="Tag, such as team=rides" list="known-tags" spellcheck={false} onChange={(e) => add(e.currentTarget)} />
+      <datalist id="known-tags">{known.map((t) => <option key={t} value={t} />)}</datalist>
+      {tags.map((t) => (
+        <button type="button" class="chip" key={t} aria-label={`Remove the filter ${t}`} onClick={() => set(tags.filter((other) => other !== t))}>{t} ✕</button>
+      ))}
+    </>
+  );
+}
+
+function tagsOf(model: Model): string[] {
+  return Object.entries(model.labels ?? {}).map(([k, v]) => `${k}=${v}`).sort();
 }
 
 /** Search asks the server when the typing stops. */
@@ -153,14 +187,15 @@ function Search({ text, search }: { text: string; search: (text: string) => void
 }
 
 function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort: (order: string) => void }) {
-  const { title, by, numeric } = column;
-  if (!by) return <th scope="col" class={numeric ? "right" : ""}>{title}</th>;
+  const { title, by, numeric, wide } = column;
+  const looks = `${numeric ? "right" : ""} ${wide ? "wide" : ""}`;
+  if (!by) return <th scope="col" class={looks}>{title}</th>;
   const [field, direction] = (orderBy || "id").split(" ");
   const current = field === by;
   const descending = current && direction === "desc";
   const next = current ? !descending : (column.descending ?? false);
   return (
-    <th scope="col" class={numeric ? "right" : ""} aria-sort={current ? (descending ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={looks} aria-sort={current ? (descending ? "descending" : "ascending") : undefined}>
       <button type="button" class="sort" onClick={() => sort(next ? `${by} desc` : by)}>
         {title}<span aria-hidden="true">{current ? (descending ? " ↓" : " ↑") : ""}</span>
       </button>
@@ -168,7 +203,7 @@ function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort
   );
 }
 
-function Row({ model, aliases, changed }: { model: Model; aliases: string[]; changed: () => void }) {
+function Row({ model, aliases, changed, filter }: { model: Model; aliases: string[]; changed: () => void; filter: (tag: string) => void }) {
   const s = model.summary;
   const classes = s?.recentClasses?.served;
   const figures = s?.recent?.served;
@@ -183,21 +218,25 @@ function Row({ model, aliases, changed }: { model: Model; aliases: string[]; cha
         {aliases.map((a) => <span class="chip" key={a} title={`${a} is an alias of ${model.id}`}>{a}</span>)}
         {model.displayName && <div class="sub">{model.displayName}</div>}
       </th>
-      <td>{model.learner}</td>
-      <td class="right"><Num value={number(model.sequence)} write={count} /></td>
+      <td class="wide">{model.learner}</td>
+      <td class="wide tags">{tagsOf(model).map((t) => <button type="button" class="chip" key={t} title={t} aria-label={`Filter by ${t}`} onClick={() => filter(t)}>{t}</button>)}</td>
+      <td class="right wide"><Num value={number(model.sequence)} write={count} /></td>
       <td class="right skill"><Light skill={skill} brief /><Num value={skill} write={short} /></td>
-      <td class="right"><Num value={loss} /></td>
-      <td class="right"><Num value={mean} /></td>
-      <td class="right"><Num value={last} /></td>
-      <td class="right"><Num value={s?.regret} write={figure} /></td>
-      <td class="right"><Num value={number(s?.observationRate)} write={rate} /></td>
-      <td><span class={`state ${s?.state ?? ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}</td>
+      <td class="right wide"><Num value={loss} /></td>
+      <td class="right wide"><Num value={mean} /></td>
+      <td class="right wide"><Num value={last} /></td>
+      <td class="right wide"><Num value={s?.regret} write={figure} /></td>
+      <td class="right wide"><Num value={number(s?.observationRate)} write={rate} /></td>
+      <td>{s?.observeTime ? <time class="num" dateTime={s.observeTime} title={moment(s.observeTime)}>{ago(s.observeTime)}</time> : <span class="none">–</span>}</td>
+      <td><span class={`state ${s?.state ?? ""} ${s?.state === "STATE_LOADED" ? "wide" : ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}
+        {s?.state === "STATE_HIBERNATED" && <div class="sub">{s.observeTime ? `figures of ${moment(s.observeTime).slice(0, 16)}` : "not read since the start"}</div>}
+      </td>
     </tr>
   );
 }
 
 function Undelete({ id, changed }: { id: string; changed: () => void }) {
-  const admin = useAdmin();
+  const { admin } = useMay();
   const notice = useNotice();
   const run = async (): Promise<void> => {
     try {
@@ -214,7 +253,7 @@ function Undelete({ id, changed }: { id: string; changed: () => void }) {
 
 /** NoModels says how to create the first model. */
 function NoModels() {
-  const admin = useAdmin();
+  const { admin } = useMay();
   const access = useLoad(getAccess, []).value;
   if (!admin) return <div class="empty"><h2>No models</h2><p>Your token may see no model. Creating a model needs the role admin.</p></div>;
   const token = access?.tokens ? ' -H "Authorization: Bearer $HINDSIGHT_TOKEN"' : "";

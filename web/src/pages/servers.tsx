@@ -1,7 +1,7 @@
 import { drainServer, getCluster, moveOwner } from "../api/client";
 import type { Server } from "../api/types";
 import { count, seconds } from "../format";
-import { useAdmin } from "../ui/admin";
+import { useMay } from "../ui/may";
 import { useLoad } from "../ui/load";
 import { useNotice } from "../ui/notice";
 import { Busy, Failure, Num, Scroll } from "../ui/parts";
@@ -16,7 +16,7 @@ const STATES: Record<string, string> = {
 
 /** ServersPage lists the servers of the cluster. */
 export function ServersPage() {
-  const admin = useAdmin();
+  const may = useMay(), admin = may.admin && may.all;
   const list = useLoad(getCluster, [], REFRESH);
   const cluster = list.value;
   const servers = cluster?.servers ?? [];

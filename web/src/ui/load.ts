@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/refusal";
 
 /** RETRY is after how many milliseconds a call without an answer is made again. */
-const RETRY = 2000;
+export const RETRY = 2000;
 
 /** Loaded is the answer of a call, or its error. The last answer stays until the next one arrives. */
 export interface Loaded<T> {

@@ -142,8 +142,8 @@ export function Field({ label, hint, wrong, children }: {
 }
 
 /** Busy is a button that ignores clicks while its action runs. It keeps the focus. */
-export function Busy({ run, kind, children, disabled, submit }: {
-  run: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean;
+export function Busy({ run, kind, children, disabled, submit, describedBy }: {
+  run: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean; describedBy?: string;
 }) {
   const [busy, setBusy] = useState(false);
   const click = (): void => {
@@ -152,7 +152,7 @@ export function Busy({ run, kind, children, disabled, submit }: {
     void run().finally(() => setBusy(false));
   };
   return (
-    <button type={submit ? "submit" : "button"} class={kind ?? ""} disabled={disabled} aria-busy={busy} onClick={click}>
+    <button type={submit ? "submit" : "button"} class={kind ?? ""} disabled={disabled} aria-busy={busy} aria-describedby={describedBy} onClick={click}>
       {children}
     </button>
   );
@@ -161,6 +161,17 @@ export function Busy({ run, kind, children, disabled, submit }: {
 /** Scroll is a part that scrolls sideways on narrow screens, by keys too. */
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
   return <div class="scroll" tabIndex={0} role="group" aria-label={label}>{children}</div>;
+}
+
+/** FEW is how many rows of a long table are shown until the reader asks for all. */
+const FEW = 20;
+
+/** useFew answers the first rows of a list, and the button that shows all. */
+export function useFew<T>(all: T[], what: string): [T[], ComponentChildren] {
+  const [open, setOpen] = useState(false);
+  if (all.length <= FEW) return [all, null];
+  const text = open ? `Show the first ${FEW}` : `Show all ${all.length}`;
+  return [open ? all : all.slice(0, FEW), <button type="button" class="small more" aria-expanded={open} onClick={() => setOpen(!open)}>{text} {what}</button>];
 }
 
 /** Pair puts its children into two columns in turn. Each keeps its column, whatever its height. */

@@ -3,7 +3,7 @@ import { deleteModel, exportModel, listSnapshots, restoreModel, snapshotModel, u
 import type { Model, Snapshot } from "../../api/types";
 import { bytes, count, moment, number, plural } from "../../format";
 import { go, modelHref, modelsHref } from "../../router";
-import { useAdmin } from "../../ui/admin";
+import { useMay } from "../../ui/may";
 import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts";
@@ -12,7 +12,7 @@ import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts
 export function Snapshots({ model, sequence, newest, changed }: {
   model: Model; sequence: number; newest: number; changed: () => void;
 }) {
-  const admin = useAdmin();
+  const { admin } = useMay();
   // The server writes snapshots by itself: newest is the sequence of the last one.
   const list = useLoad((signal) => listSnapshots(model.id, signal), [model.id, newest]);
   const [error, setError] = useState<unknown>();

@@ -1,5 +1,4 @@
 import { metrics } from "../../api/client";
-import { Refusal } from "../../api/refusal";
 import { quantile, readLatency, type Latency } from "../../charts/latency";
 import { count, plural, seconds } from "../../format";
 import { useLoad } from "../../ui/load";
@@ -10,11 +9,10 @@ const CALLS = [["hindsight_predict_seconds", "Predict"], ["hindsight_observe_sec
 /** Latencies are the durations of the model's calls since the server started, from /metrics. */
 export function Latencies({ model }: { model: string }) {
   const text = useLoad(metrics, [model]);
-  const denied = text.error instanceof Refusal && text.error.reason === "MODEL_OUT_OF_SCOPE";
   const read = CALLS.map(([name, title]) => ({ title, h: text.value === undefined ? undefined : readLatency(text.value, name, model) }));
   return (
     <>
-      {denied ? <p class="note">The server tells them to those alone who may see all models.</p> : <Failure error={text.error} />}
+      <Failure error={text.error} />
       {read.map(({ title, h }) => (h
         ? <Histogram key={title} title={title} h={h} />
         : text.value !== undefined && <p class="note" key={title}>{title}: no call since the server started. Of many models the server tells those of the first 1000 alone.</p>

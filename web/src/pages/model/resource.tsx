@@ -4,7 +4,7 @@ import { Refusal } from "../../api/refusal";
 import type { ClassPerformance, Comparison, Model, Performance } from "../../api/types";
 import { count, number } from "../../format";
 import { modelHref } from "../../router";
-import { useAdmin } from "../../ui/admin";
+import { useMay } from "../../ui/may";
 import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Light, Num, Panel, Scroll } from "../../ui/parts";
@@ -113,7 +113,7 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
 
 /** Aliases are the other names of a model. Adding an alias of another model moves the alias here. */
 export function Aliases({ model, changed }: { model: Model; changed: () => void }) {
-  const admin = useAdmin();
+  const { admin } = useMay();
   const [alias, setTyped] = useState("");
   const [error, setError] = useState<unknown>();
   const all = useLoad(listAliases, [model.id]);

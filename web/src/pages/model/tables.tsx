@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import { getImportances } from "../../api/client";
 import type { ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, level, number, percent, short } from "../../format";
-import { Busy, Failure, Num, Scroll } from "../../ui/parts";
+import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
 
 export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; outputs: number }) {
   return (
@@ -132,25 +132,29 @@ export function Bar({ share }: { share: number }) {
 }
 
 export function Weights({ weights, outputs }: { weights: FeatureWeight[]; outputs: number }) {
+  const [few, more] = useFew(weights, "weights");
   return (
-    <Scroll label="Weights">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Feature</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
-            <th scope="col" class="right">Weight</th><th scope="col" class="right">Effect</th>
-          </tr>
-        </thead>
-        <tbody>
-          {weights.map((w) => (
-            <tr key={`${w.feature ?? ""} ${w.output ?? 0}`}>
-              <th scope="row">{w.feature || "constant"}</th>{outputs > 1 && <td class="right">{w.output ?? 0}</td>}
-              <td class="right"><Num value={number(w.weight)} /></td><td class="right"><Num value={w.effect} /></td>
+    <>
+      <Scroll label="Weights">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Feature</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
+              <th scope="col" class="right">Weight</th><th scope="col" class="right">Effect</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+          </thead>
+          <tbody>
+            {few.map((w) => (
+              <tr key={`${w.feature ?? ""} ${w.output ?? 0}`}>
+                <th scope="row">{w.feature || "constant"}</th>{outputs > 1 && <td class="right">{w.output ?? 0}</td>}
+                <td class="right"><Num value={number(w.weight)} /></td><td class="right"><Num value={w.effect} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      {more}
+    </>
   );
 }
 
@@ -165,40 +169,44 @@ function shiftText(shift: number | undefined): string {
 
 export function Inputs({ inputs, learned }: { inputs: InputStats[]; learned: LearnedInput[] }) {
   const known = new Map(learned.map((l) => [l.name, l.categories ?? []]));
+  const [few, more] = useFew(inputs, "inputs");
   return (
-    <Scroll label="Inputs">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Input</th><th scope="col" class="right">Seen</th><th scope="col" class="right">Missing</th>
-            <th scope="col" class="right">Outside</th><th scope="col" class="right">Low</th><th scope="col" class="right">High</th>
-            <th scope="col" class="right">Mean</th><th scope="col" class="right">Deviation</th><th scope="col" class="right">Shift</th><th scope="col">Categories</th>
-          </tr>
-        </thead>
-        <tbody>
-          {inputs.map((i) => {
-            const categories = known.get(i.name) ?? [];
-            const shift = i.shift;
-            return (
-              <tr key={i.name}>
-                <th scope="row">{i.name}</th>
-                <td class="right"><Num value={number(i.seen)} write={count} /></td>
-                <td class="right"><Num value={number(i.missing)} write={count} /></td>
-                <td class="right"><Num value={number(i.outsideShare)} write={percent} /></td>
-                <td class="right"><Num value={i.low} /></td>
-                <td class="right"><Num value={i.high} /></td>
-                <td class="right"><Num value={i.mean} /></td>
-                <td class="right"><Num value={i.deviation} /></td>
-                <td class="right"><Num value={shift} write={short} />{shiftText(shift) && <div class="light-worse">▲ {shiftText(shift)}</div>}</td>
-                <td class="wrap" title={categories.map((c) => `${c.name} ${number(c.observations)}`).join(", ")}>
-                  {categories.length > 0 ? `${categories.slice(0, 6).map((c) => c.name).join(", ")}${categories.length > 6 ? ` and ${categories.length - 6} more` : ""}` : i.categories ? count(i.categories) : ""}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+    <>
+      <Scroll label="Inputs">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Input</th><th scope="col" class="right">Seen</th><th scope="col" class="right">Missing</th>
+              <th scope="col" class="right">Outside</th><th scope="col" class="right">Low</th><th scope="col" class="right">High</th>
+              <th scope="col" class="right">Mean</th><th scope="col" class="right">Deviation</th><th scope="col" class="right">Shift</th><th scope="col">Categories</th>
+            </tr>
+          </thead>
+          <tbody>
+            {few.map((i) => {
+              const categories = known.get(i.name) ?? [];
+              const shift = i.shift;
+              return (
+                <tr key={i.name}>
+                  <th scope="row">{i.name}</th>
+                  <td class="right"><Num value={number(i.seen)} write={count} /></td>
+                  <td class="right"><Num value={number(i.missing)} write={count} /></td>
+                  <td class="right"><Num value={number(i.outsideShare)} write={percent} /></td>
+                  <td class="right"><Num value={i.low} /></td>
+                  <td class="right"><Num value={i.high} /></td>
+                  <td class="right"><Num value={i.mean} /></td>
+                  <td class="right"><Num value={i.deviation} /></td>
+                  <td class="right"><Num value={shift} write={short} />{shiftText(shift) && <div class="light-worse">▲ {shiftText(shift)}</div>}</td>
+                  <td class="wrap" title={categories.map((c) => `${c.name} ${number(c.observations)}`).join(", ")}>
+                    {categories.length > 0 ? `${categories.slice(0, 6).map((c) => c.name).join(", ")}${categories.length > 6 ? ` and ${categories.length - 6} more` : ""}` : i.categories ? count(i.categories) : ""}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </Scroll>
+      {more}
+    </>
   );
 }
 

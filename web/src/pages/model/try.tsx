@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { observe, predict } from "../../api/client";
 import type { Interval, Model, ObserveBody, Outcome, Prediction } from "../../api/types";
 import { count, full, level, number, percent } from "../../format";
+import { useMay } from "../../ui/may";
 import { Busy, Choice, Copy, Failure, Field, Light, Num, Pair, Panel } from "../../ui/parts";
 import { list, typed } from "../draft";
 import { InputFields, NOTHING, bodyOfInput, type Given } from "./input";
@@ -10,21 +11,22 @@ import { Bar, Families } from "./tables";
 /** Try are the forms to predict and to observe by hand. */
 export function Try({ model, observed }: { model: Model; observed: () => void }) {
   const [last, setLast] = useState<Prediction>();
+  const { write } = useMay();
   return (
     <Pair>
-      <PredictForm model={model} last={last} done={setLast} />
-      <ObserveForm model={model} last={last?.predictionId} done={() => { setLast(undefined); observed(); }} />
+      <PredictForm model={model} last={last} done={setLast} write={write} />
+      {write && <ObserveForm model={model} last={last?.predictionId} done={() => { setLast(undefined); observed(); }} />}
     </Pair>
   );
 }
 
-function PredictForm({ model, last, done }: { model: Model; last: Prediction | undefined; done: (p: Prediction) => void }) {
+function PredictForm({ model, last, done, write }: { model: Model; last: Prediction | undefined; done: (p: Prediction) => void; write: boolean }) {
   const [given, setGiven] = useState<Given>(NOTHING);
   const [remember, setRemember] = useState(true);
   const [error, setError] = useState<unknown>();
   const send = async (): Promise<void> => {
     try {
-      done(await predict(model.id, { ...bodyOfInput(model, given), remember, explain: model.learner === "auto" }));
+      done(await predict(model.id, { ...bodyOfInput(model, given), remember: remember && write, explain: model.learner === "auto" }));
       setError(undefined);
     } catch (e) {
       setError(e);
@@ -34,10 +36,12 @@ function PredictForm({ model, last, done }: { model: Model; last: Prediction | u
     <Panel title="Predict" id="predict">
       <form onSubmit={(e) => e.preventDefault()} noValidate>
         <InputFields model={model} given={given} set={setGiven} />
-        <label class="check">
-          <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} />
-          A label will come: remember the prediction
-        </label>
+        {write && (
+          <label class="check">
+            <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} />
+            A label will come: remember the prediction
+          </label>
+        )}
         <div class="actions"><Busy submit kind="primary" run={send}>Predict</Busy></div>
       </form>
       <Failure error={error} />
@@ -101,12 +105,12 @@ function ObserveForm({ model, last, done }: { model: Model; last: string | undef
   const predictionId = id ?? last ?? "";
 
   const send = async (): Promise<void> => {
-    const body: ObserveBody = {
-      ...(how === "id" ? { predictionId: predictionId.trim() } : { ...bodyOfInput(model, given), observationId }),
-      ...target(model, label),
-      ...(weight.trim() ? { weight: typed(weight) } : {}),
-    };
     try {
+      const body: ObserveBody = {
+        ...(how === "id" ? { predictionId: predictionId.trim() } : { ...bodyOfInput(model, given), observationId }),
+        ...target(model, label),
+        ...(weight.trim() ? { weight: typed(weight) } : {}),
+      };
       setOutcome(await observe(model.id, body));
       setError(undefined);
       setLabel("");

@@ -1,0 +1,557 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// share gives model "b" half of the requests to "live", which is "a".
+func (h *host) share(t *testing.T, fraction float64, learnAll bool) engine.Alias {
+	t.Helper()
+	a, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "b", Fraction: fraction, LearnAll: learnAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// ask predicts by the alias "live" with a key as a request does, and tells which model predicted.
+func (h *host) ask(t *testing.T, key, id string, x ...float64) (string, engine.Prediction) {
+	t.Helper()
+	target, err := h.Resolve("live")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target = target.Of(key)
+	p, err := target.Predict(t.Context(), vectors(x), engine.PredictOptions{Remember: true, IDs: []string{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target.Named(), p[0]
+}
+
+// labelled sends the label of a prediction, which has to be learned by a model.
+func (h *host) labelled(t *testing.T, id, by string, duplicate bool) engine.Answer {
+	t.Helper()
+	got, a, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{1}, Weight: 1})
+	if err != nil || got != by || a.Duplicate != duplicate {
+		t.Errorf("the label of %s is learned by %q, duplicate %v, %v; want %q, %v", id, got, a.Duplicate, err, by, duplicate)
+	}
+	return a
+}
+
+// learned is how many observations models have learned.
+func (h *host) learned(t *testing.T, want ...uint64) {
+	t.Helper()
+	for n, id := range []string{"a", "b"}[:len(want)] {
+		if got := h.sequence(t, id); got != want[n] {
+			t.Errorf("%s has learned %d, want %d", id, got, want[n])
+		}
+	}
+}
+
+func TestShareOfAnAlias(t *testing.T) { onBackends(t, testShare) }
+
+// Each model learns what it predicted, whatever becomes of the share, and an id once.
+func testShare(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.setAlias(t, "live", "a")
+	set := h.share(t, 0.5, false)
+	if again := h.share(t, 0.5, false); *again.Share != *set.Share || set.Share.Model != "b" || set.Previous != "" {
+		t.Errorf("set %+v, again %+v", set, again)
+	}
+	maker := map[string]string{}
+	of := map[string][]string{}
+	for n := range 40 {
+		id := fmt.Sprint("p", n)
+		by, p := h.ask(t, fmt.Sprint("user ", n%20), id, 1)
+		if again, same := h.ask(t, fmt.Sprint("user ", n%20), id, 1); again != by || same.Sequence != p.Sequence {
+			t.Fatalf("%s is predicted by %s and by %s", id, by, again)
+		}
+		maker[id] = by
+		of[by] = append(of[by], id)
+	}
+	if len(of["a"]) < 8 || len(of["b"]) < 8 {
+		t.Fatalf("the keys are divided into %v", of)
+	}
+	// Without a prediction the key, and without a key the id, chooses.
+	for n := range 20 {
+		id := fmt.Sprint("o", n)
+		key := fmt.Sprint("user ", n)
+		by, a, err := h.sendKey(t.Context(), key, one(id, 1)[0])
+		if err != nil || by != maker[fmt.Sprint("p", n)] || a.Duplicate {
+			t.Errorf("%s is learned by %q, %+v, %v", id, by, a, err)
+		}
+		// The same id with another key is the same observation.
+		for other := range 4 {
+			if again, a, err := h.sendKey(t.Context(), fmt.Sprint(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
+				t.Errorf("%s is learned by %q and by %q, %+v, %v", id, by, again, a, err)
+			}
+		}
+	}
+	a, b := h.sequence(t, "a"), h.sequence(t, "b")
+	if a+b != 20 {
+		t.Errorf("they have learned %d and %d", a, b)
+	}
+	half := func(from, to int) {
+		for n := from; n < to; n++ {
+			id := fmt.Sprint("p", n)
+			if answer := h.labelled(t, id, maker[id], false); !answer.Served {
+				t.Errorf("%s has no served prediction", id)
+			}
+		}
+		for n := range to {
+			id := fmt.Sprint("p", n)
+			h.labelled(t, id, maker[id], true)
+		}
+	}
+	half(0, 10)
+	h.stop(t)
+	h = start(t, d, c)
+	half(10, 20)
+	h.share(t, 0.99, false) // Most keys of a are those of b now.
+	half(20, 25)
+	h.setAlias(t, "live", "a") // The share ends.
+	half(25, 30)
+	if by, _ := h.ask(t, "user 3", "later", 1); by != "a" {
+		t.Errorf("after the end of the share %s predicts", by)
+	}
+	h.share(t, 0.01, false)
+	half(30, 35)
+	if set, err := h.SetAlias(t.Context(), "live", "b", "a"); err != nil || set.Previous != "a" || set.Share != nil { // Promoted.
+		t.Errorf("promoted: %+v, %v", set, err)
+	}
+	half(35, 40)
+	h.labelled(t, "later", "a", false)
+	h.learned(t, a+uint64(len(of["a"]))+1, b+uint64(len(of["b"])))
+}
+
+func TestShareThatLearnsAll(t *testing.T) { onBackends(t, testLearnAll) }
+
+// Both models learn every label once, in the same order, whoever predicted.
+func testLearnAll(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "a", linear(1))
+	h.shadow(t, "b", "a", taylor(1, 2))
+	set := h.share(t, 0.5, true)
+	if !set.Share.LearnAll {
+		t.Errorf("set %+v", set)
+	}
+	maker := map[string]string{}
+	for n := range 60 {
+		id := fmt.Sprint("p", n)
+		maker[id], _ = h.ask(t, id, id, float64(n%7))
+	}
+	label := func(from, to int, by string) {
+		for n := from; n < to; n++ {
+			id := fmt.Sprint("p", n)
+			// What the second model predicted is no prediction of the first.
+			if a := h.labelled(t, id, by, false); a.Served != (maker[id] == by) {
+				t.Errorf("%s of %s: served %v", id, maker[id], a.Served)
+			}
+			h.labelled(t, id, by, true)
+		}
+	}
+	label(0, 20, "a")
+	if by, a, err := h.sendKey(t.Context(), "any", one("o", 1)[0]); err != nil || by != "a" || a.Sequence != 21 {
+		t.Errorf("an observation is learned by %q: %+v, %v", by, a, err)
+	}
+	h.caughtUp(t, "a")
+	h.learned(t, 21, 21)
+	if p, err := h.Predict(t.Context(), "b", vectors([]float64{1}), engine.PredictOptions{Remember: true}); err != nil || p[0].ID != "" {
+		t.Errorf("by itself the second model remembers: %+v, %v", p, err)
+	}
+	h.stop(t)
+	h = start(t, d, c)
+	for n := range 20 {
+		h.labelled(t, fmt.Sprint("p", n), "a", true)
+	}
+	label(20, 30, "a")
+	h.setAlias(t, "live", "a") // The share ends; its labels are on their way.
+	label(30, 35, "a")
+	h.share(t, 0.5, true)
+	label(35, 40, "a")
+	h.caughtUp(t, "a")
+	h.learned(t, 41, 41)
+	// Promoted, each model learns what it predicted and nothing twice.
+	h.setAlias(t, "live", "b")
+	sequences := map[string]uint64{"a": 41, "b": 41}
+	for n := range 60 {
+		id := fmt.Sprint("p", n)
+		if n < 40 {
+			h.labelled(t, id, "a", true)
+			continue
+		}
+		h.labelled(t, id, maker[id], false)
+		h.labelled(t, id, maker[id], true)
+		sequences[maker[id]]++
+	}
+	h.learned(t, sequences["a"], sequences["b"])
+}
+
+// A follower that follows no more gets no requests, and keeps what it has predicted.
+func TestShareOfAFollowerThatStops(t *testing.T) {
+	h := startOn(t, newFS(), newClock())
+	h.create(t, "a", linear(1))
+	h.observe(t, "a", one("0", 1)...)
+	h.shadow(t, "b", "a", linear(1))
+	h.share(t, 0.999, true)
+	if by, _ := h.ask(t, "key", "p", 1); by != "b" {
+		t.Fatalf("%s predicts", by)
+	}
+	h.observe(t, "a", one("1", 1)...)
+	h.caughtUp(t, "a")
+	if _, err := h.RestoreModel(t.Context(), "a", 0); err != nil {
+		t.Fatal(err)
+	}
+	for h.follows(t, "b") != "" {
+		if t.Context().Err() != nil {
+			t.Fatal("it still follows")
+		}
+	}
+	if by, _ := h.ask(t, "key", "later", 1); by != "a" {
+		t.Errorf("%s predicts", by)
+	}
+	h.labelled(t, "p", "b", false)
+	h.labelled(t, "p", "b", true)
+	h.labelled(t, "later", "a", false)
+}
+
+func TestRefusedShares(t *testing.T) {
+	h := startOn(t, newFS(), newClock())
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.create(t, "wide", linear(2))
+	h.create(t, "classes", model.Spec{Dimension: 1, Scaling: model.Unscaled(), Classes: &model.Classes{}, LinearAWV: &model.LinearAWV{}})
+	h.shadow(t, "f", "a", linear(1))
+	for name, test := range map[string]struct {
+		model string
+		share engine.Share
+		field string
+	}{
+		"nothing":               {"a", engine.Share{Fraction: 0.5}, "share.model"},
+		"itself":                {"a", engine.Share{Model: "a", Fraction: 0.5}, "share.model"},
+		"a fraction of 0":       {"a", engine.Share{Model: "b"}, "share.fraction"},
+		"a fraction of 1":       {"a", engine.Share{Model: "b", Fraction: 1}, "share.fraction"},
+		"no number":             {"a", engine.Share{Model: "b", Fraction: math.NaN()}, "share.fraction"},
+		"another dimension":     {"a", engine.Share{Model: "wide", Fraction: 0.5}, "share.model"},
+		"classes":               {"a", engine.Share{Model: "classes", Fraction: 0.5}, "share.model"},
+		"no follower":           {"a", engine.Share{Model: "b", Fraction: 0.5, LearnAll: true}, "share.learn_all"},
+		"a follower":            {"a", engine.Share{Model: "f", Fraction: 0.5}, "share.learn_all"},
+		"a follower as the 1st": {"f", engine.Share{Model: "b", Fraction: 0.5}, "model"},
+	} {
+		_, err := h.ShareAlias(t.Context(), "live", test.model, "", &test.share)
+		var field *model.FieldError
+		if !errors.Is(err, engine.ErrInvalidRequest) || !errors.As(err, &field) || field.Field != test.field {
+			t.Errorf("%s: %v, want %s", name, err, test.field)
+		}
+	}
+	if _, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5}); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("an unknown model: %v", err)
+	}
+	h.share(t, 0.5, false)
+	if err := h.DeleteModel(t.Context(), "b"); !errors.Is(err, engine.ErrAliased) {
+		t.Errorf("the second model is deleted: %v", err)
+	}
+	if info, err := h.GetModel(t.Context(), "b"); err != nil || !slices.Equal(info.Aliases, []string{"live"}) {
+		t.Errorf("the second model: %v, %v", info.Aliases, err)
+	}
+	if _, err := h.SetAlias(t.Context(), "live", "wide", ""); !errors.Is(err, engine.ErrInvalidRequest) {
+		t.Errorf("a third model: %v", err)
+	}
+}
+
+// Clients send each label twice by an alias whose share changes all the time, and which is promoted back and forth.
+// Each is learned once, by the model that predicted it.
+func TestExactlyOnceWhileAShareChanges(t *testing.T) {
+	h := startOn(t, newFS(), newClock())
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.setAlias(t, "live", "a")
+	const clients, each = 4, 60
+	var all, changing sync.WaitGroup
+	stop := make(chan struct{})
+	changing.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			to, second := "a", "b"
+			if n/8%2 == 1 {
+				to, second = second, to
+			}
+			share := &engine.Share{Model: second, Fraction: 0.1 + 0.2*float64(n%4)}
+			if n%5 == 4 {
+				share = nil
+			}
+			if _, err := h.ShareAlias(context.Background(), "live", to, "", share); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for client := range clients {
+		all.Go(func() {
+			for n := range each {
+				o := one(fmt.Sprint(client, "-", n), 1)[0]
+				var twice sync.WaitGroup
+				for range 2 {
+					twice.Go(func() {
+						if _, _, err := h.sendKey(context.Background(), o.ObservationID, o); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				twice.Wait()
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	changing.Wait()
+	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a+b != clients*each || a == 0 || b == 0 {
+		t.Errorf("a learned %d and b %d, want %d together", a, b, clients*each)
+	}
+}
+
+// After a power cut at any moment every acknowledged label is a duplicate of what the same model learned.
+func TestShareAfterACrash(t *testing.T) {
+	for _, learnAll := range []bool{false, true} {
+		fs, c := newFS(), newClock()
+		h := startOn(t, fs, c)
+		h.create(t, "a", linear(1))
+		if learnAll {
+			h.shadow(t, "b", "a", linear(1))
+		} else {
+			h.create(t, "b", linear(1))
+		}
+		h.share(t, 0.5, learnAll)
+		rng, by := rand.New(rand.NewPCG(1, 2)), map[string]string{}
+		for n := range 40 {
+			id := fmt.Sprint("p", n)
+			maker, _ := h.ask(t, id, id, 1)
+			if learnAll {
+				maker = "a"
+			}
+			h.labelled(t, id, maker, false)
+			by[id] = maker
+			if n%8 != 7 {
+				continue
+			}
+			cut := startOn(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), c)
+			for id, maker := range by {
+				cut.labelled(t, id, maker, true)
+			}
+			if learnAll {
+				cut.caughtUp(t, "a")
+				cut.learned(t, uint64(len(by)), uint64(len(by)))
+			} else if a, b := cut.sequence(t, "a"), cut.sequence(t, "b"); int(a+b) != len(by) {
+				t.Errorf("they have learned %d and %d, want %d", a, b, len(by))
+			}
+			cut.stop(t)
+		}
+	}
+}
+
+// In a cluster a new owner knows which model made which prediction, and what was learned.
+func TestShareInACluster(t *testing.T) {
+	for _, learnAll := range []bool{false, true} {
+		s := startServers(t, 3)
+		owner := s.all[0].host
+		owner.create(t, "a", linear(1))
+		if learnAll {
+			owner.shadow(t, "b", "a", linear(1))
+		} else {
+			owner.create(t, "b", linear(1))
+		}
+		owner.share(t, 0.5, learnAll)
+		by := map[string]string{}
+		for n := range 30 {
+			id := fmt.Sprint("p", n)
+			by[id], _ = owner.ask(t, id, id, 1)
+			if learnAll {
+				by[id] = "a"
+			}
+		}
+		for turn := range 3 {
+			owner = s.owner().host
+			for n := range 10 * (turn + 1) {
+				id := fmt.Sprint("p", n)
+				owner.labelled(t, id, by[id], n < 10*turn)
+			}
+			s.move((turn + 1) % 3)
+			if turn == 1 {
+				s.all[1].restart(true)
+			}
+		}
+		owner = s.owner().host
+		if learnAll { // The follower learns later.
+			if err := errors.Join(owner.Await(t.Context(), "a", "", 30), owner.Await(t.Context(), "b", "", 30)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.equal()
+		if learnAll {
+			owner.learned(t, 30, 30)
+		} else if a, b := owner.sequence(t, "a"), owner.sequence(t, "b"); a+b != 30 || a == 0 || b == 0 {
+			t.Errorf("they have learned %d and %d", a, b)
+		}
+		for _, v := range s.all {
+			all, err := v.host.ListAliases()
+			if err != nil || len(all) != 1 || all[0].Share == nil || all[0].Share.LearnAll != learnAll {
+				t.Errorf("aliases %+v, %v", all, err)
+			}
+			// Every server divides the keys alike.
+			target, err := v.host.Resolve("live")
+			if got := target.Of("p7").ID(); err != nil || !learnAll && got != by["p7"] {
+				t.Errorf("p7 is predicted by %s, %v", got, err)
+			}
+		}
+	}
+}
+
+// The figures of a share are those since it began, and its difference is that of the served losses.
+func TestCompareAShare(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c)
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	rng := rand.New(rand.NewPCG(3, 4))
+	for n := range 50 {
+		h.observe(t, "a", engine.Observation{Features: []float64{1}, Labels: []float64{100 * rng.NormFloat64()}, ObservationID: fmt.Sprint(n)})
+	}
+	h.share(t, 0.5, false)
+	var sums, squares, counts [2]float64
+	feed := func(from, n int) {
+		for k := from; k < from+n; k++ {
+			id := fmt.Sprint("p", k)
+			by, p := h.ask(t, id, id, 1)
+			y := rng.NormFloat64()
+			if _, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{y}, Weight: 1}); err != nil {
+				t.Fatal(err)
+			}
+			of := int(by[0] - 'a')
+			loss := (y - p.Values[0]) * (y - p.Values[0])
+			counts[of]++
+			sums[of] += loss
+			squares[of] += loss * loss
+		}
+	}
+	compare := func() []engine.Comparison {
+		all, err := h.CompareModels(t.Context(), "live")
+		if err != nil || len(all) != 2 || all[0].ID != "a" || all[1].ID != "b" || all[0].Difference != nil {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for n, x := range all {
+			if float64(x.Observations) != counts[n] || math.Abs(x.Own.Served.Loss-sums[n]) > 1e-6*(1+sums[n]) {
+				t.Errorf("%s: %d observations, a loss of %g, want %g and %g", x.ID, x.Observations, x.Own.Served.Loss, counts[n], sums[n])
+			}
+		}
+		return all
+	}
+	feed(0, 60)
+	if d := compare()[1].Difference; d != nil {
+		t.Errorf("after 60 a difference of %+v", d)
+	}
+	feed(60, 300)
+	check := func() {
+		t.Helper()
+		d := compare()[1].Difference
+		if d == nil {
+			t.Fatal("no difference")
+		}
+		mean := sums[1]/counts[1] - sums[0]/counts[0]
+		if math.Abs(d.Mean-mean) > 1e-6 || d.Paired || d.Observations != counts[1] || d.First != counts[0] || !(d.Lower < mean && mean < d.Upper) {
+			t.Errorf("%+v, want a mean of %g of %v", d, mean, counts)
+		}
+	}
+	check()
+	h.stop(t)
+	h = startOn(t, fs, c)
+	check()
+	feed(360, 40)
+	check()
+	// A restore to before the beginning of the share leaves no figures.
+	if _, err := h.RestoreModel(t.Context(), "a", 10); err != nil {
+		t.Fatal(err)
+	}
+	all, err := h.CompareModels(t.Context(), "live")
+	if err != nil || all[0].Observations != 0 || all[1].Difference != nil {
+		t.Errorf("after a restore %+v, %v", all, err)
+	}
+}
+
+// The difference of a follower is that of the prequential losses of the same observations, also after a start.
+func TestPairedDifference(t *testing.T) { onBackends(t, testPaired) }
+
+func testPaired(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "a", linear(1))
+	h.observe(t, "a", one("0", 1)...)
+	h.shadow(t, "b", "a", taylor(1, 3))
+	h.share(t, 0.3, true)
+	for n := range 400 {
+		if n == 200 {
+			h.caughtUp(t, "live") // What is not learned yet has no pair after the start.
+			h.stop(t)
+			h = start(t, d, c)
+		}
+		x := math.Sin(float64(n))
+		if _, _, err := h.send(t.Context(), engine.Observation{Features: []float64{x}, Labels: []float64{x * x * x}, Weight: 1, ObservationID: fmt.Sprint("o", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := h.caughtUp(t, "live")
+	got := all[1].Difference
+	mean := (all[1].Own.Prequential.Loss - all[1].Followed.Prequential.Loss) / 400
+	// A follower that is faster than the leader's answer learns without the loss of the leader.
+	if got == nil || !got.Paired || got.Observations < 380 || got.Observations > 400 || math.Abs(got.Mean-mean) > 2e-3 || !(got.Lower < mean && mean < got.Upper) {
+		t.Errorf("%+v, want a mean of %g", got, mean)
+	}
+	if !(got.Upper < 0) {
+		t.Errorf("a cubic model on a cubic label is not better: %+v", got)
+	}
+}
+
+// A prediction of the share that has expired is learned by its input, once.
+func TestLateLabelOfAShare(t *testing.T) {
+	h := startOn(t, newFS(), newClock())
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.share(t, 0.5, false)
+	for n := range 10 {
+		id := fmt.Sprint("p", n)
+		by, _ := h.ask(t, id, id, 1)
+		h.clock.advance(2 * time.Hour)
+		if _, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{1}, Weight: 1}); !errors.Is(err, engine.ErrPredictionNotFound) {
+			t.Errorf("expired: %v", err)
+		}
+		for _, duplicate := range []bool{false, true} {
+			if got, a, err := h.send(t.Context(), one(id, 1)[0]); err != nil || got != by || a.Duplicate != duplicate {
+				t.Errorf("%s is learned by %q, %+v, %v; want %s", id, got, a, err, by)
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+// shared sets the alias "live" to model "a", with half of the keys to model "b".
+func (s *service) shared(t *testing.T, learnAll bool) *hindsightv1.Alias {
+	t.Helper()
+	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
+		Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 0.5, LearnAll: learnAll},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.GetAlias()
+}
+
+// Single calls, batches and sessions divide the keys alike, and labels find the model that predicted.
+func TestCallsByAliasWithAShare(t *testing.T) {
+	s := serve(t)
+	ctx := t.Context()
+	s.create(t, "a", linear(1))
+	s.create(t, "b", linear(1))
+	if a := s.shared(t, false); a.GetShare().GetModel() != "b" || a.GetShare().GetFraction() != 0.5 || a.GetShare().GetStartTime() == nil {
+		t.Errorf("set %v", a)
+	}
+	const n = 24
+	batch := &hindsightv1.PredictBatchRequest{Model: "live"}
+	want := map[string]int{}
+	var of []string
+	for k := range n {
+		key := fmt.Sprint("user ", k)
+		r, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{float64(k)}, Key: key, PredictionId: fmt.Sprint("s", k)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of = append(of, r.GetPrediction().GetModel())
+		want[of[k]]++
+		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{float64(k)}})
+		batch.Keys, batch.PredictionIds = append(batch.Keys, key), append(batch.PredictionIds, fmt.Sprint("b", k))
+	}
+	if want["a"] < 4 || want["b"] < 4 {
+		t.Fatalf("the keys are divided into %v", want)
+	}
+	predicted, err := s.PredictBatch(ctx, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []*hindsightv1.SessionRequest
+	labels := &hindsightv1.ObserveBatchRequest{Model: "live"}
+	for k, p := range predicted.GetPredictions() {
+		if p.GetModel() != of[k] || p.GetPredictionId() != fmt.Sprint("b", k) {
+			t.Errorf("row %d: %v, want %s", k, p, of[k])
+		}
+		labels.Observations = append(labels.Observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(1)})
+		requests = append(requests,
+			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{
+				Model: "live", Features: []float64{1}, Key: batch.GetKeys()[k], Remember: proto.Bool(false),
+			}}},
+			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
+				Model: "live", Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k), Target: label(1),
+			}}},
+			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
+				Model: "live", PredictionId: fmt.Sprint("s", k), Target: label(1),
+			}}})
+	}
+	for _, duplicate := range []bool{false, true} {
+		learned, err := s.ObserveBatch(ctx, labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, o := range learned.GetOutcomes() {
+			if o.GetModel() != of[k] || o.GetDuplicate() != duplicate || o.ServedLoss == nil {
+				t.Errorf("label %d: %v, want one of %s", k, o, of[k])
+			}
+		}
+	}
+	for _, r := range s.session(ctx, t, requests...) {
+		k := r.GetCorrelationId()
+		if got := r.GetPrediction().GetModel() + r.GetOutcome().GetModel(); got != of[k] {
+			t.Errorf("in a session, %v, want %s", r, of[k])
+		}
+	}
+	batch.Keys = batch.GetKeys()[1:]
+	_, err = s.PredictBatch(ctx, batch)
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
+	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 2}})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
+	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
+	if err != nil || list.GetAliases()[0].GetShare().GetModel() != "b" {
+		t.Errorf("aliases %v, %v", list, err)
+	}
+}
+
+// min_sequence is that of the model that answers: a follower counts as its leader does.
+func TestMinSequenceByAliasWithAShare(t *testing.T) {
+	s := serve(t)
+	s.create(t, "a", linear(1))
+	observe := func(id string) *hindsightv1.Outcome {
+		t.Helper()
+		r, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "a", ObservationId: id, Features: []float64{1}, Target: label(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetOutcome()
+	}
+	observe("0")
+	if _, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "b", Spec: linear(1), Follows: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	s.shared(t, true)
+	by := map[string]bool{}
+	for n := range 20 {
+		sequence := observe(fmt.Sprint("o", n)).GetSequence()
+		r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{
+			Model: "live", Features: []float64{1}, Key: fmt.Sprint(n), Remember: proto.Bool(false), MinSequence: sequence,
+		})
+		p := r.GetPrediction()
+		if p.GetModel() == "b" {
+			sequence-- // It began behind the first.
+		}
+		if by[p.GetModel()] = true; err != nil || p.GetStateSequence() < sequence {
+			t.Errorf("%v, %v, want sequence %d", p, err, sequence)
+		}
+	}
+	if !by["a"] || !by["b"] {
+		t.Errorf("predicted by %v", by)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{1}, Key: "k", Remember: proto.Bool(false), MinSequence: 1000})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a sequence to come: %v", err)
+	}
+}
+
+// A caller who may not see the second model neither sees nor uses the share.
+func TestScopeOfAShare(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("a", auth.Admin, "a-"))
+	g.create2(t, "a-1", "b-1")
+	admin, a := as(t.Context(), "admin"), as(t.Context(), "a")
+	request := &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-1", Share: &hindsightv1.Share{Model: "b-1", Fraction: 0.5}}
+	if _, err := g.models.SetAlias(a, request); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Error("a share of another team's model:", err)
+	}
+	if _, err := g.models.SetAlias(admin, request); err != nil {
+		t.Fatal(err)
+	}
+	list, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
+	if err != nil || len(list.GetAliases()) != 1 || list.GetAliases()[0].GetShare() != nil {
+		t.Errorf("aliases %v, %v", list, err)
+	}
+	compared, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: "a-live"})
+	if err != nil || len(compared.GetComparisons()) != 1 {
+		t.Errorf("compared %v, %v", compared, err)
+	}
+	var answered, denied int
+	for n := range 40 {
+		key := fmt.Sprint(n)
+		_, single := g.Predict(a, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, Key: key})
+		_, batch := g.PredictBatch(a, &hindsightv1.PredictBatchRequest{Model: "a-live", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Keys: []string{key}})
+		observation := observeTwo("a-live")
+		observation.Key = key
+		_, learned := g.Observe(a, observation)
+		for _, err := range []error{single, batch, learned} {
+			if (err == nil) != (single == nil) || err != nil && reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+				t.Errorf("key %s: %v", key, err)
+			}
+		}
+		if single == nil {
+			answered++
+		} else {
+			denied++
+		}
+	}
+	if answered == 0 || denied == 0 {
+		t.Errorf("%d answered, %d denied", answered, denied)
+	}
+}

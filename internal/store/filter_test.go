@@ -1,0 +1,100 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// Every acknowledged id is found while the filter is renewed again and again, and after a start.
+// Few ids that are new need a look-up.
+func TestFilterHasEveryID(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs, store.SmallFilter)
+	const models, rounds = 4, 600
+	id := func(model, round int) string { return fmt.Sprintf("%d of %d", round, model) }
+	var writers, sweeper sync.WaitGroup
+	var ended atomic.Bool
+	errs := make([]error, models+1)
+	sweeper.Go(func() {
+		for !ended.Load() {
+			errs[models] = errors.Join(errs[models], s.Forget(t.Context(), time.Unix(0, 0), 0))
+		}
+	})
+	for n := range models {
+		m, err := s.Create(t.Context(), fmt.Sprint(n), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writers.Go(func() {
+			for round := range rounds {
+				ids := []storage.ID{{ID: id(n, round), At: time.Unix(1, int64(round)), Value: []byte{1}}}
+				err := m.PutIDs(t.Context(), ids)
+				if round%2 == 0 {
+					at := uint64(round/2 + 1)
+					ids[0].ID += " in the log"
+					err = errors.Join(err, m.Append(t.Context(), storage.Commit{Record: storage.Record{First: at, Last: at, Data: []byte{1}}, IDs: ids}))
+				}
+				for earlier := round; earlier >= 0 && earlier > round-40; earlier-- {
+					_, ok, failed := m.ID(id(n, earlier))
+					if !ok {
+						failed = errors.Join(failed, fmt.Errorf("id %d of model %d is forgotten at round %d", earlier, n, round))
+					}
+					err = errors.Join(err, failed)
+				}
+				if err != nil {
+					errs[n] = err
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	ended.Store(true)
+	sweeper.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	check := func(s *store.Store) {
+		t.Helper()
+		wrong := 0
+		err := s.Models(t.Context(), func(e storage.Entry) error {
+			n := int(e.Name[0] - '0')
+			m, ok := e.Model.(*store.Model)
+			if !ok {
+				return e.Err
+			}
+			for round := range rounds {
+				if _, ok, err := m.ID(id(n, round)); err != nil || !ok {
+					t.Fatalf("id %d of model %d: %v, %v", round, n, ok, err)
+				}
+				if m.MayRemember(id(n+models, round)) {
+					wrong++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong > models*rounds/20 {
+			t.Errorf("the filter lets %d of %d new ids through", wrong, models*rounds)
+		}
+	}
+	if err := s.Forget(t.Context(), time.Unix(0, 0), 0); err != nil {
+		t.Fatal(err)
+	}
+	check(s)
+	closed(t, s)
+	s = open(t, fs, store.SmallFilter)
+	check(s)
+	closed(t, s)
+}

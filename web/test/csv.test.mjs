@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { accessible, fits, random, setup, stats, test, until, visit } from "./harness.mjs";
+
+const it = setup();
+
+/** trips is a file with a column of each kind; the label follows the distance and the city. */
+function trips(n, next = random(5)) {
+  const lines = Array.from({ length: n }, (_, i) => {
+    const distance = 1 + 19 * next(), city = Math.floor(3 * next());
+    const label = i % 50 === 49 ? "" : (3 * distance + 4 * city).toFixed(3);
+    return `2026-03-${String(1 + Math.floor(i / 24)).padStart(2, "0")} ${String(i % 24).padStart(2, "0")}:00,"${["Bern", "Basel, old", "Chur"][city]}",${distance.toFixed(2)},${next() < 0.5 ? "yes" : "no"},${1 + (i % 4)},t${i},${label}`;
+  });
+  return `when,city,distance,rush,zone,id,duration\r\n${lines.join("\r\n")}\r\n`;
+}
+
+const choose = (page, name, text) => page.getByLabel("CSV file").setInputFiles({ name, mimeType: "text/csv", buffer: Buffer.from(text) });
+
+test("a file that is dropped is inferred, reviewed, created, replayed and watched", () => visit(it, "", {}, async (page) => {
+  await page.getByRole("heading", { name: "No models yet" }).waitFor();
+  const data = await page.evaluateHandle((text) => {
+    const d = new DataTransfer();
+    d.items.add(new File([text], "My Trips.csv", { type: "text/csv" }));
+    return d;
+  }, trips(300));
+  await page.dispatchEvent("main", "drop", { dataTransfer: data });
+  await page.getByRole("heading", { name: "Columns of My Trips.csv" }).waitFor();
+  const kinds = await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.value));
+  assert.deepEqual(kinds, ["time", "categorical", "numeric", "boolean", "categorical", "none", "label"]);
+  await accessible(page);
+  assert.equal(await page.getByLabel("Id", { exact: true }).inputValue(), "my-trips");
+  await page.getByRole("combobox", { name: "What zone is" }).selectOption("none");
+  await page.getByRole("button", { name: "Create, and learn 300 rows" }).press("Enter");
+  await page.getByRole("heading", { level: 1, name: "my-trips" }).waitFor();
+  await page.getByText("my-trips has learned 294 rows.").waitFor();
+  await until("the page shows the rows", async () => (await page.locator('[data-name="observations"]').first().getAttribute("title")) === "294");
+  const { model } = await it.server.call("GET", "models/my-trips");
+  assert.deepEqual(model.spec.inputs.map((i) => i.name), ["when", "city", "distance", "rush"]);
+  assert.deepEqual(model.inputs[1].categories.map((c) => c.name).sort(), ["Basel, old", "Bern", "Chur"]);
+  const s = await stats(it.server, "my-trips");
+  assert.ok(s.recent.prequential.skill > 0.5, `the skill is ${s.recent.prequential.skill}`);
+}));
+
+test("classes, semicolons, decimal commas and gaps", () => visit(it, "#/csv", { width: 390 }, async (page) => {
+  const next = random(3);
+  const lines = Array.from({ length: 80 }, (_, i) => {
+    const v = next();
+    return `${i % 9 === 8 ? "NA" : v.toFixed(3).replace(".", ",")};${v > 0.5 ? "high" : "low"}`;
+  });
+  await choose(page, "levels.csv", `value;y\n${lines.join("\n")}`);
+  await page.getByText("8 cells are empty").waitFor();
+  await fits(page);
+  await page.getByRole("button", { name: /^Create, and learn/ }).click();
+  await page.getByText("levels has learned 80 rows.").waitFor();
+  const s = await stats(it.server, "levels");
+  assert.equal(s.inputs[0].missing, 8);
+  assert.deepEqual(s.classes.classes.map((c) => c.class).sort(), ["high", "low"]);
+}));
+
+test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { refusals: [409] }, async (page) => {
+  for (const [text, why] of [
+    ["a", "the first line has 1 column"], ["a,b\n1", "row 1 has 1 cells, expected 2"], ["a,b\n", "no row below"], ["a,a\n1,2", 'the column "a" twice'],
+    ['a,b\n"1,2', "a quote is not closed"],
+  ]) {
+    await choose(page, "bad.csv", text);
+    await page.getByRole("alert").getByText(why).waitFor();
+  }
+  await choose(page, "levels.csv", "a,b\n1,2\n3,4\n");
+  const create = page.getByRole("button", { name: "Create, and learn 2 rows" });
+  await page.getByRole("combobox", { name: "What b is" }).selectOption("none");
+  await page.getByText("No column is the label.").waitFor();
+  assert.equal(await create.isDisabled(), true);
+  await page.getByRole("combobox", { name: "What a is" }).selectOption("label");
+  await page.getByText("No column is an input.").waitFor();
+  await page.getByRole("combobox", { name: "What b is" }).selectOption("label");
+  assert.equal(await page.getByRole("combobox", { name: "What a is" }).inputValue(), "numeric");
+  await create.click();
+  await page.getByRole("alert").getByText("MODEL_EXISTS").waitFor();
+}));
+
+test("rows are sent again while no server answers, and learned once", () => visit(it, "#/csv", { failures: true }, async (page) => {
+  await choose(page, "again.csv", trips(250));
+  await page.getByRole("heading", { name: "Columns of again.csv" }).waitFor();
+  let lost = 0;
+  await page.route("**/v1/models/again:observeBatch", async (route) => {
+    if (lost++ > 0) return route.continue();
+    await route.fetch(); // The server learns the batch, and its answer is lost.
+    return route.abort();
+  });
+  await page.getByRole("button", { name: "Create, and learn 250 rows" }).click();
+  await page.getByText("again has learned 245 rows.").waitFor();
+  assert.equal((await stats(it.server, "again")).observations, 245);
+}));
