@@ -132,7 +132,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		if err != nil || !d.keep || failed != nil {
 			return err
 		}
-		e.Say("the model learns on, gRPC at %s; an interrupt ends it", server.GRPC)
+		e.Say("the model learns on: %s; an interrupt ends it", s.PageURL)
 		return d.learnOn(ctx, e, server)
 	})
 	if err == nil {
@@ -265,9 +265,7 @@ func (s *demoSummary) write(w *command.Page, e *env, kept bool) {
 	width, height := e.plotSize(2, belowDemo)
 	curve(w, s.skill, width, height, "served skill over the last 1000 rounds: 1 is perfect, 0 is trivial")
 	curve(w, s.regret, width, height, "prequential regret against "+yardstick(s.stats))
-	if kept {
-		w.Printf("its page: %s\n", s.PageURL)
-	} else {
+	if !kept {
 		w.Printf("its page was %s; --keep leaves the server running\n", s.PageURL)
 	}
 }
