@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -175,6 +176,11 @@ func (s site) checkIndex(t *testing.T) {
 	var sections []struct{ ID, Page, Heading, Text string }
 	if err := json.Unmarshal(raw, &sections); err != nil {
 		t.Fatal(err)
+	}
+	for _, word := range []string{"RMSE", "sklearn", "semicolon", "river", "Vowpal Wabbit", "Personalizer", "XGBoost"} {
+		if !bytes.Contains(bytes.ToLower(raw), []byte(strings.ToLower(word))) {
+			t.Errorf("the search finds nothing for %s", word)
+		}
 	}
 	found, twice := map[string]bool{}, map[string]bool{}
 	for _, section := range sections {

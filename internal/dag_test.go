@@ -157,6 +157,7 @@ func layers() []layer {
 		{"cmd/server/internal/access", []string{"internal/auth"}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"client", []string{"api/..."}},
+		{"examples/service", []string{"api/proto/...", "client"}},
 		{"cmd/internal/...", []string{"api/...", "client", "cmd/internal/..."}},
 		{"cmd/client/...", []string{"api/...", "client", "cmd/client/internal/...", "cmd/internal/..."}},
 		{"cmd/bench/...", []string{"api/...", "client", "cmd/bench/internal/...", "cmd/internal/..."}},
