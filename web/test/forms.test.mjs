@@ -276,6 +276,19 @@ test("every learner of the form is one of the server", () => creating(async (pag
   assert.equal(learners.length, 14);
 }));
 
+test("bounds of labels are described by the form", () => creating(async (page, create) => {
+  await page.getByLabel("Id", { exact: true }).fill("counts");
+  await page.getByLabel("Least label").fill("0.5");
+  await page.getByLabel("Whole labels").check();
+  await page.getByText("want a whole number, because integer is true").waitFor();
+  await page.getByLabel("Least label").fill("0");
+  await until("the spec is valid", async () => !(await create.isDisabled()));
+  await create.click();
+  await page.getByRole("heading", { level: 1, name: "counts" }).waitFor();
+  const { model } = await it.server.call("GET", "models/counts");
+  assert.deepEqual(model.spec.label, { min: 0, integer: true });
+}, { refusals: [400] }));
+
 test("a spec as JSON", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("written");
   await page.getByRole("button", { name: "As JSON" }).click();

@@ -244,6 +244,8 @@ test("the curves move during a replay", () => loaded("moving", async (page) => {
   const s = await stats(it.server, "moving");
   await until("the regret is the newest", async () => (await told(page, "regret")) === s.regret);
   assert.equal(await told(page, "recentLoss"), s.recent.served.meanLoss);
+  assert.equal(await told(page, "recentRmse"), s.recent.served.rmse);
+  assert.equal(await told(page, "performance.prequential.mae"), s.performance.prequential.mae);
 }));
 
 test("a page that is hidden does not listen, and catches up when it is seen", async () => {

@@ -69,6 +69,9 @@ export interface Figures {
   runningMeanLoss?: number;
   lastLabelLoss?: number;
   skill?: number;
+  /** In the unit of the label; absent for other losses than the squared one. */
+  rmse?: number;
+  mae?: number;
 }
 
 export interface ClassPerformance {

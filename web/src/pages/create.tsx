@@ -196,6 +196,15 @@ function Form({ draft, learners, set, wrong }: { draft: Draft; learners: Learner
               <Field label="Intervals" wrong={wrong("spec.coverage") ?? wrong("spec.coverage[0]")} hint="Shares of labels inside: 0.5, 0.9. Default 0.9 for auto.">
                 {(a) => <input {...a} value={draft.coverage} onInput={(e) => set({ coverage: e.currentTarget.value })} />}
               </Field>
+              <Field label="Least label" wrong={wrong("spec.label.min")} hint="0 for counts and shares. Default none.">
+                {(a) => <input {...a} inputMode="decimal" value={draft.least} onInput={(e) => set({ least: e.currentTarget.value })} />}
+              </Field>
+              <Field label="Largest label" wrong={wrong("spec.label.max")} hint="Default none.">
+                {(a) => <input {...a} inputMode="decimal" value={draft.most} onInput={(e) => set({ most: e.currentTarget.value })} />}
+              </Field>
+              <Field label="Whole labels" wrong={wrong("spec.label")} hint="Counts: intervals end at whole numbers.">
+                {(a) => <input {...a} type="checkbox" checked={draft.whole} onChange={(e) => set({ whole: e.currentTarget.checked })} />}
+              </Field>
             </>
           )}
           <Field label="Scaling" wrong={wrong("spec.scaling")} hint="Default: running.">

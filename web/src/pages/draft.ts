@@ -22,6 +22,9 @@ export interface Draft {
   classes: boolean;
   maxClasses: string;
   coverage: string;
+  least: string;
+  most: string;
+  whole: boolean;
   scaling: string;
   seed: string;
   /** The options of the learner, by name. */
@@ -31,7 +34,7 @@ export interface Draft {
 export const EMPTY: Draft = {
   id: "", displayName: "", labels: "", follows: "", learner: "auto", by: "dimension", dimension: "2",
   inputs: [{ name: "", kind: "numeric", length: "" }], outputs: "", classes: false, maxClasses: "",
-  coverage: "", scaling: "", seed: "", options: {},
+  coverage: "", least: "", most: "", whole: false, scaling: "", seed: "", options: {},
 };
 
 /** typed reads a number; a text that is none goes to the server, which says so. */
@@ -78,6 +81,11 @@ export function specOf(d: Draft, learners: Learner[]): Spec {
   if (d.seed.trim()) spec["seed"] = d.seed.trim();
   if (d.classes) spec["classes"] = d.maxClasses.trim() ? { maxClasses: typed(d.maxClasses) } : {};
   if (d.coverage.trim()) spec["coverage"] = list(d.coverage);
+  const label = {
+    ...(d.least.trim() ? { min: typed(d.least) } : {}), ...(d.most.trim() ? { max: typed(d.most) } : {}),
+    ...(d.whole ? { integer: true } : {}),
+  };
+  if (!d.classes && Object.keys(label).length > 0) spec["label"] = label;
   if (d.scaling) spec["scaling"] = { [d.scaling]: d.scaling === "warmup" ? { observations: 100 } : {} };
   const options: Record<string, unknown> = {};
   for (const field of learners.find((l) => l.name === d.learner)?.fields ?? []) {

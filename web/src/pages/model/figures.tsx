@@ -19,6 +19,7 @@ export function Tiles({ stats }: { stats: Stats }) {
         <dt>{classes ? "Recent error rate" : "Recent loss"}, served</dt>
         <dd><Num name="recentLoss" value={classes ? number(classes.errorRate) : served && number(served.meanLoss)} /></dd>
       </div>
+      {served?.rmse !== undefined && <div><dt>Recent RMSE, served</dt><dd><Num name="recentRmse" value={served.rmse} /></dd></div>}
       <div><dt>Recent skill, served</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
       <div><dt>Regret, prequential</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
       <div>
@@ -50,14 +51,15 @@ export function PerformanceTable({ stats }: { stats: Stats }) {
       </Scroll>
     );
   }
+  const units = stats.performance?.prequential?.rmse !== undefined;
   return (
     <Scroll label="Performance">
       <table>
-        <thead><tr><th scope="col">Mean loss</th><Heads texts={["model", "running mean", "last label", "skill", ""]} /></tr></thead>
+        <thead><tr><th scope="col">Mean loss</th><Heads texts={["model", "running mean", "last label", "skill", "", ...(units ? ["RMSE", "MAE"] : [])]} /></tr></thead>
         <tbody>
-          <Rows name="All rounds" at="performance" p={stats.performance} />
-          <Rows name="Last 1000" at="recent" p={stats.recent} />
-          <Rows name="Discounted" at="discounted" p={stats.discounted} />
+          <Rows name="All rounds" at="performance" p={stats.performance} units={units} />
+          <Rows name="Last 1000" at="recent" p={stats.recent} units={units} />
+          <Rows name="Discounted" at="discounted" p={stats.discounted} units={units} />
         </tbody>
       </table>
     </Scroll>
@@ -80,7 +82,7 @@ function Side({ name, side, observations }: { name: string; side: (typeof SIDES)
   );
 }
 
-function Rows({ name, at, p }: { name: string; at: string; p: Performance | undefined }) {
+function Rows({ name, at, p, units }: { name: string; at: string; p: Performance | undefined; units: boolean }) {
   return (
     <>
       {SIDES.map((side) => {
@@ -93,6 +95,8 @@ function Rows({ name, at, p }: { name: string; at: string; p: Performance | unde
             <td class="right"><Num name={`${at}.${side}.lastLabelLoss`} value={f?.lastLabelLoss} /></td>
             <td class="right"><Num name={`${at}.${side}.skill`} value={f?.skill} write={short} /></td>
             <td><Light skill={f?.skill} /></td>
+            {units && <td class="right"><Num name={`${at}.${side}.rmse`} value={f?.rmse} /></td>}
+            {units && <td class="right"><Num name={`${at}.${side}.mae`} value={f?.mae} /></td>}
           </tr>
         );
       })}
