@@ -280,7 +280,7 @@ test("bounds of labels are described by the form", () => creating(async (page, c
   await page.getByLabel("Id", { exact: true }).fill("counts");
   await page.getByLabel("Least label").fill("0.5");
   await page.getByLabel("Whole labels").check();
-  await page.getByText("want a whole number, because integer is true").waitFor();
+  await page.getByText("got 0.5, want a whole number, because integer is true", { exact: true }).waitFor();
   await page.getByLabel("Least label").fill("0");
   await until("the spec is valid", async () => !(await create.isDisabled()));
   await create.click();
