@@ -80,8 +80,8 @@ type entry struct {
 	watchers watch.Set
 	reader   figures.Reader
 	replica  replica.Replica
-	// Losses are empty of a model without replicas.
-	replica.Losses
+	// losses are empty of a model without replicas.
+	losses replica.Losses
 }
 
 // Timings is that of hosted.Owner, as are the next ones.
@@ -91,15 +91,18 @@ func (m *entry) Timings() Timings { return m.timings }
 func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
 	if len(m.engine.replicas.Of(m.Ref())) > 0 {
-		m.Losses.Add(r, answers)
+		m.losses.Add(r, answers)
 	}
 	m.engine.replicas.Wake()
 }
 
+// LossAt returns the loss of a sequence for a replica, nil if it is not known.
+func (m *entry) LossAt(sequence uint64) *float64 { return m.losses.At(sequence) }
+
 // Restored reports a restore.
 func (m *entry) Restored(sequence uint64) {
 	m.replica.Restored()
-	m.Losses.Forget()
+	m.losses.Forget()
 	m.watchers.Restored(sequence)
 }
 

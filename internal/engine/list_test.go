@@ -84,7 +84,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	}
 	h.hibernate(t)
 	gone := figures()
-	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret {
+	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret || gone.Time == 0 || gone.Time != loaded.Time {
 		t.Errorf("out of memory %+v", gone)
 	}
 	h.stop(t)

@@ -85,6 +85,7 @@ func (r *random) step(n int) {
 		{3, "undelete", func(h *host) error { _, err := h.UndeleteModel(r.t.Context(), r.deleted(h)); return err }},
 		{2, "restore", r.restore},
 		{2, "set alias", func(h *host) error { _, err := h.SetAlias(r.t.Context(), "live", r.any(h), ""); return err }},
+		{3, "share alias", r.shareAlias},
 		{1, "delete alias", func(h *host) error { return h.DeleteAlias(r.t.Context(), "live") }},
 		{5, "observe by alias", r.observeAlias},
 		{2, "follow", r.follow},
@@ -271,12 +272,13 @@ func (r *random) restore(h *host) error {
 	to := info.Sequence - min(info.Sequence, r.rng.Uint64N(12))
 	r.note("to %d", to)
 	_, err = h.RestoreModel(r.t.Context(), id, to)
-	if err != nil && !errors.Is(err, engine.ErrStorage) {
+	if err != nil && !errors.Is(err, engine.ErrStorage) && !errors.Is(err, engine.ErrUnknown) {
 		return err
 	}
 	for err != nil { // Of unknown outcome: once more.
 		r.move(r.owner().place)
-		if _, err = r.owner().host.RestoreModel(r.t.Context(), id, to); err != nil && !errors.Is(err, engine.ErrStorage) && !errors.Is(err, engine.ErrNotOwner) {
+		if _, err = r.owner().host.RestoreModel(r.t.Context(), id, to); err != nil &&
+			!errors.Is(err, engine.ErrStorage) && !errors.Is(err, engine.ErrUnknown) && !errors.Is(err, engine.ErrNotOwner) {
 			r.t.Fatal(err)
 		}
 	}
@@ -308,8 +310,11 @@ func (r *random) observeAlias(*host) error {
 		}
 		if errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrNotOwner) {
 			r.note("(again)")
-			if r.rng.IntN(2) == 0 {
+			switch r.rng.IntN(4) {
+			case 0:
 				_, _ = r.owner().host.SetAlias(r.t.Context(), "live", r.any(r.owner().host), "")
+			case 1:
+				_ = r.shareAlias(r.owner().host)
 			}
 			continue
 		}
@@ -318,6 +323,24 @@ func (r *random) observeAlias(*host) error {
 		}
 		return err
 	}
+}
+
+// shareAlias gives a model, also a follower, a share of the alias, or changes the share.
+func (r *random) shareAlias(h *host) error {
+	first, second := r.any(h), r.any(h)
+	if r.rng.IntN(2) == 0 {
+		second = fmt.Sprint("f", r.rng.IntN(3))
+	}
+	info, err := h.GetModel(r.t.Context(), second)
+	if err != nil {
+		return err
+	}
+	if info.Follows != "" {
+		first = info.Follows
+	}
+	r.note("%s with %s", first, second)
+	_, err = h.ShareAlias(r.t.Context(), "live", first, "", &engine.Share{Model: second, Fraction: 0.5, LearnAll: info.Follows != ""})
+	return err
 }
 
 func (r *random) follow(h *host) error {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func testShare(t *testing.T, newDisk func() disk) {
 		}
 		// The same id with another key is the same observation.
 		for other := range 4 {
-			if again, a, err := h.sendKey(t.Context(), fmt.Sprint(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
+			if again, a, err := h.sendKey(t.Context(), strconv.Itoa(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
 				t.Errorf("%s is learned by %q and by %q, %+v, %v", id, by, again, a, err)
 			}
 		}
@@ -160,7 +161,8 @@ func testLearnAll(t *testing.T, newDisk func() disk) {
 		id := fmt.Sprint("p", n)
 		maker[id], _ = h.ask(t, id, id, float64(n%7))
 	}
-	label := func(from, to int, by string) {
+	const by = "a"
+	label := func(from, to int) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
 			// What the second model predicted is no prediction of the first.
@@ -170,7 +172,7 @@ func testLearnAll(t *testing.T, newDisk func() disk) {
 			h.labelled(t, id, by, true)
 		}
 	}
-	label(0, 20, "a")
+	label(0, 20)
 	if by, a, err := h.sendKey(t.Context(), "any", one("o", 1)[0]); err != nil || by != "a" || a.Sequence != 21 {
 		t.Errorf("an observation is learned by %q: %+v, %v", by, a, err)
 	}
@@ -184,11 +186,11 @@ func testLearnAll(t *testing.T, newDisk func() disk) {
 	for n := range 20 {
 		h.labelled(t, fmt.Sprint("p", n), "a", true)
 	}
-	label(20, 30, "a")
+	label(20, 30)
 	h.setAlias(t, "live", "a") // The share ends; its labels are on their way.
-	label(30, 35, "a")
+	label(30, 35)
 	h.share(t, 0.5, true)
-	label(35, 40, "a")
+	label(35, 40)
 	h.caughtUp(t, "a")
 	h.learned(t, 41, 41)
 	// Promoted, each model learns what it predicted and nothing twice.
@@ -438,7 +440,7 @@ func TestCompareAShare(t *testing.T) {
 	h.create(t, "b", linear(1))
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := range 50 {
-		h.observe(t, "a", engine.Observation{Features: []float64{1}, Labels: []float64{100 * rng.NormFloat64()}, ObservationID: fmt.Sprint(n)})
+		h.observe(t, "a", engine.Observation{Features: []float64{1}, Labels: []float64{100 * rng.NormFloat64()}, ObservationID: strconv.Itoa(n)})
 	}
 	h.share(t, 0.5, false)
 	var sums, squares, counts [2]float64

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -144,7 +145,7 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 		if list.n > 0 && list.n != len(rows) {
 			return nil, &model.FieldError{
 				Field: list.field, Err: engine.ErrInvalidRequest,
-				Got: fmt.Sprintf("%d", list.n), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
+				Got: strconv.Itoa(list.n), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
 			}
 		}
 	}

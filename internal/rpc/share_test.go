@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ func TestMinSequenceByAliasWithAShare(t *testing.T) {
 	for n := range 20 {
 		sequence := observe(fmt.Sprint("o", n)).GetSequence()
 		r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{
-			Model: "live", Features: []float64{1}, Key: fmt.Sprint(n), Remember: proto.Bool(false), MinSequence: sequence,
+			Model: "live", Features: []float64{1}, Key: strconv.Itoa(n), Remember: proto.Bool(false), MinSequence: sequence,
 		})
 		p := r.GetPrediction()
 		if p.GetModel() == "b" {
@@ -167,7 +168,7 @@ func TestScopeOfAShare(t *testing.T) {
 	}
 	var answered, denied int
 	for n := range 40 {
-		key := fmt.Sprint(n)
+		key := strconv.Itoa(n)
 		_, single := g.Predict(a, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, Key: key})
 		_, batch := g.PredictBatch(a, &hindsightv1.PredictBatchRequest{Model: "a-live", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Keys: []string{key}})
 		observation := observeTwo("a-live")

@@ -30,7 +30,7 @@ func TestFilterHasEveryID(t *testing.T) {
 		}
 	})
 	for n := range models {
-		m, err := s.Create(t.Context(), fmt.Sprint(n), nil)
+		m, err := s.Create(t.Context(), strconv.Itoa(n), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Optional, Union
 
@@ -77,6 +77,11 @@ class Hosted:
         exported = io.BytesIO()
         self.model.export(exported, without_ids=True)
         return Hosted, (self._given, None, self._prefix, exported.getvalue())
+
+
+def spec_of(learner: Union[str, Mapping[str, Any]], seed: int, spec: Optional[Mapping[str, Any]], **shape: Any) -> dict[str, Any]:
+    """The spec of an estimator: its inputs and outputs, its parameters, the last of which wins."""
+    return {**shape, "seed": seed, **({learner: {}} if isinstance(learner, str) else learner), **(spec or {})}
 
 
 def _parts(rows: list[Any]) -> Iterator[slice]:

@@ -40,7 +40,7 @@ def infer(
     spec: dict[str, Any] = {"inputs": []}
     for column in features.columns:
         values = features[column].dropna()
-        kind = {"categorical": {"max_categories": few[column]}} if categorize and column in few else _kind(column, values)
+        kind = _kind(column, values, few.get(column, 0) if categorize else 0)
         if isinstance(kind, str):
             warnings.warn(f"column {column!r} is left out: {kind}", stacklevel=2)
             continue
@@ -86,8 +86,8 @@ def _is_boolean(values: pandas.Series) -> bool:
     return _is_number(values) and set(values.unique()) == {0, 1}
 
 
-def _kind(column: Any, values: pandas.Series) -> Union[dict[str, Any], str]:
-    """The kind of an input with these values, none of them missing; or why it is no input."""
+def _kind(column: Any, values: pandas.Series, few: int) -> Union[dict[str, Any], str]:
+    """The kind of an input with these values, none of them missing; or why it is no input. few integers are categories."""
     from pandas.api import types
 
     if not len(values):
@@ -95,7 +95,7 @@ def _kind(column: Any, values: pandas.Series) -> Union[dict[str, Any], str]:
     if _is_boolean(values):
         return {"boolean": {}}
     if _is_number(values):
-        return {"numeric": {}}
+        return {"categorical": {"max_categories": few}} if few else {"numeric": {}}
     if types.is_datetime64_any_dtype(values) or all(isinstance(v, datetime.date) for v in values):
         return {"time": _time(values)}
     if all(types.is_list_like(v) for v in values):

@@ -32,8 +32,8 @@ TIED = (
 
 def program() -> str:
     """Finds the server: in the package, HINDSIGHT_SERVER, PATH, bin of a checkout."""
-    here = pathlib.Path(__file__).resolve()
-    inside, checkout = here.parent / "_bin" / PROGRAM, here.parents[3] / "bin" / PROGRAM
+    here = pathlib.Path(__file__).resolve().parent
+    inside, checkout = here / "_bin" / PROGRAM, (here / "../../../bin" / PROGRAM).resolve()
     given = os.environ.get("HINDSIGHT_SERVER", "")
     if os.access(inside, os.X_OK):
         return str(inside)

@@ -41,7 +41,7 @@ class ShownPrediction:
         rows = [(_words(name), getattr(p, name)) for name in ("value", "values", "class_", "probability", "standard_error", "leverage")]
         rows += [(f"interval {i.coverage:g}", [i.lower, i.upper]) for i in p.intervals if i.lower is not None]
         rows += [(f"interval {i.coverage:g} of output {n}", ends) for i in p.intervals for n, ends in enumerate(zip(i.lowers, i.uppers))]
-        rows += [(f"probability of {name}", share) for name, share in sorted(p.scores.items(), key=lambda s: -s[1])]
+        rows += [(f"probability of {name}", share) for name, share in sorted(p.scores.items(), key=lambda s: float(-s[1]))]
         return _table("Prediction", [*rows, ("prediction id", p.prediction_id), ("after observations", p.state_sequence)])
 
 

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any, Optional, Union
 
-from hindsight._hosted import Given, Hosted
+from hindsight._hosted import Given, Hosted, spec_of
 from hindsight.frames import class_of
 
 __all__ = ["Classifier", "Regressor"]
@@ -55,6 +55,9 @@ except ImportError:
 
 class _Model:
     """What both models share."""
+
+    #: Fields of the spec besides the inputs.
+    _outputs: dict[str, Any] = {}
 
     def __init__(
         self, learner: Union[str, Mapping[str, Any]] = "auto", *, spec: Optional[Mapping[str, Any]] = None, seed: int = 0,
@@ -99,13 +102,13 @@ class _Model:
     def _widen(self, new: dict[str, dict[str, Any]], first: list[tuple[dict[str, Any], Any, float]]) -> None:
         """Makes a model with further inputs, and learns the first observations again."""
         before, self._inputs = self._inputs, dict(sorted((self._inputs | new).items()))  # The order of a record means nothing.
-        learner = {self.learner: {}} if isinstance(self.learner, str) else dict(self.learner)
         declared = [{"name": name, **kind} for name, kind in self._inputs.items()]
+        spec = spec_of(self.learner, self.seed, self.spec, inputs=declared, **self._outputs)
         rows, labels, weights = zip(*first)
         try:
             if not declared:
                 raise ValueError("the first observation has no input, want one or more")
-            hosted = Hosted(self.client, {"inputs": declared, "seed": self.seed, **learner, **self._outputs(), **(self.spec or {})}, "river")
+            hosted = Hosted(self.client, spec, "river")
             hosted.learn([self._known(row) for row in rows], list(labels), list(weights))
         except BaseException:
             self._inputs = before
@@ -120,9 +123,6 @@ class _Model:
         """The prediction, None before the first observation."""
         record = self._known({str(name): value for name, value in x.items()})
         return self._hosted and self._hosted.model.predict(record, remember=False)
-
-    def _outputs(self) -> dict[str, Any]:
-        return {}
 
 
 class Regressor(_Model, _Regressor):  # type: ignore[misc]
@@ -140,7 +140,7 @@ class Regressor(_Model, _Regressor):  # type: ignore[misc]
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Predicts the label, 0 before the first observation."""
         prediction = self._predict(x)
-        return prediction.value if prediction else 0.0
+        return float(prediction.value) if prediction else 0.0
 
     def predict_interval_one(self, x: Mapping[Any, Any]) -> Optional[tuple[float, float]]:
         """The prediction interval, None while the model cannot estimate its error."""
@@ -154,19 +154,15 @@ class Classifier(_Model, _Classifier):  # type: ignore[misc]
     Learners but auto and rlsc have room for two classes; spec={"classes": {"max_classes": 5}} has more.
     """
 
+    _multiclass = True
+    _outputs = {"classes": {}}
+
     def __init__(
         self, learner: Union[str, Mapping[str, Any]] = "auto", *, spec: Optional[Mapping[str, Any]] = None, seed: int = 0,
         client: Given = None,
     ) -> None:
         super().__init__(learner, spec=spec, seed=seed, client=client)
         self._classes: dict[str, Hashable] = {}
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    def _outputs(self) -> dict[str, Any]:
-        return {"classes": {}}
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> Classifier:
         """Learns an observation, with a weight."""

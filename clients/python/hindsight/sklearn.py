@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from hindsight import _infer, frames
-from hindsight._hosted import Given, Hosted
+from hindsight._hosted import Given, Hosted, spec_of
 
 __all__ = ["XFAIL_CHECKS", "HindsightClassifier", "HindsightRegressor"]
 
@@ -47,6 +47,12 @@ except ImportError:
         estimator._check_n_features(x, reset=reset)
 
 
+def _check_names(estimator: Any, x: Any, reset: bool) -> None:
+    """Checks the columns of a DataFrame against those of fit."""
+    _check_feature_names(estimator, x, reset=reset)
+    _check_n_features(estimator, x, reset=reset)
+
+
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share."""
 
@@ -54,35 +60,33 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     spec: Optional[Mapping[str, Any]]
     seed: int
     client: Given
+    _hosted: Hosted
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
         return self._learn(X, y, sample_weight, fresh=True)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Any:
-        framed = _is_frame(X)
+        framed = _is_frame(X) and (fresh or hasattr(self, "feature_names_in_"))
         if framed:
-            _check_feature_names(self, X, reset=fresh)
-            _check_n_features(self, X, reset=fresh)
-            inputs, y = X, self._labels(y, fresh)
-            if len(X) != len(y):
-                raise ValueError(f"X has {len(X)} rows and y {len(y)}, want the same number")
+            _check_names(self, X, reset=fresh)
         else:
-            inputs, y = validate_data(self, X, y, reset=fresh, multi_output=True, y_numeric=not isinstance(self, ClassifierMixin))
-            y = self._labels(y, fresh)
+            X, y = validate_data(self, X, y, reset=fresh, multi_output=True, y_numeric=isinstance(self, RegressorMixin))
+        y = self._labels(y, fresh)
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} rows and y {len(y)}, want the same number")
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, inputs if not framed else numpy.empty((len(X), 1)))
+            weights = _check_sample_weight(sample_weight, numpy.empty((len(y), 1)))
             if (weights < 0).any():
                 raise ValueError(f"sample_weight has {weights.min():g}, want weights of at least 0")
-        kept = range(len(y)) if weights is None else numpy.flatnonzero(weights)  # The API has no weight 0.
+        kept: Any = range(len(y)) if weights is None else numpy.flatnonzero(weights)  # The API has no weight 0.
         if fresh and not len(kept):
             raise ValueError("sample_weight has no weight above 0: nothing to learn")
         if fresh:
-            learner = {self.learner: {}} if isinstance(self.learner, str) else dict(self.learner)
-            shape = _infer.infer(X) if framed else {"dimension": self.n_features_in_}
-            self._hosted = Hosted(self.client, {**shape, "seed": self.seed, **learner, **self._outputs(y), **(self.spec or {})}, "sklearn")
-        rows = self._rows(inputs)
+            shape: dict[str, Any] = _infer.infer(X) if framed else {"dimension": self.n_features_in_}
+            self._hosted = Hosted(self.client, spec_of(self.learner, self.seed, self.spec, **shape, **self._outputs(y)), "sklearn")
+        rows = self._rows(X)
         self._hosted.learn([rows[n] for n in kept], [y[n] for n in kept], None if weights is None else weights[kept].tolist())
         return self
 
@@ -100,9 +104,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _predict(self, X: Any) -> Any:
         """The predictions of rows."""
         check_is_fitted(self)
-        if _is_frame(X):
-            _check_feature_names(self, X, reset=False)
-            _check_n_features(self, X, reset=False)
+        if _is_frame(X) and hasattr(self, "feature_names_in_"):
+            _check_names(self, X, reset=False)
         else:
             X = validate_data(self, X, reset=False)
         return self._hosted.predict(self._rows(X))
@@ -153,7 +156,7 @@ class HindsightRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         if not numpy.isfinite(y).all():
             raise ValueError("Input y contains NaN or infinity, want numbers")
         y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
-        if not fresh and (outputs := self._hosted.info.spec.get("outputs", 1)) != (y.shape[1] if y.ndim > 1 else 1):
+        if not fresh and (outputs := (self._hosted.info.spec or {}).get("outputs", 1)) != (y.shape[1] if y.ndim > 1 else 1):
             raise ValueError(f"y has the shape {y.shape}, want {outputs} labels a row as before")
         return y
 
@@ -188,6 +191,8 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     The parameters are those of HindsightRegressor, without coverage: classes have no intervals.
     """
 
+    classes_: Any
+
     def __init__(
         self, learner: Union[str, Mapping[str, Any]] = "auto", *, spec: Optional[Mapping[str, Any]] = None, seed: int = 0,
         client: Given = None,
@@ -210,11 +215,10 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self._learn(X, y, sample_weight, fresh=fresh)
         return self
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HindsightClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
         self.__dict__.pop("classes_", None)
-        self._learn(X, y, sample_weight, fresh=True)
-        return self
+        return super().fit(X, y, sample_weight)
 
     def _labels(self, y: Any, fresh: bool) -> Any:
         y = column_or_1d(y, warn=True)

@@ -154,6 +154,9 @@ class FrameTest(unittest.TestCase):
             regressor.predict(frame[["open", "city", "temperature"]])
         with self.assertRaisesRegex(ValueError, "X has 400 rows and y 399"):
             HindsightRegressor().fit(frame, y[1:])
+        with self.assertWarnsRegex(UserWarning, "feature names"):
+            plain = HindsightRegressor().fit(frame[["open"]].to_numpy(), y).predict(frame[["open"]])
+        self.assertEqual(plain.shape, (count,))
         late = numpy.where(y > 6, "late", "in time")
         classifier = HindsightClassifier().fit(frame, late)
         self.assertGreater(classifier.score(frame, late), 0.95)

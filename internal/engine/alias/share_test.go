@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,16 +36,16 @@ func bound(t *testing.T, name, second string, fraction float64) *alias.Binding {
 
 // Users stay where they are: these keys are divided so in every version and on every processor.
 func TestKeysAreDividedForEver(t *testing.T) {
-	b, got := bound(t, "live", "b", 0.3), ""
+	b, got := bound(t, "live", "b", 0.3), make([]byte, 0, 64)
 	for n := range 64 {
 		if b.ToSecond(fmt.Sprint("user ", n)) {
-			got += "b"
+			got = append(got, 'b')
 		} else {
-			got += "a"
+			got = append(got, 'a')
 		}
 	}
 	const golden = "aaabaabbabaaabbabbbaaaabbaabaaaabbaaababbaabaaaaaaabaaabbbbabaaa"
-	if got != golden {
+	if string(got) != golden {
 		t.Errorf("%s, want %s", got, golden)
 	}
 }
@@ -65,7 +66,7 @@ func TestFractions(t *testing.T) {
 		b, larger := bound(t, "live", "b", fraction), bound(t, "live", "b", fractions[min(n+1, len(fractions)-1)])
 		var hits, drawn, both, too int
 		for key := range keys {
-			key := fmt.Sprint(key)
+			key := strconv.Itoa(key)
 			in := b.ToSecond(key)
 			if in != b.ToSecond(key) || in && !larger.ToSecond(key) {
 				t.Fatalf("key %s does not stay", key)

@@ -46,8 +46,8 @@ func (l *Losses) Add(r *record.Record, answers []record.Answer) {
 	}
 }
 
-// LossAt returns the loss of a sequence, nil if it is not known.
-func (l *Losses) LossAt(sequence uint64) *float64 {
+// At returns the loss of a sequence, nil if it is not known.
+func (l *Losses) At(sequence uint64) *float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ring == nil || sequence > l.end || sequence+lossesKept <= l.end {

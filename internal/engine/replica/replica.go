@@ -50,7 +50,7 @@ type Leader interface {
 	Logged(ctx context.Context, after, through uint64) ([]record.Observation, error)
 	// Paused tells whether the leader is being restored.
 	Paused() bool
-	// LossAt is that of Losses.
+	// LossAt is At of Losses.
 	LossAt(sequence uint64) *float64
 }
 

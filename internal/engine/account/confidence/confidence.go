@@ -24,12 +24,12 @@ const (
 	// Level is 1 − α.
 	Level = 0.95
 	alpha = 1 - Level
-	// least is the number of values of a mean below which no interval is given: the sequence is asymptotic.
+	// Below least values of a mean no interval is given: the sequence is asymptotic.
 	least = 100
-	// leastWeighty is the effective number of values other than 0 below which no interval is given: with few
-	// errors of a classifier the variance is not known.
+	// Below an effective number of leastWeighty values other than 0 neither: with few errors of a classifier
+	// the variance is not known.
 	leastWeighty = 20
-	// tightest is the number of values at which the width is least beside that of a single interval.
+	// At tightest values the width is least beside that of a single interval.
 	tightest = 1000
 )
 
