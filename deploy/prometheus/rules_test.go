@@ -73,7 +73,7 @@ func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 	if !slices.Equal(titles, alerts) {
 		t.Errorf("runbooks are %v, want %v", titles, alerts)
 	}
-	if named := found(`runbook_url: "{{ with \$externalLabels\.hindsight_runbooks }}{{ \. }}{{ else }}docs/runbooks\.md{{ end }}#(\w+)"\n`, read(t, rules)); !slices.Equal(named, anchors) {
+	if named := found(`runbook_url: "{{ with \$externalLabels\.runbooks }}{{ \. }}{{ else }}docs/runbooks\.md{{ end }}#(\w+)"\n`, read(t, rules)); !slices.Equal(named, anchors) {
 		t.Errorf("the rules link to %v, want %v", named, anchors)
 	}
 }
