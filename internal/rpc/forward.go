@@ -54,9 +54,10 @@ func places() map[string]place {
 		hindsightv1.ModelService_GetModelStats_FullMethodName:     here,
 		hindsightv1.ModelService_GetModelHistory_FullMethodName:   here,
 		hindsightv1.ModelService_WatchModel_FullMethodName:        here,
-		hindsightv1.ModelService_CompareModels_FullMethodName:     here,
 		hindsightv1.ModelService_ValidateSpec_FullMethodName:      here,
 		hindsightv1.ModelService_ListLearners_FullMethodName:      here,
+		// A comparison lets followers learn.
+		hindsightv1.ModelService_CompareModels_FullMethodName: atOwner,
 		// Each server has its own snapshots, and a restore uses the owner's.
 		hindsightv1.ModelService_SnapshotModel_FullMethodName: atOwner,
 		hindsightv1.ModelService_ListSnapshots_FullMethodName: atOwner,
