@@ -79,7 +79,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 		t.Errorf("the alias is %v", d)
 	}
 	list := run(t, "alias", "list")
-	if fields := strings.Fields(list.out); list.code != 0 || len(fields) != 8 || !slices.Equal(fields[4:7], []string{"champion", "second", "first"}) {
+	if fields := strings.Fields(list.out); list.code != 0 || len(fields) != 11 || !slices.Equal(fields[7:10], []string{"champion", "second", "first"}) {
 		t.Errorf("the aliases are %+v", list)
 	}
 	refused(t, "MODEL_HAS_ALIASES", "model", "delete", "second", "--yes")
