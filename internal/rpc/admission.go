@@ -68,8 +68,13 @@ func (a *admission) bounded(ctx context.Context, method string) (context.Context
 }
 
 // tap bounds the time of a call from the arrival of its headers. An interceptor would not see a
-// call that never sends the rest of its request.
+// call that never sends the rest of its request. A call that the client bounds by less costs nothing.
 func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	timeout := a.timeout(info.FullMethodName)
+	until, ok := ctx.Deadline()
+	if timeout <= 0 || ok && time.Until(until) <= timeout { //nolint:forbidigo // A deadline is in the time of the system.
+		return ctx, nil
+	}
 	bounded, cancel := a.bounded(ctx, info.FullMethodName)
 	context.AfterFunc(ctx, cancel) // gRPC ends ctx with the call.
 	return bounded, nil

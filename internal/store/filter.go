@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// filter tells most ids that are not remembered without a look-up in the database: a new id costs a
-// read of one word of memory. The filter has every remembered id, so that "no" is certain. It says
-// "yes" for a forgotten id, and for about one other id in 200.
+// filter tells most ids that a database does not have without a look-up: a new id costs a read of one
+// word of memory. The filter has every id of the database, so that "no" is certain. It says "yes" for
+// an id that was removed, and for about one other id in 200.
 type filter struct {
 	seed  maphash.Seed
 	least int64
@@ -72,13 +72,17 @@ func (f *filter) add(model uint64, id string) {
 	}
 }
 
-// may tells whether an id may be remembered.
+// may tells whether the database may have an id. A filter that has not begun says "yes".
 func (f *filter) may(model uint64, id string) bool {
-	word, mask := f.now.Load().place(f.hash(model, id))
+	now := f.now.Load()
+	if now == nil {
+		return true
+	}
+	word, mask := now.place(f.hash(model, id))
 	return word.Load()&mask == mask
 }
 
-// begin sets the filter to the hashes of all remembered ids.
+// begin sets the filter to the hashes of all ids.
 func (f *filter) begin(hashes []uint64) {
 	now := f.room(int64(len(hashes)))
 	for _, hash := range hashes {
@@ -87,7 +91,7 @@ func (f *filter) begin(hashes []uint64) {
 	f.now.Store(now)
 }
 
-// renew replaces a full filter. The function each calls its argument for every remembered id.
+// renew replaces a full filter. The function each calls its argument for every id.
 func (f *filter) renew(ids int64, each func(add func(model uint64, id string)) error) error {
 	if !f.now.Load().full() {
 		return nil

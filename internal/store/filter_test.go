@@ -27,7 +27,7 @@ func TestFilterHasEveryID(t *testing.T) {
 	errs := make([]error, models+1)
 	sweeper.Go(func() {
 		for !ended.Load() {
-			errs[models] = errors.Join(errs[models], s.Forget(t.Context(), time.Unix(0, 0), 0))
+			errs[models] = errors.Join(errs[models], s.Forget(t.Context(), time.Unix(0, 0), 0), s.Expire(t.Context(), time.Unix(0, 0), func(storage.Model) {}))
 		}
 	})
 	for n := range models {
@@ -38,7 +38,8 @@ func TestFilterHasEveryID(t *testing.T) {
 		writers.Go(func() {
 			for round := range rounds {
 				ids := []storage.ID{{ID: id(n, round), At: time.Unix(1, int64(round)), Value: []byte{1}}}
-				err := m.PutIDs(t.Context(), ids)
+				waiting := []storage.Prediction{{ID: id(n, round), Expiry: time.Unix(1, 0), Minted: round%3 == 0}}
+				err := errors.Join(m.PutIDs(t.Context(), ids), m.PutWaiting(waiting), m.PutWaiting([]storage.Prediction{{ID: id(n, round), Expiry: time.Unix(2, 0)}}))
 				if round%2 == 0 {
 					at := uint64(round/2 + 1)
 					ids[0].ID += " in the log"
@@ -46,7 +47,8 @@ func TestFilterHasEveryID(t *testing.T) {
 				}
 				for earlier := round; earlier >= 0 && earlier > round-40; earlier-- {
 					_, ok, failed := m.ID(id(n, earlier))
-					if !ok {
+					p, waits, unread := m.GetWaiting(id(n, earlier))
+					if failed = errors.Join(failed, unread); !ok || !waits || p.Expiry != time.Unix(2, 0) {
 						failed = errors.Join(failed, fmt.Errorf("id %d of model %d is forgotten at round %d", earlier, n, round))
 					}
 					err = errors.Join(err, failed)
@@ -74,12 +76,17 @@ func TestFilterHasEveryID(t *testing.T) {
 				return e.Err
 			}
 			for round := range rounds {
-				if _, ok, err := m.ID(id(n, round)); err != nil || !ok {
-					t.Fatalf("id %d of model %d: %v, %v", round, n, ok, err)
+				_, ok, err := m.ID(id(n, round))
+				_, waits, unread := m.GetWaiting(id(n, round))
+				if err = errors.Join(err, unread); err != nil || !ok || !waits {
+					t.Fatalf("id %d of model %d: %v, waits %v, %v", round, n, ok, waits, err)
 				}
 				if m.MayRemember(id(n+models, round)) {
 					wrong++
 				}
+			}
+			if n := m.CountWaiting(); n != rounds {
+				t.Errorf("%d predictions wait, want %d", n, rounds)
 			}
 			return nil
 		})

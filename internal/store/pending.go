@@ -202,22 +202,23 @@ func (s *Store) syncPending() error {
 
 // countPending counts the pending predictions. It reads their index too, to find damaged blocks.
 func (s *Store) countPending(used map[uint64]bool) error {
+	var hashes []uint64
 	var counts map[uint64]int64
 	err := s.finishPending(func(db *database) error {
-		counts = map[uint64]int64{}
+		hashes, counts = nil, map[uint64]int64{}
 		err := db.scan([]byte{familyExpiry}, []byte{familyExpiry + 1}, func(_, _ []byte) (bool, error) { return true, nil })
 		if err != nil {
 			return err
 		}
-		return db.scan([]byte{familyPending}, []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
-			model, err := splitModel(k)
+		return db.eachPending(func(model uint64, id string) {
+			hashes = append(hashes, s.pendingFilter.hash(model, id))
 			counts[model]++
-			return true, err
 		})
 	})
 	if err != nil {
 		return err
 	}
+	s.pendingFilter.begin(hashes)
 	for model, n := range counts {
 		used[model] = true
 		if m := s.handle(model); m != nil {

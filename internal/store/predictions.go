@@ -82,6 +82,8 @@ func (m *Model) putPending(ctx context.Context, rows []storage.Prediction) error
 		// A minted row counts before another call can find and remove it.
 		m.countPending(minted)
 		fresh := int64(0)
+		s.pendingFilter.committing.RLock()
+		defer s.pendingFilter.committing.RUnlock()
 		err := db.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
 			fresh, err = m.fillPending(db, b, rows, minted)
 			return err
@@ -101,7 +103,12 @@ func (m *Model) fillPending(db *database, b *pebble.Batch, rows []storage.Predic
 	batched := newBatched(len(rows) - int(minted))
 	for n := range rows {
 		r, expiry := &rows[n], nanoseconds(rows[n].Expiry)
-		if !r.Minted {
+		switch {
+		case r.Minted:
+		case !m.store.pendingFilter.may(m.number, r.ID): // Nor is it twice in the batch.
+			fresh++
+			batched.put(r.ID, expiry)
+		default:
 			replaced, err := batched.replace(db, b, familyPending, familyExpiry, m.number, r.ID, expiry)
 			if err != nil {
 				return 0, err
@@ -110,6 +117,7 @@ func (m *Model) fillPending(db *database, b *pebble.Batch, rows []storage.Predic
 				fresh++
 			}
 		}
+		m.store.pendingFilter.add(m.number, r.ID)
 		if err := setTimed(b, familyPending, familyExpiry, m.number, r.ID, expiry, r.Value); err != nil {
 			return 0, err
 		}
@@ -126,6 +134,9 @@ func (m *Model) GetWaiting(id string) (storage.Prediction, bool, error) {
 func (m *Model) getPending(id string) (storage.Prediction, bool, error) {
 	if err := m.gone(); err != nil {
 		return storage.Prediction{}, false, err
+	}
+	if !m.store.pendingFilter.may(m.number, id) {
+		return storage.Prediction{}, false, nil
 	}
 	var v []byte
 	var ok bool
@@ -285,7 +296,25 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 			f(m)
 		}
 	}
+	err := s.pendingFilter.renew(s.CountWaiting(), func(add func(model uint64, id string)) error {
+		return s.usePending(ctx, func(db *database) error { return db.eachPending(add) })
+	})
+	if err != nil {
+		return fmt.Errorf("store: renew the filter of pending predictions: %w", err)
+	}
 	return nil
+}
+
+// eachPending calls f for every pending prediction of all models.
+func (db *database) eachPending(f func(model uint64, id string)) error {
+	return db.scan([]byte{familyPending}, []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
+		model, err := splitModel(k)
+		if err != nil {
+			return false, err
+		}
+		f(model, string(k[modelKeyLength:]))
+		return true, nil
+	})
 }
 
 // expireSome drops the due rows of a portion of the index from lower on. It returns the registered

@@ -131,8 +131,8 @@ type Store struct {
 	// ids keeps a sweep from dropping an id that is put again between the sweep's read and its
 	// commit: sweeps hold ids exclusively.
 	ids sync.RWMutex
-	// filter has the remembered ids.
-	filter filter
+	// filter has the remembered ids, pendingFilter those of the pending predictions.
+	filter, pendingFilter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
 	rows stripes
 	// pendingCount counts the pending predictions of all models.
@@ -150,6 +150,7 @@ func newStore(dir string, o Options) *Store {
 	s.handles.byNumber = map[uint64]*Model{}
 	s.rows.seed, s.filter.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	s.filter.least = cmp.Or(o.filterRoom, leastRoom)
+	s.pendingFilter.seed, s.pendingFilter.least = s.filter.seed, s.filter.least
 	return s
 }
 
