@@ -72,7 +72,7 @@ func (a *admission) bounded(ctx context.Context, method string) (context.Context
 func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	timeout := a.timeout(info.FullMethodName)
 	until, ok := ctx.Deadline()
-	if timeout <= 0 || ok && time.Until(until) <= timeout { //nolint:forbidigo // A deadline is in the time of the system.
+	if timeout <= 0 || ok && time.Until(until) <= timeout {
 		return ctx, nil
 	}
 	bounded, cancel := a.bounded(ctx, info.FullMethodName)

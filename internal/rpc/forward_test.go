@@ -442,7 +442,7 @@ func TestNoOwner(t *testing.T) {
 	p := servePair(t)
 	p.both(t)
 	conn := p.ofReplica.conn.Swap(nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := p.replica.Observe(ctx, observation(1))
 	s := status.Convert(err)
