@@ -114,12 +114,15 @@ type scratch struct {
 	// stacks. residuals are the last y − b, and values the prediction.
 	advice, final, residuals, values []float64
 	// weights are those of a mixture.
-	weights    []float64
-	turns      []qr.Turn
-	solutions  []qr.Solution
-	stack      stackScratch
-	awake      [complete + 1][]bool
-	finalAwake [complete + 1][]bool
+	weights []float64
+	// turns and solutions are those of the forgetting factors. Their rows are the last entries
+	// of turned and solved, whose ends are aligned: see qr.NewRow.
+	turns          []qr.Turn
+	solutions      []qr.Solution
+	turned, solved [][]float64
+	stack          stackScratch
+	awake          [complete + 1][]bool
+	finalAwake     [complete + 1][]bool
 }
 
 func (l *Learner) newScratch() *scratch {
@@ -138,8 +141,9 @@ func (l *Learner) newScratch() *scratch {
 		weights: make([]float64, k), stack: newStackScratch(k),
 	}
 	for range l.plan.forgettings {
-		s.turns = append(s.turns, qr.Turn{Row: make([]float64, most+2*o.Outputs), Priors: make([]float64, 2*o.Outputs)})
-		s.solutions = append(s.solutions, qr.Solution{Z: make([]float64, most), Priors: make([]float64, 2*o.Outputs)})
+		s.turned, s.solved = append(s.turned, qr.NewRow(most+2*o.Outputs)), append(s.solved, qr.NewRow(most))
+		s.turns = append(s.turns, qr.Turn{Priors: make([]float64, 2*o.Outputs)})
+		s.solutions = append(s.solutions, qr.Solution{Priors: make([]float64, 2*o.Outputs)})
 	}
 	for st := range s.awake {
 		s.awake[st], s.finalAwake[st] = make([]bool, k), make([]bool, finalists)
@@ -242,7 +246,7 @@ func (l *Learner) solve(s *scratch) {
 		if len(e.factors) > 0 {
 			for f, factor := range e.factors {
 				t := &s.solutions[f]
-				t.Factor, t.Z = factor, t.Z[:len(z)]
+				t.Factor, t.Z = factor, s.solved[f][len(s.solved[f])-len(z):]
 				copy(t.Z, z)
 			}
 			qr.SolveTogether(s.solutions)

@@ -85,7 +85,7 @@ func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
 	}
 	for f, factor := range e.factors {
 		t := &s.turns[f]
-		t.Factor, t.Row, t.Root = factor, t.Row[:len(first)], math.Sqrt(l.plan.forgettings[f])
+		t.Factor, t.Row, t.Root = factor, s.turned[f][len(s.turned[f])-len(first):], math.Sqrt(l.plan.forgettings[f])
 		copy(t.Row, first)
 	}
 	qr.RotateTogether(s.turns)

@@ -53,8 +53,8 @@ type stackScratch struct {
 func newStackScratch(experts int) stackScratch {
 	s := stackScratch{turns: make([]qr.Turn, stacks), solutions: make([]qr.Solution, stacks)}
 	for i := range stacks {
-		s.turns[i] = qr.Turn{Row: make([]float64, stackSize(experts)+1), Priors: make([]float64, 1)}
-		s.solutions[i] = qr.Solution{Z: make([]float64, stackSize(experts)), Priors: make([]float64, 1)}
+		s.turns[i] = qr.Turn{Row: qr.NewRow(stackSize(experts) + 1), Priors: make([]float64, 1)}
+		s.solutions[i] = qr.Solution{Z: qr.NewRow(stackSize(experts)), Priors: make([]float64, 1)}
 	}
 	return s
 }

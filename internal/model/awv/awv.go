@@ -71,7 +71,7 @@ func New(features feature.Map, o Options) *Forecaster {
 		features: features, o: o,
 		factor:  qr.New(r, o.Outputs, o.Lambda),
 		columns: make([]account, o.Outputs),
-		row:     make([]float64, r+o.Outputs),
+		row:     qr.NewRow(r + o.Outputs),
 		priors:  make([]float64, o.Outputs),
 	}
 	f.approximation, _ = features.(approximation)
@@ -88,10 +88,9 @@ func (s *scratch) take(n int) *[]float64 {
 	if !ok {
 		buffer = new([]float64)
 	}
-	if cap(*buffer) < n {
-		*buffer = make([]float64, n, n+n/2) // A map may grow.
+	if len(*buffer) != n {
+		*buffer = qr.NewRow(n)
 	}
-	*buffer = (*buffer)[:n]
 	return buffer
 }
 
@@ -245,7 +244,7 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	for j, u := range b {
 		f.columns[j].Raise(-float64(u * u))
 	}
-	f.row = append(f.row, 0)
+	f.row = qr.NewRow(len(f.row) + 1)
 	if f.renewal != nil {
 		f.renewal.ridge = append(f.renewal.ridge, f.o.Lambda)
 	}
@@ -262,7 +261,7 @@ func (f *Forecaster) AddOutput() {
 		late.Bound = unbounded
 	}
 	f.columns = append(f.columns, late)
-	f.row, f.priors = append(f.row, 0), append(f.priors, 0)
+	f.row, f.priors = qr.NewRow(len(f.row)+1), append(f.priors, 0)
 	f.o.Outputs++
 }
 

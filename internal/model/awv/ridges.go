@@ -128,10 +128,9 @@ func (r *Ridges) take(features int) *room {
 			own: make([]model.Prediction, len(r.forecasters)),
 		}
 	}
-	if cap(p.features) < features { // The map may grow.
-		p.features, p.solved = make([]float64, features+features/2), make([]float64, features+features/2)
+	if len(p.features) != features {
+		p.features, p.solved = make([]float64, features), qr.NewRow(features)
 	}
-	p.features, p.solved = p.features[:features], p.solved[:features]
 	return p
 }
 

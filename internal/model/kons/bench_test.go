@@ -23,7 +23,7 @@ func BenchmarkRound(b *testing.B) {
 		{"fourier_awv", awv.New(waves(8, 50), awv.Options{Lambda: 1}), math.Inf(1)},
 		{"kons", kons.New(waves(8, 50), kons.Options{Alpha: 1, Low: -8, High: 8}), 1.5},
 		{"kons, logistic", kons.New(waves(8, 50), kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}), 1.5},
-		{"kons with regret", kons.New(waves(8, 50), kons.Options{Alpha: 1, Low: -8, High: 8, TrackRegret: true}), 2},
+		{"kons with regret", kons.New(waves(8, 50), kons.Options{Alpha: 1, Low: -8, High: 8, TrackRegret: true}), 2.25},
 	}
 	samples := modeltest.Samples(1, 8, 256)
 	var o model.Outcome

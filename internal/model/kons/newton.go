@@ -94,8 +94,16 @@ func sized(s []float64, n int) []float64 {
 	return s[:n]
 }
 
+// rowOf is a slice of n numbers of any values that ends at a cache line: see qr.NewRow.
+func rowOf(s []float64, n int) []float64 {
+	if len(s) != n {
+		return qr.NewRow(n)
+	}
+	return s
+}
+
 func (q *question) fit(r, outputs int) {
-	q.z, q.solved, q.means = sized(q.z, r), sized(q.solved, r*outputs), sized(q.means, outputs)
+	q.z, q.solved, q.means = sized(q.z, r), rowOf(q.solved, r*outputs), sized(q.means, outputs)
 	if cap(q.solutions) <= outputs {
 		q.solutions = make([]qr.Solution, outputs+1)
 	}
@@ -103,12 +111,12 @@ func (q *question) fit(r, outputs int) {
 
 func (w *work) fit(r int, o *Options) {
 	w.question.fit(r, o.Outputs)
-	w.row, w.room = sized(w.row, r+o.Outputs), sized(w.room, qr.AbsorbRoom(r))
+	w.row, w.room = rowOf(w.row, r+o.Outputs), sized(w.room, qr.AbsorbRoom(r))
 	if w.steps == nil {
 		w.steps, w.ignored = make([]step, o.Outputs), make([]float64, o.Outputs)
 	}
 	if o.TrackRegret {
-		w.past = sized(w.past, r)
+		w.past = rowOf(w.past, r)
 	}
 }
 

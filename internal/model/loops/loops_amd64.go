@@ -2,7 +2,11 @@
 
 package loops
 
-import "golang.org/x/sys/cpu"
+import (
+	"math"
+
+	"golang.org/x/sys/cpu"
+)
 
 // shortest is the length of the shortest row that is worth the call.
 const shortest = 4
@@ -106,8 +110,14 @@ func Cosines(squares, g, v []float64) {
 // begins at number start of the data. The turns begin stride bytes apart. It does nothing
 // and returns false if the processor has no AVX2: see qr.RotateTogether.
 func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
+	// wide is the length of the shortest row that AVX-512 turns. The first processors with AVX-512
+	// lower their frequency for it. They have no VBMI2.
+	wide := math.MaxInt
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI2 {
+		wide = 32
+	}
 	if cpu.X86.HasAVX2 {
-		turnAVX2(turns, int(stride), count, first, order, columns, 8*start)
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide)
 	}
 	return cpu.X86.HasAVX2
 }
@@ -205,10 +215,10 @@ func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
 //go:noescape
 func cosinesAVX2(squares, gains, v *float64, n int)
 
-// turnAVX2 is TurnRows. Start is in bytes.
+// turnAVX2 is TurnRows. Start is in bytes. It turns rows of wide entries or more with AVX-512.
 //
 //go:noescape
-func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
+func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
 
 // substituteAVX2 is SubstituteRows.
 //

@@ -15,14 +15,34 @@ GLOBL unity<>(SB), RODATA|NOPTR, $8
 DATA sign<>+0(SB)/8, $0x8000000000000000
 GLOBL sign<>(SB), RODATA|NOPTR, $8
 
+// TURN turns one register of row i with one of the row z. DI and SI point at them. Every lane
+// of ca, sa, c and s holds the same number.
+#define TURN(place, ca, sa, c, s, own, in, turned, part) \
+	VMOVUPD place(DI), own; \
+	VMOVUPD place(SI), in; \
+	VMULPD  ca, own, turned; \
+	VMULPD  s, in, part; \
+	VMULPD  c, in, in; \
+	VMULPD  sa, own, own; \
+	VADDPD  part, turned, turned; \
+	VSUBPD  own, in, in; \
+	VMOVUPD turned, place(DI); \
+	VMOVUPD in, place(SI)
+
+#define TURN2(place) TURN(place, X0, X1, X2, X3, X4, X5, X6, X7)
+#define TURN4(place) TURN(place, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
+#define TURN8(place) TURN(place, Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7)
+
 #define T(field) field(R8)
 #define S(field) field(R8)
 
-// func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
+// func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
+//
+// Rows of wide entries or more are turned with AVX-512.
 //
 // R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
 // R12 how many entries it has, R13 the columns.
-TEXT ·turnAVX2(SB), NOSPLIT, $0-56
+TEXT ·turnAVX2(SB), NOSPLIT, $0-64
 	MOVQ   first+24(FP), R10
 	MOVQ   order+32(FP), R12
 	MOVQ   columns+40(FP), R13
@@ -164,67 +184,33 @@ one:
 	ADDQ         $8, SI
 
 two:
-	TESTQ   $2, CX
-	JZ      fours
-	VMOVUPD (DI), X4
-	VMOVUPD (SI), X5
-	VMULPD  X0, X4, X6
-	VMULPD  X3, X5, X7
-	VMULPD  X2, X5, X8
-	VMULPD  X1, X4, X9
-	VADDPD  X7, X6, X6
-	VSUBPD  X9, X8, X8
-	VMOVUPD X6, (DI)
-	VMOVUPD X8, (SI)
-	ADDQ    $16, DI
-	ADDQ    $16, SI
+	TESTQ $2, CX
+	JZ    fours
+	TURN2(0)
+	ADDQ  $16, DI
+	ADDQ  $16, SI
 
 fours:
 	ANDQ $-4, CX
 	JZ   right
+	CMPQ CX, wide+56(FP)
+	JGE  widen
 	SUBQ $8, CX
 	JL   four
 
 eight:
-	VMOVUPD (DI), Y4
-	VMOVUPD (SI), Y5
-	VMOVUPD 32(DI), Y8
-	VMOVUPD 32(SI), Y9
-	VMULPD  Y0, Y4, Y6
-	VMULPD  Y3, Y5, Y7
-	VMULPD  Y2, Y5, Y5
-	VMULPD  Y1, Y4, Y4
-	VMULPD  Y0, Y8, Y10
-	VMULPD  Y3, Y9, Y11
-	VMULPD  Y2, Y9, Y9
-	VMULPD  Y1, Y8, Y8
-	VADDPD  Y7, Y6, Y6
-	VSUBPD  Y4, Y5, Y5
-	VADDPD  Y11, Y10, Y10
-	VSUBPD  Y8, Y9, Y9
-	VMOVUPD Y6, (DI)
-	VMOVUPD Y5, (SI)
-	VMOVUPD Y10, 32(DI)
-	VMOVUPD Y9, 32(SI)
-	ADDQ    $64, DI
-	ADDQ    $64, SI
-	SUBQ    $8, CX
-	JGE     eight
+	TURN4(0)
+	TURN4(32)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $8, CX
+	JGE  eight
 
 four:
-	ADDQ    $8, CX
-	JZ      right
-	VMOVUPD (DI), Y4
-	VMOVUPD (SI), Y5
-	VMULPD  Y0, Y4, Y6
-	VMULPD  Y3, Y5, Y7
-	VMULPD  Y2, Y5, Y5
-	VMULPD  Y1, Y4, Y4
-	VADDPD  Y7, Y6, Y6
-	VSUBPD  Y4, Y5, Y5
-	VMOVUPD Y6, (DI)
-	VMOVUPD Y5, (SI)
-	ADDQ    $32, DI
+	ADDQ $8, CX
+	JZ   right
+	TURN4(0)
+	ADDQ $32, DI
 
 right:
 	// DI is behind the row, which its labels end.
@@ -264,6 +250,37 @@ next:
 	JGT  row
 	VZEROUPPER
 	RET
+
+widen:
+	TESTQ        $4, CX
+	JZ           eights
+	TURN4(0)
+	ADDQ         $32, DI
+	ADDQ         $32, SI
+
+eights:
+	VBROADCASTSD X0, Z0
+	VBROADCASTSD X1, Z1
+	VBROADCASTSD X2, Z2
+	VBROADCASTSD X3, Z3
+	ANDQ         $-8, CX
+	SUBQ         $16, CX
+	JL           last8
+
+sixteen:
+	TURN8(0)
+	TURN8(64)
+	ADDQ $128, DI
+	ADDQ $128, SI
+	SUBQ $16, CX
+	JGE  sixteen
+
+last8:
+	ADDQ $16, CX
+	JZ   right
+	TURN8(0)
+	ADDQ $64, DI
+	JMP  right
 
 still:
 	// Row i is only discounted.

@@ -15,7 +15,7 @@ var orders = []int{55, 190, 276, 512, 2048}
 func BenchmarkRotate(b *testing.B) {
 	for _, r := range orders {
 		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
-			f, source, row, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r+1), make([]float64, 1)
+			f, source, row, p := qr.New(r, 1, 1), normals(r+1), qr.NewRow(r+1), make([]float64, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				copy(row, source)
@@ -28,7 +28,7 @@ func BenchmarkRotate(b *testing.B) {
 func BenchmarkSolve(b *testing.B) {
 	for _, r := range orders {
 		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
-			f, source, z, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r), make([]float64, 1)
+			f, source, z, p := qr.New(r, 1, 1), normals(r+1), qr.NewRow(r), make([]float64, 1)
 			f.Rotate(append([]float64(nil), source...), p)
 			b.ReportAllocs()
 			for b.Loop() {

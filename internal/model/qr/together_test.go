@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"hindsight/internal/model/qr"
 )
@@ -213,6 +214,15 @@ func TestTogetherWantsOneShape(t *testing.T) {
 	} {
 		if !panics(func() { qr.SolveTogether(solutions) }) {
 			t.Errorf("%s: SolveTogether did not panic", name)
+		}
+	}
+}
+
+func TestNewRowEndsWithACacheLine(t *testing.T) {
+	for n := range 70 {
+		row := qr.NewRow(n)
+		if past := uintptr(unsafe.Pointer(unsafe.SliceData(row))) + uintptr(8*n); len(row) != n || cap(row) != n || past%64 != 0 {
+			t.Errorf("%d numbers of %d, capacity %d, end at %x", len(row), n, cap(row), past)
 		}
 	}
 }

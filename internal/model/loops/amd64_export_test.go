@@ -1,0 +1,6 @@
+//go:build amd64 && !purego
+
+package loops
+
+// TurnAVX2 is TurnRows with AVX-512 for rows of wide entries or more.
+var TurnAVX2 = turnAVX2
