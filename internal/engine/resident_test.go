@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
+	"hindsight/internal/store/memory"
 )
 
 // Models that do not fit into memory together take turns in it, and answer the
@@ -249,5 +252,48 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The models that were not used for the longest leave memory: those that stay are always the last ones used.
+func TestTheLeastUsedModelsLeave(t *testing.T) {
+	const models, uses = 8, 100
+	c := newClock()
+	whole := start(t, inMemory{memory.New(time.Now)}, c)
+	whole.create(t, "m-0", linear(1))
+	size := whole.Totals().ResidentBytes
+	h := start(t, inMemory{memory.New(time.Now)}, c, func(o *engine.Options) { o.ModelMemory = models*size + size/2 })
+	var order []string // The one used last is the last one.
+	use := func(id string, with func(id string)) {
+		c.advance(time.Second)
+		with(id)
+		order = append(slices.DeleteFunc(order, func(other string) bool { return other == id }), id)
+	}
+	for m := range models {
+		use(fmt.Sprint("m-", m), func(id string) { h.create(t, id, linear(1)) })
+	}
+	rng := rand.New(rand.NewPCG(3, 5))
+	left := 0
+	for n := range uses {
+		if n%10 == 0 {
+			use(fmt.Sprint("n-", n), func(id string) { h.create(t, id, linear(1)) })
+		}
+		for range 3 {
+			stays := order[len(order)-1-rng.IntN(models/2)]
+			use(stays, func(id string) { h.predict(t, id, 1) })
+		}
+		until(t, h, fmt.Sprintf("use %d: other models than the last ones of %v are in memory", n, order), func() bool {
+			var resident []string
+			h.Each(func(l *engine.Live) {
+				if l.Resident {
+					resident = append(resident, l.ID)
+				}
+			})
+			left = max(0, len(order)-len(resident))
+			return len(resident) >= models/2 && slices.Equal(resident, slices.Sorted(slices.Values(order[left:])))
+		})
+	}
+	if left < uses/10 {
+		t.Errorf("%d models have left", left)
 	}
 }

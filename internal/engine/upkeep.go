@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
-	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/storage"
 )
 
@@ -95,42 +92,7 @@ func (e *Engine) relieve() {
 		case <-e.env.Lifetime.Done():
 			return
 		case <-e.env.Memory.Pressure():
-			e.hibernateIdle()
-		}
-	}
-}
-
-// hibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them,
-// until the rest fits.
-func (e *Engine) hibernateIdle() {
-	memory := e.env.Memory
-	goal, short := memory.Goal()
-	if !short {
-		return
-	}
-	type idle struct {
-		*entry
-		used int64
-	}
-	var candidates []idle
-	for _, m := range e.table.all() {
-		if m.Resident() {
-			candidates = append(candidates, idle{m, m.Used()})
-		}
-	}
-	slices.SortFunc(candidates, func(a, b idle) int { return cmp.Compare(a.used, b.used) })
-	leaving := int64(0)
-	for _, m := range candidates {
-		if memory.Taken()-leaving <= goal {
-			return
-		}
-		bytes := m.Bytes()
-		switch m.Hibernate() {
-		case hosted.HibernatedAfterSnapshot:
-			m.SnapshotSoon()
-		case hosted.HibernatedAfterBatch:
-			leaving += bytes
-		case hosted.HibernatedNow, hosted.HibernatedNever:
+			e.env.HibernateIdle()
 		}
 	}
 }

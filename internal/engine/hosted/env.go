@@ -135,6 +135,8 @@ type Env struct {
 	Learners machine.Learners
 	Memory   *Memory
 	Counters Counters
+	// residents have every model in memory, except those that HibernateIdle looks at.
+	residents residents
 	// Loading bounds the recoveries at work, copies the copies of states outside of reports.
 	Loading, copies Slots
 	// Lifetime ends when the engine closes. Work that no caller waits for runs under it.

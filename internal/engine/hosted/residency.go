@@ -299,14 +299,19 @@ func (m *Model) forget() {
 	m.news.wake()
 }
 
-// account brings the bytes of the state up to date. It costs O(1) and runs at the model's turn.
+// account brings the bytes of the state up to date. It runs at the model's turn, and costs O(1) unless the
+// model enters or leaves memory.
 func (m *Model) account() {
 	size := int64(0)
 	if machine := m.state.machine; machine != nil {
 		size = int64(machine.Size()) + InstanceBytes
 		m.usage.lastBytes.Store(size)
 	}
-	m.env.Memory.add(size - m.usage.bytes.Swap(size))
+	previous := m.usage.bytes.Swap(size)
+	if (previous == 0) != (size == 0) {
+		m.env.residents.update(m)
+	}
+	m.env.Memory.add(size - previous)
 }
 
 // stateBytes is about what the state takes: what it took when it was last resident, or the size of the

@@ -1,0 +1,111 @@
+package hosted
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+)
+
+// residents are the models in memory, the one that was not used for the longest first. A use of a model costs the
+// residents nothing: leastUsed brings the order up to date.
+//
+// Lock order: no lock is taken while mu is held.
+type residents struct {
+	mu    sync.Mutex
+	order byUse
+}
+
+// inOrder is the place of a model in the order of residents. Only residents read and change it.
+type inOrder struct {
+	// used <= usage.used of the model, unless the clock was set back.
+	used int64
+	// The model is order[place-1], or not in the order if place is 0.
+	place int
+}
+
+// update brings a model into the order, or takes it out of the order if it is not resident.
+func (r *residents) update(m *Model) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch at := &m.usage.inOrder; {
+	case m.Resident() && at.place == 0:
+		at.used = m.usage.used.Load()
+		heap.Push(&r.order, m)
+	case !m.Resident() && at.place > 0:
+		heap.Remove(&r.order, at.place-1)
+	}
+}
+
+// leastUsed takes the model that was not used for the longest out of the order. It is nil if the order is empty.
+func (r *residents) leastUsed() *Model {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.order) > 0 {
+		m := r.order[0]
+		used := m.usage.used.Load()
+		if m.usage.inOrder.used == used {
+			heap.Remove(&r.order, 0)
+			return m
+		}
+		m.usage.inOrder.used = used
+		heap.Fix(&r.order, 0)
+	}
+	return nil
+}
+
+// byUse is a heap of models by inOrder.used.
+type byUse []*Model
+
+func (b byUse) Len() int { return len(b) }
+
+func (b byUse) Less(i, j int) bool { return b[i].usage.inOrder.used < b[j].usage.inOrder.used }
+
+func (b byUse) Swap(i, j int) {
+	b[i], b[j] = b[j], b[i]
+	b[i].usage.inOrder.place, b[j].usage.inOrder.place = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (b *byUse) Push(x any) {
+	m := x.(*Model) //nolint:forcetypeassert // Only models are pushed.
+	*b = append(*b, m)
+	m.usage.inOrder.place = len(*b)
+}
+
+// Pop implements heap.Interface.
+func (b *byUse) Pop() any {
+	last := len(*b) - 1
+	m := (*b)[last]
+	*b = slices.Delete(*b, last, last+1)
+	m.usage.inOrder.place = 0
+	return m
+}
+
+// HibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them, until
+// the rest fits. One goroutine at a time may call it. It costs O(log(resident models)) for each model that it looks
+// at, and for each that was used since.
+func (e *Env) HibernateIdle() {
+	goal, short := e.Memory.Goal()
+	if !short {
+		return
+	}
+	var seen []*Model
+	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
+		m := e.residents.leastUsed()
+		if m == nil {
+			break
+		}
+		seen = append(seen, m)
+		bytes := m.usage.bytes.Load()
+		switch m.Hibernate() {
+		case HibernatedAfterSnapshot:
+			m.SnapshotSoon()
+		case HibernatedAfterBatch:
+			leaving += bytes
+		case HibernatedNow, HibernatedNever:
+		}
+	}
+	for _, m := range seen {
+		e.residents.update(m) // It may have stayed.
+	}
+}
