@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -24,6 +27,7 @@ const (
 	callers   = 64
 	batchRows = 128
 	batches   = 4               // callers of batches
+	history   = 16              // batches that are learned before
 	labelTTL  = 2 * time.Second // Predictions without a label do not pile up.
 	taylor    = `{"dimension": 10, "pkawv_taylor": {"degree": 2}}`
 	auto      = `{"dimension": 10, "auto": {}}`
@@ -37,10 +41,15 @@ type Bench struct {
 	Slice  time.Duration
 	// Say reports progress.
 	Say func(format string, args ...any)
+
+	rows                       []load.Row
+	predictBatch, observeBatch func(context.Context, *client.Model, *load.Row) error
 }
 
 // Measure measures everything.
 func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
+	b.rows = load.Rows(&hindsightv1.ModelSpec{Dimension: 10}, rowsDrawn, 1)
+	b.predictBatch, b.observeBatch = inBatches(b.rows)
 	server, err := dial(b.Server)
 	if err != nil {
 		return nil, err
@@ -97,7 +106,7 @@ const (
 // way makes calls of one kind for a slice of time.
 func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures, error) {
 	o.Callers, o.Duration, o.Seed = cmp.Or(o.Callers, callers), b.Slice, 1
-	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: load.Rows(&hindsightv1.ModelSpec{Dimension: 10}, rowsDrawn, 1), LabelTTL: labelTTL}
+	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: b.rows, LabelTTL: labelTTL}
 	return func() (f figures, err error) {
 		l := load.New(t)
 		defer l.Close()
@@ -116,19 +125,26 @@ func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures
 	}
 }
 
-// create creates models.
-func create(ctx context.Context, c *client.Client, prefix, text string, count int) (ids []string, err error) {
+// create creates models that have learned so many batches.
+func (b *Bench) create(ctx context.Context, c *client.Client, prefix, text string, count, learned int) (ids []string, err error) {
 	spec := &hindsightv1.ModelSpec{}
 	if err := protojson.Unmarshal([]byte(text), spec); err != nil {
 		return nil, err
 	}
+	var group errgroup.Group
+	group.SetLimit(callers)
 	for n := range count {
-		ids = append(ids, fmt.Sprint(prefix, n))
-		if _, err := c.Model(ids[n]).Create(ctx, spec); err != nil {
-			return nil, err
-		}
+		m := c.Model(fmt.Sprint(prefix, n))
+		ids = append(ids, m.ID())
+		group.Go(func() error {
+			_, err := m.Create(ctx, spec)
+			for n := 0; n < learned && err == nil; n++ {
+				err = b.observeBatch(ctx, m, nil)
+			}
+			return err
+		})
 	}
-	return ids, nil
+	return ids, group.Wait()
 }
 
 // observe is an Observe of an observation with its features.
@@ -140,22 +156,28 @@ func unremembered(ctx context.Context, m *client.Model, row *load.Row) error {
 	return err
 }
 
-func predictBatch(ctx context.Context, m *client.Model, row *load.Row) error {
-	inputs := make([]client.Input, batchRows)
-	for n := range inputs {
-		inputs[n] = row.Input()
+// inBatches makes calls of so many rows in turn.
+func inBatches(rows []load.Row) (predict, learn func(context.Context, *client.Model, *load.Row) error) {
+	var inputs [][]client.Input
+	var observations [][]client.Observation
+	for chunk := range slices.Chunk(rows, batchRows) {
+		var x []client.Input
+		var o []client.Observation
+		for _, row := range chunk {
+			x, o = append(x, row.Input()), append(o, client.ByInput(row.Input(), row.Target()))
+		}
+		inputs, observations = append(inputs, x), append(observations, o)
 	}
-	_, err := m.PredictBatch(ctx, inputs, client.WithoutLabel())
-	return err
-}
-
-func observeBatch(ctx context.Context, m *client.Model, row *load.Row) error {
-	observations := make([]client.Observation, batchRows)
-	for n := range observations {
-		observations[n] = client.ByInput(row.Input(), row.Target())
+	var next atomic.Int64
+	predict = func(ctx context.Context, m *client.Model, _ *load.Row) error {
+		_, err := m.PredictBatch(ctx, inputs[int(next.Add(1))%len(inputs)], client.WithoutLabel())
+		return err
 	}
-	_, err := m.ObserveBatch(ctx, observations)
-	return err
+	learn = func(ctx context.Context, m *client.Model, _ *load.Row) error {
+		_, err := m.ObserveBatch(ctx, observations[int(next.Add(1))%len(observations)])
+		return err
+	}
+	return predict, learn
 }
 
 // overJSON is a Predict over HTTP that the server remembers.
@@ -186,11 +208,11 @@ func overJSON(web *http.Client, address string) func(context.Context, *client.Mo
 func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec string) (Table, error) {
 	t := Table{
 		Title: "Calls of " + name,
-		Text: fmt.Sprintf("d = 10, one model, %d callers of one connection. Beside the same call of a bare gRPC server that does no work; "+
-			"a batch has %d rows, and %d callers. Clients share the processors.", callers, batchRows, batches),
+		Text: fmt.Sprintf("d = 10, one model of %d observations, %d callers of one connection. Beside the same call of a bare gRPC server that does no work; "+
+			"a batch has %d rows, and %d callers. Clients share the processors.", history*batchRows, callers, batchRows, batches),
 		Columns: []string{"call", "processor", "p50", "p99", "calls a second"},
 	}
-	ids, err := create(ctx, c, "calls-"+name[:4], spec, 1)
+	ids, err := b.create(ctx, c, "calls-"+name[:4], spec, 1, history)
 	if err != nil {
 		return t, err
 	}
@@ -198,7 +220,7 @@ func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec st
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer browser.CloseIdleConnections()
 	remember, web := load.Options{Mix: load.Mix{Predict: 1}}, load.Options{Call: overJSON(browser, b.Server.HTTP)}
-	pb, ob := load.Options{Call: predictBatch, Callers: batches}, load.Options{Call: observeBatch, Callers: batches}
+	pb, ob := load.Options{Call: b.predictBatch, Callers: batches}, load.Options{Call: b.observeBatch, Callers: batches}
 	for _, k := range []struct {
 		name          string
 		made, against load.Options
@@ -237,7 +259,7 @@ func each(all []figures, of int) []float64 {
 
 // models compares calls of one and of many models.
 func (b *Bench) models(ctx context.Context, c, bare *client.Client) (Table, error) {
-	ids, err := create(ctx, c, "models-", taylor, 1024)
+	ids, err := b.create(ctx, c, "models-", taylor, 1024, 1)
 	if err != nil {
 		return Table{}, err
 	}

@@ -25,15 +25,15 @@ func (b *Bench) commits(ctx context.Context, c *client.Client) (t Table, err err
 			"and rows a second of ObserveBatch beside the learner alone. Server and clients share the processors.",
 		Columns: []string{"what", "rate"},
 	}
-	ids, err := create(ctx, c, "commits-", taylor, callers)
+	ids, err := b.create(ctx, c, "commits-", taylor, callers, 1)
 	if err != nil {
 		return t, err
 	}
-	whole, err := create(ctx, c, "rows-", auto, 1)
+	whole, err := b.create(ctx, c, "rows-", auto, 1, history)
 	if err != nil {
 		return t, err
 	}
-	alone, err := newLearner(auto, rowsDrawn)
+	alone, err := newLearner(auto, history*batchRows)
 	if err != nil {
 		return t, err
 	}
@@ -69,7 +69,7 @@ func (b *Bench) commits(ctx context.Context, c *client.Client) (t Table, err err
 	}{
 		{"Observe of one model / store", b.way(ctx, side{b.Server, c, ids[:1]}, observe()), appends},
 		{fmt.Sprintf("Observe of %d models / store", callers), b.way(ctx, side{b.Server, c, ids}, observe()), appends},
-		{"ObserveBatch of `auto` / learner", b.way(ctx, side{b.Server, c, whole}, load.Options{Call: observeBatch, Callers: batches}), learned},
+		{"ObserveBatch of `auto` / learner", b.way(ctx, side{b.Server, c, whole}, load.Options{Call: b.observeBatch, Callers: batches}), learned},
 	} {
 		f, err := Alternate(b.Rounds, k.server, k.beside)
 		if err != nil {
