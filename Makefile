@@ -19,6 +19,7 @@ GOVULNCHECK_VERSION        := v1.8.0
 NFPM_VERSION               := v2.45.0
 GORELEASER_VERSION         := v2.15.1
 HUGO_VERSION               := v0.165.0
+BENCHSTAT_VERSION          := v0.0.0-20260908200009-22c9c6c9d4da
 
 # The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
@@ -30,6 +31,7 @@ GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
 NFPM               := $(TOOLS)/nfpm-$(NFPM_VERSION).stamp
 GORELEASER         := $(TOOLS)/goreleaser-$(GORELEASER_VERSION).stamp
 HUGO               := $(TOOLS)/hugo-$(HUGO_VERSION).stamp
+BENCHSTAT          := $(TOOLS)/benchstat-$(BENCHSTAT_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
@@ -87,6 +89,10 @@ compare: bin/hindsight-research ## published streams through the papers' methods
 bin/hindsight-research:
 	CGO_ENABLED=0 $(GO) -C research build -o ../$@ .
 
+.PHONY: performance
+performance: build ## calls, kernels and learners beside what the machine could do, into research/results
+	bin/hindsight-bench performance --server bin/hindsight-server $(ARGS)
+
 .PHONY: sizing
 sizing: build ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-bench sizing --server bin/hindsight-server $(ARGS)
@@ -132,6 +138,31 @@ test-slow: ## test every package and list the slowest ten tests
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./... $(ARGS)
+
+# BASE is the commit to compare with, COUNT the number of rounds. Every round runs the benchmarks of
+# both, every other round in the other order, so that drift of the machine falls on both.
+BASE     ?= HEAD
+COUNT    ?= 10
+PACKAGES ?= ./internal/model/qr
+
+.PHONY: bench-compare
+bench-compare: $(BENCHSTAT) ## run the benchmarks of PACKAGES at BASE=ref and here in turns, COUNT times each, compare (BENCH=regexp)
+	@dir=$$(mktemp -d) || exit 1; \
+	trap 'git worktree remove --force "$$dir/tree"; rm -rf "$$dir"' EXIT; trap 'exit 1' INT TERM; \
+	git worktree add --quiet --detach "$$dir/tree" '$(BASE)' || exit 1; \
+	for package in $(PACKAGES); do \
+		(cd "$$dir/tree" && $(GO) test -c -o "$$dir/base.test" "$$package") && $(GO) test -c -o "$$dir/here.test" "$$package" || exit 1; \
+		order='base here'; \
+		for round in $$(seq $(COUNT)); do \
+			for side in $$order; do \
+				if [ $$side = base ]; then tree="$$dir/tree"; else tree=.; fi; \
+				(cd "$$tree/$$package" && "$$dir/$$side.test" -test.run '^$$' -test.bench '$(BENCH)' -test.benchmem $(ARGS)) >>"$$dir/$$side.txt" || \
+				{ cat "$$dir/$$side.txt"; exit 1; }; \
+			done; \
+			order="$${order#* } $${order% *}"; \
+		done; \
+	done; \
+	$(TOOLS)/benchstat base="$$dir/base.txt" here="$$dir/here.txt"
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
@@ -313,6 +344,7 @@ clean: ## remove bin and the tools
 	rm -rf bin .tools
 
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+$(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 $(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)

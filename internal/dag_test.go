@@ -160,6 +160,11 @@ func layers() []layer {
 		{"examples/service", []string{"api/proto/...", "client"}},
 		{"cmd/internal/...", []string{"api/...", "client", "cmd/internal/..."}},
 		{"cmd/client/...", []string{"api/...", "client", "cmd/client/internal/...", "cmd/internal/..."}},
+		// It measures learners and the store without a server.
+		{"cmd/bench/internal/performance", []string{
+			"api/proto/...", "client", "cmd/bench/internal/...", "cmd/internal/...", "internal/engine/storage", "internal/model", "internal/model/catalog",
+			"internal/model/loops", "internal/model/qr", "internal/store",
+		}},
 		{"cmd/bench/...", []string{"api/...", "client", "cmd/bench/internal/...", "cmd/internal/..."}},
 	}
 }

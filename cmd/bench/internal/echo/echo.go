@@ -44,6 +44,24 @@ func (*predictions) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*
 	return &hindsightv1.ObserveResponse{Outcome: outcome(r)}, nil
 }
 
+// PredictBatch implements the service.
+func (*predictions) PredictBatch(_ context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
+	answer := &hindsightv1.PredictBatchResponse{}
+	for range max(len(r.GetRows()), len(r.GetInputs())) {
+		answer.Predictions = append(answer.Predictions, prediction(nil))
+	}
+	return answer, nil
+}
+
+// ObserveBatch implements the service.
+func (*predictions) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
+	answer := &hindsightv1.ObserveBatchResponse{}
+	for _, o := range r.GetObservations() {
+		answer.Outcomes = append(answer.Outcomes, outcome(o))
+	}
+	return answer, nil
+}
+
 // Session implements the service.
 func (*predictions) Session(calls hindsightv1.PredictionService_SessionServer) error {
 	for {

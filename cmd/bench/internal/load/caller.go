@@ -18,6 +18,7 @@ const (
 	observe        = "Observe"
 	sessionPredict = "Session Predict"
 	sessionObserve = "Session Observe"
+	otherCall      = "Call"
 )
 
 // caller makes calls, one after the other, over one client.
@@ -26,11 +27,12 @@ type caller struct {
 	client  int
 	random  *rand.Rand
 	mix     Mix
+	other   func(ctx context.Context, m *client.Model, row *Row) error
 	options []client.PredictOption
 }
 
 func newCaller(l *Load, o Options, number int) *caller {
-	c := &caller{load: l, client: number % len(l.Clients), random: rand.New(rand.NewPCG(o.Seed, uint64(number))), mix: o.Mix}
+	c := &caller{load: l, client: number % len(l.Clients), random: rand.New(rand.NewPCG(o.Seed, uint64(number))), mix: o.Mix, other: o.Call}
 	if l.LabelTTL > 0 {
 		c.options = append(c.options, client.LabelTTL(l.LabelTTL))
 	}
@@ -40,6 +42,9 @@ func newCaller(l *Load, o Options, number int) *caller {
 // choose draws the kind of the next call. A call in a session is a sessionPredict until its
 // turn is known.
 func (c *caller) choose() string {
+	if c.other != nil {
+		return otherCall
+	}
 	switch n := c.random.IntN(c.mix.total()); {
 	case n < c.mix.Predict:
 		return predict
@@ -61,6 +66,8 @@ func (c *caller) call(ctx context.Context, r *recorder, due time.Time) {
 	begin := time.Now()
 	var err error
 	switch kind {
+	case otherCall:
+		err = c.other(ctx, s.model, &c.load.Rows[c.random.IntN(len(c.load.Rows))])
 	case predict, sessionPredict:
 		err = c.predict(ctx, s, p, kind)
 	default:

@@ -31,6 +31,8 @@ func (m Mix) total() int { return m.Predict + m.Observe + m.Session }
 // Options say what load is made.
 type Options struct {
 	Mix Mix
+	// Call, unless it is nil, is made instead of the mix: for a random model and row.
+	Call func(ctx context.Context, m *client.Model, row *Row) error
 	// Rate is the number of calls that begin in a second, in an open loop: call n is due
 	// n/Rate seconds after the begin, whatever became of the calls before it. If Rate is 0,
 	// the loop is closed: every caller makes its next call when it has the answer to the last.
@@ -48,7 +50,7 @@ type Options struct {
 // Check returns an error that says what is wrong with the options.
 func (o *Options) Check() error {
 	switch {
-	case min(o.Mix.Predict, o.Mix.Observe, o.Mix.Session) < 0 || o.Mix.total() == 0:
+	case o.Call == nil && (min(o.Mix.Predict, o.Mix.Observe, o.Mix.Session) < 0 || o.Mix.total() == 0):
 		return errors.New("the mix has no calls, or a negative number of them")
 	case o.Rate < 0 || o.Rate > 1e6:
 		return fmt.Errorf("a rate of %g calls a second is not from 0 to 1e6", o.Rate)

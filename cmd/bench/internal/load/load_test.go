@@ -212,6 +212,31 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// A call of one's own is made instead of the mix. The echo answers a batch row by row.
+func TestCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		serve(t, echo.New(), func(c *client.Client) {
+			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
+			defer l.Close()
+			call := func(ctx context.Context, m *client.Model, row *load.Row) error {
+				predictions, err := m.PredictBatch(ctx, []client.Input{row.Input(), row.Input()})
+				if err != nil || len(predictions) != 2 {
+					t.Error(len(predictions), err)
+				}
+				outcomes, err := m.ObserveBatch(ctx, []client.Observation{client.ByInput(row.Input(), row.Target())})
+				if err != nil || len(outcomes) != 1 || outcomes[0].GetLoss() != row.Labels[0] {
+					t.Error(outcomes, err)
+				}
+				return err
+			}
+			r, err := l.Run(t.Context(), load.Options{Call: call, Callers: 2, Calls: 10})
+			if err != nil || r.Calls != 10 || len(r.Errors) != 0 || len(r.Operations) != 1 || r.Operations[0].Name != "Call" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	})
+}
+
 func TestCheck(t *testing.T) {
 	good := load.Options{Mix: load.Mix{Predict: 1}, Callers: 1, Duration: time.Second}
 	if err := good.Check(); err != nil {

@@ -29,7 +29,7 @@ type Result struct {
 
 // Operation is what came of the calls of one kind.
 type Operation struct {
-	// Name is the kind: Predict, Observe, Session Predict or Session Observe. The calls
+	// Name is the kind: Predict, Observe, Session Predict, Session Observe or Call. The calls
 	// of a session that were not sent count as Session Predict.
 	Name string `json:"operation"`
 	// Calls is the number of calls that were made and answered.

@@ -1,0 +1,279 @@
+package performance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/internal/child"
+)
+
+// What the calls are.
+const (
+	callers   = 64
+	batchRows = 128
+	batches   = 4               // callers of batches
+	history   = 16              // batches that are learned before
+	labelTTL  = 2 * time.Second // Predictions without a label do not pile up.
+	taylor    = `{"dimension": 10, "pkawv_taylor": {"degree": 2}}`
+	auto      = `{"dimension": 10, "auto": {}}`
+)
+
+// Bench compares a server with a bare gRPC server, and what it is made of with the machine.
+type Bench struct {
+	Server, Echo *child.Server
+	// Rounds is the number of rounds, and Slice how long calls of one kind are made in one of them.
+	Rounds int
+	Slice  time.Duration
+	// Say reports progress.
+	Say func(format string, args ...any)
+
+	rows                       []load.Row
+	predictBatch, observeBatch func(context.Context, *client.Model, *load.Row) error
+}
+
+// Measure measures everything.
+func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
+	b.rows = load.Rows(&hindsightv1.ModelSpec{Dimension: 10}, rowsDrawn, 1)
+	b.predictBatch, b.observeBatch = inBatches(b.rows)
+	server, err := dial(b.Server)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	echo, err := dial(b.Echo)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, echo.Close()) }()
+	steps := []func() (Table, error){
+		func() (Table, error) { return b.calls(ctx, server, echo, "pkawv_taylor of degree 2", taylor) },
+		func() (Table, error) { return b.calls(ctx, server, echo, "auto", auto) },
+		func() (Table, error) { return b.commits(ctx, server) },
+		func() (Table, error) { return b.models(ctx, server, echo) },
+		b.kernels,
+	}
+	for _, s := range sweeps() {
+		steps = append(steps, func() (Table, error) { return b.grow(s) })
+	}
+	for n, step := range steps {
+		t, err := step()
+		if err != nil {
+			return nil, err
+		}
+		b.Say("performance: %s, %d of %d", t.Title, n+1, len(steps))
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+// side is a server with its models.
+type side struct {
+	process *child.Server
+	client  *client.Client
+	ids     []string
+}
+
+func dial(s *child.Server) (*client.Client, error) {
+	return client.Dial(s.GRPC, client.WithRetry(client.Retry{}))
+}
+
+// figures are what calls of one kind cost: seconds of a processor a call, seconds of waiting, and calls
+// a second.
+type figures [4]float64
+
+const (
+	processor = iota
+	p50
+	p99
+	rate
+)
+
+// way makes calls of one kind for a slice of time.
+func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures, error) {
+	o.Callers, o.Duration, o.Seed = cmp.Or(o.Callers, callers), b.Slice, 1
+	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: b.rows, LabelTTL: labelTTL}
+	return func() (f figures, err error) {
+		l := load.New(t)
+		defer l.Close()
+		r, err := l.Measure(ctx, o, "http://"+s.process.HTTP+"/metrics")
+		switch {
+		case err != nil:
+			return f, err
+		case len(r.Errors) > 0 || r.Calls == 0:
+			return f, fmt.Errorf("%d calls of %s were answered, others failed: %v", r.Calls, s.process.GRPC, r.Errors)
+		}
+		f[processor], f[rate] = *r.CPUSecondsPerCall, r.CallsPerSecond
+		for _, kind := range r.Operations {
+			f[p50], f[p99] = max(f[p50], kind.Latency.P50), max(f[p99], kind.Latency.P99)
+		}
+		return f, nil
+	}
+}
+
+// create creates models that have learned so many batches.
+func (b *Bench) create(ctx context.Context, c *client.Client, prefix, text string, count, learned int) (ids []string, err error) {
+	spec := &hindsightv1.ModelSpec{}
+	if err := protojson.Unmarshal([]byte(text), spec); err != nil {
+		return nil, err
+	}
+	var group errgroup.Group
+	group.SetLimit(callers)
+	for n := range count {
+		m := c.Model(fmt.Sprint(prefix, n))
+		ids = append(ids, m.ID())
+		group.Go(func() error {
+			_, err := m.Create(ctx, spec)
+			for n := 0; n < learned && err == nil; n++ {
+				err = b.observeBatch(ctx, m, nil)
+			}
+			return err
+		})
+	}
+	return ids, group.Wait()
+}
+
+// observe is an Observe of an observation with its features.
+func observe() load.Options { return load.Options{Mix: load.Mix{Observe: 1}} }
+
+// unremembered is a Predict that the server does not remember.
+func unremembered(ctx context.Context, m *client.Model, row *load.Row) error {
+	_, err := m.Predict(ctx, row.Input(), client.WithoutLabel())
+	return err
+}
+
+// inBatches makes calls of so many rows in turn.
+func inBatches(rows []load.Row) (predict, learn func(context.Context, *client.Model, *load.Row) error) {
+	var inputs [][]client.Input
+	var observations [][]client.Observation
+	for chunk := range slices.Chunk(rows, batchRows) {
+		var x []client.Input
+		var o []client.Observation
+		for _, row := range chunk {
+			x, o = append(x, row.Input()), append(o, client.ByInput(row.Input(), row.Target()))
+		}
+		inputs, observations = append(inputs, x), append(observations, o)
+	}
+	var next atomic.Int64
+	predict = func(ctx context.Context, m *client.Model, _ *load.Row) error {
+		_, err := m.PredictBatch(ctx, inputs[int(next.Add(1))%len(inputs)], client.WithoutLabel())
+		return err
+	}
+	learn = func(ctx context.Context, m *client.Model, _ *load.Row) error {
+		_, err := m.ObserveBatch(ctx, observations[int(next.Add(1))%len(observations)])
+		return err
+	}
+	return predict, learn
+}
+
+// overJSON is a Predict over HTTP that the server remembers.
+func overJSON(web *http.Client, address string) func(context.Context, *client.Model, *load.Row) error {
+	return func(ctx context.Context, m *client.Model, row *load.Row) (err error) {
+		body, err := json.Marshal(map[string]any{"features": row.Features, "labelTtl": "2s"})
+		if err != nil {
+			return err
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/models/"+m.ID()+":predict", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := web.Do(request)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, response.Body.Close()) }()
+		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+			return errors.Join(err, errors.New(response.Status))
+		}
+		return nil
+	}
+}
+
+// calls compares every kind of call with the bare gRPC server.
+func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec string) (Table, error) {
+	t := Table{
+		Title: "Calls of " + name,
+		Text: fmt.Sprintf("d = 10, one model of %d observations, %d callers of one connection. Beside the same call of a bare gRPC server that does no work; "+
+			"a batch has %d rows, and %d callers. Clients share the processors.", history*batchRows, callers, batchRows, batches),
+		Columns: []string{"call", "processor", "p50", "p99", "calls a second"},
+	}
+	ids, err := b.create(ctx, c, "calls-"+name[:4], spec, 1, history)
+	if err != nil {
+		return t, err
+	}
+	server, echo := side{b.Server, c, ids}, side{b.Echo, bare, ids}
+	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	defer browser.CloseIdleConnections()
+	remember, web := load.Options{Mix: load.Mix{Predict: 1}}, load.Options{Call: overJSON(browser, b.Server.HTTP)}
+	pb, ob := load.Options{Call: b.predictBatch, Callers: batches}, load.Options{Call: b.observeBatch, Callers: batches}
+	for _, k := range []struct {
+		name          string
+		made, against load.Options
+		beside        side
+	}{
+		{"Predict, remembered", remember, remember, echo},
+		{"Predict, not remembered", load.Options{Call: unremembered}, load.Options{Call: unremembered}, echo},
+		{"Observe, durable", observe(), observe(), echo},
+		{"Session: Predict and Observe in turn", load.Options{Mix: load.Mix{Session: 1}}, load.Options{Mix: load.Mix{Session: 1}}, echo},
+		{"PredictBatch", pb, pb, echo},
+		{"ObserveBatch", ob, ob, echo},
+		{"JSON Predict beside gRPC of the bare server", web, remember, echo},
+		{"JSON Predict beside gRPC of this server", web, remember, server},
+	} {
+		f, err := Alternate(b.Rounds, b.way(ctx, server, k.made), b.way(ctx, k.beside, k.against))
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", k.name, err)
+		}
+		row := Row{Name: k.name}
+		for of := range len(figures{}) {
+			row.Ratios = append(row.Ratios, Paired(each(f[0], of), each(f[1], of)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// each is one figure of all rounds.
+func each(all []figures, of int) []float64 {
+	out := make([]float64, len(all))
+	for n, f := range all {
+		out[n] = f[of]
+	}
+	return out
+}
+
+// models compares calls of one and of many models.
+func (b *Bench) models(ctx context.Context, c, bare *client.Client) (Table, error) {
+	ids, err := b.create(ctx, c, "models-", taylor, 1024, 1)
+	if err != nil {
+		return Table{}, err
+	}
+	x, costs := []float64{1, 32, 1024}, make([][]Ratio, 2)
+	for _, count := range x {
+		server, echo := side{b.Server, c, ids[:int(count)]}, side{b.Echo, bare, ids[:1]}
+		for n, o := range []load.Options{{Call: unremembered}, observe()} {
+			f, err := Alternate(b.Rounds, b.way(ctx, server, o), b.way(ctx, echo, o))
+			if err != nil {
+				return Table{}, err
+			}
+			costs[n] = append(costs[n], Paired(each(f[0], processor), each(f[1], processor)))
+		}
+	}
+	return growth("Cost against models", fmt.Sprintf("`pkawv_taylor` of degree 2, %d callers: processor time beside the bare gRPC server.", callers),
+		[]string{"models", "Predict, not remembered", "Observe, durable"}, 0, x, costs...), nil
+}

@@ -1,0 +1,25 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// Ten sums do not wait for one another.
+
+// func fuse(n int)
+TEXT ·fuse(SB), NOSPLIT, $0-8
+	MOVQ n+0(FP), CX
+
+loop:
+	VFMADD231PD Y10, Y11, Y0
+	VFMADD231PD Y10, Y11, Y1
+	VFMADD231PD Y10, Y11, Y2
+	VFMADD231PD Y10, Y11, Y3
+	VFMADD231PD Y10, Y11, Y4
+	VFMADD231PD Y10, Y11, Y5
+	VFMADD231PD Y10, Y11, Y6
+	VFMADD231PD Y10, Y11, Y7
+	VFMADD231PD Y10, Y11, Y8
+	VFMADD231PD Y10, Y11, Y9
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
