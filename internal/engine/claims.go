@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -166,19 +165,8 @@ func (m *entry) turnClaimed(ctx context.Context, release func(), work func(conte
 
 // newEntry is a model that is not in memory and not in the table.
 func (e *Engine) newEntry(id string, from recovery.Source, registered *record.Entry) *entry {
-	from.Spec = e.sharedSpec(from.Spec)
 	m := &entry{engine: e}
 	return m.init(hosted.New(e.env, id, from, registered, m))
-}
-
-// sharedSpec returns the spec of the newest model if it equals spec, else spec. Models by the thousand usually have
-// one spec, and a spec takes a sixth of the memory of a model at rest.
-func (e *Engine) sharedSpec(spec *model.Spec) *model.Spec {
-	if newest := e.newestSpec.Load(); newest != nil && reflect.DeepEqual(newest, spec) {
-		return newest
-	}
-	e.newestSpec.Store(spec)
-	return spec
 }
 
 // successor is the same model with another registry entry, as after a start: no call that found m before is

@@ -19,7 +19,6 @@ import (
 	"hindsight/internal/engine/replica"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/engine/watch"
-	"hindsight/internal/model"
 )
 
 // Options of an engine. Every field is required unless it says otherwise.
@@ -57,8 +56,6 @@ type Engine struct {
 	reporter *figures.Reporter
 	start    StartCounters
 	changes  changes
-	// newestSpec is the spec of the newest model.
-	newestSpec atomic.Pointer[model.Spec]
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
 	// model, not an unknown one.
 	registryDamaged atomic.Bool
