@@ -135,7 +135,7 @@ func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error)
 
 // hostNew hosts a model that the store has just created, with its machine.
 func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.Entry, r recovery.Recovered) (*entry, error) {
-	m := e.newEntry(id, recovery.Source{Kept: handle, Spec: spec, Learners: e.env.Learners}, registered)
+	m := e.newEntry(id, recovery.Source{Kept: handle, Spec: &spec, Learners: e.env.Learners}, registered)
 	m.Touch(hosted.TimeOf(registered.Created))
 	m.Publish(r, 0)
 	return m, e.host(m)

@@ -243,8 +243,8 @@ type Stats struct {
 
 // Gate is what the label gate of a learner did. Without one all is 0.
 type Gate struct {
-	// On says that the learner has a gate.
-	On bool
+	// On says that the learner has a gate, Compared that it can tell RegretBeside.
+	On, Compared bool
 	// SetAside counts the observations that were set aside when they came, or dropped from
 	// the first 128; LastSetAside is the number of the newest one, from 1.
 	SetAside, LastSetAside uint64
@@ -252,10 +252,8 @@ type Gate struct {
 	// aside now.
 	SetAsideLoss float64
 	// RegretBeside is what the regret over all observations is beyond Stats.Regret, which
-	// is that over the learned ones. It is exact and no theorem bounds it. Compared says
-	// that the learner can tell it.
+	// is that over the learned ones. It is exact and no theorem bounds it.
 	RegretBeside float64
-	Compared     bool
 	// Starts counts how often the learner started anew; LastStart is the number of the
 	// observation of the newest time.
 	Starts, LastStart uint64

@@ -137,6 +137,8 @@ type Env struct {
 	Counters Counters
 	// residents have every model in memory, except those that HibernateIdle looks at.
 	residents residents
+	// newest is that of the newest model.
+	newest atomic.Pointer[specified]
 	// Loading bounds the recoveries at work, copies the copies of states outside of reports.
 	Loading, copies Slots
 	// Lifetime ends when the engine closes. Work that no caller waits for runs under it.

@@ -110,9 +110,11 @@ func (r *recent) add(learned *record.Record, answers []record.Answer, digest *re
 	r.generation.Add(1)
 }
 
-// renew forgets the ids outside of a commit. Every look-up from before is then repeated.
+// renew forgets the ids outside of a commit, and their memory. Every look-up from before is then repeated.
 func (r *recent) renew() {
-	r.clear()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.places, r.rows, r.values, r.whole = nil, nil, nil, false
 	r.generation.Add(2)
 }
 

@@ -164,7 +164,7 @@ type Identity struct {
 // Identity costs O(1).
 func (m *Model) Identity() Identity {
 	e := m.entry.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: &m.source.Spec, Schema: m.schema, Entry: e}
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Schema: m.schema, Entry: e}
 }
 
 // ID is the id of the model.
@@ -174,7 +174,7 @@ func (m *Model) ID() string { return string(m.id) }
 func (m *Model) Ref() record.Ref { return m.Identity().Ref }
 
 // Spec is the completed spec. It is read only.
-func (m *Model) Spec() *model.Spec { return &m.source.Spec }
+func (m *Model) Spec() *model.Spec { return m.source.Spec }
 
 // Learner is the name of the model's learner.
 func (m *Model) Learner() string { return m.source.Spec.Name() }
@@ -279,7 +279,7 @@ func (m *Model) setRestoring(restoring bool) {
 
 // Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.
 func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
-	value, err := EncodeEntry(next, m.source.Spec)
+	value, err := EncodeEntry(next, *m.source.Spec)
 	if err != nil {
 		return err
 	}

@@ -356,6 +356,7 @@ func (m *Model) hibernate() Hibernated {
 	case m.writeDerived() != nil: // The next commit meets the failure.
 		return HibernatedNever
 	}
+	m.pending.answered = nil // It is empty, and its memory could exceed what a model at rest takes.
 	m.forget()
 	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow

@@ -56,13 +56,14 @@ func (r *residents) leastUsed() *Model {
 // byUse is a heap of models by inOrder.used.
 type byUse []*Model
 
-func (b byUse) Len() int { return len(b) }
+func (b *byUse) Len() int { return len(*b) }
 
-func (b byUse) Less(i, j int) bool { return b[i].usage.inOrder.used < b[j].usage.inOrder.used }
+func (b *byUse) Less(i, j int) bool { return (*b)[i].usage.inOrder.used < (*b)[j].usage.inOrder.used }
 
-func (b byUse) Swap(i, j int) {
-	b[i], b[j] = b[j], b[i]
-	b[i].usage.inOrder.place, b[j].usage.inOrder.place = i+1, j+1
+func (b *byUse) Swap(i, j int) {
+	order := *b
+	order[i], order[j] = order[j], order[i]
+	order[i].usage.inOrder.place, order[j].usage.inOrder.place = i+1, j+1
 }
 
 // Push implements heap.Interface.

@@ -83,7 +83,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	if err != nil {
 		return m.id.storagef(fmt.Sprintf("cut the log at sequence %d", sequence), err)
 	}
-	value, err := EncodeEntry(next, m.source.Spec)
+	value, err := EncodeEntry(next, *m.source.Spec)
 	if err != nil {
 		return err
 	}

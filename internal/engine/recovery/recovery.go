@@ -22,7 +22,7 @@ import (
 // Source is what a model is recovered from.
 type Source struct {
 	Kept     storage.Model
-	Spec     model.Spec
+	Spec     *model.Spec // Read only: models share it.
 	Learners machine.Learners
 }
 
@@ -141,7 +141,7 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 		}
 		bad(sequence, err)
 	}
-	m, err := machine.New(s.Spec, s.Learners)
+	m, err := machine.New(*s.Spec, s.Learners)
 	return Recovered{m, 0, unread}, err
 }
 
@@ -165,10 +165,10 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w: %w", sequence, machine.ErrCorrupt, err)
 	}
-	if snapshot.Sequence != sequence || !reflect.DeepEqual(spec, s.Spec) {
+	if snapshot.Sequence != sequence || !reflect.DeepEqual(spec, *s.Spec) {
 		return nil, fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, snapshot.Sequence, spec, machine.ErrCorrupt)
 	}
-	m, err := machine.Restore(s.Spec, s.Learners, snapshot)
+	m, err := machine.Restore(*s.Spec, s.Learners, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
@@ -310,14 +310,15 @@ func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record
 	if err == nil {
 		registered, err = record.DecodeEntry(entry.Value)
 	}
-	from := Source{Kept: entry.Model, Learners: learners}
+	var spec model.Spec
 	if err == nil {
-		from.Spec, err = codec.DecodeSpec(registered.Spec)
+		spec, err = codec.DecodeSpec(registered.Spec)
 		registered.Spec = nil // The bytes belong to the store.
 	}
 	if err == nil {
-		from.Spec, _, err = catalog.Complete(from.Spec)
+		spec, _, err = catalog.Complete(spec)
 	}
+	from := Source{Kept: entry.Model, Spec: &spec, Learners: learners}
 	if err != nil {
 		return from, record.Entry{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
 	}
