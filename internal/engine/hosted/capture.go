@@ -155,6 +155,18 @@ func (m *Model) SnapshotIfDue(now time.Time) {
 // SnapshotSoon hands over the state of an idle model.
 func (m *Model) SnapshotSoon() { m.box.TryDo(m.handOver) }
 
+func (m *Model) leave() (later int64) {
+	bytes := m.usage.bytes.Load()
+	switch m.Hibernate() {
+	case HibernatedAfterSnapshot:
+		m.SnapshotSoon()
+	case HibernatedAfterBatch:
+		return bytes
+	case HibernatedNow, HibernatedNever:
+	}
+	return 0
+}
+
 // LastSnapshot writes the state after Join.
 func (m *Model) LastSnapshot() error {
 	c, err := m.capture(func() {})

@@ -95,7 +95,7 @@ type usage struct {
 	bytes     atomic.Int64 // what the state is accounted with in memory
 	lastBytes atomic.Int64 // bytes of when the model was last in memory
 	yields    atomic.Bool  // asks a busy model to leave memory after its batch
-	inOrder   inOrder      // of the residents
+	order     inOrder      // of the residents
 	// Since the start: rows predicted; predictions expired; observations sent again under their id, and
 	// those refused because their id stands for another one.
 	predictions, expired, duplicates, conflicts atomic.Uint64
@@ -356,6 +356,10 @@ func (m *Model) Gauges() Gauges {
 
 // Resident tells whether the state is in memory.
 func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
+
+func (m *Model) lastUsed() int64 { return m.usage.used.Load() }
+
+func (m *Model) inOrder() *inOrder { return &m.usage.order }
 
 // CountExpired counts a pending prediction that expired.
 func (m *Model) CountExpired() { m.usage.expired.Add(1) }

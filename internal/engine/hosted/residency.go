@@ -428,3 +428,25 @@ func (m *Model) DropAnswered() {
 		m.box.TryDo(func() { _ = m.pending.remove() })
 	}
 }
+
+// HibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them, until
+// the rest fits. One goroutine at a time may call it. It costs O(log(resident models)) for each model that it looks
+// at, and for each that was used since.
+func (e *Env) HibernateIdle() {
+	goal, short := e.Memory.Goal()
+	if !short {
+		return
+	}
+	var seen []resident
+	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
+		m := e.residents.leastUsed()
+		if m == nil {
+			break
+		}
+		seen = append(seen, m)
+		leaving += m.leave()
+	}
+	for _, m := range seen {
+		e.residents.update(m) // It may have stayed.
+	}
+}

@@ -23,13 +23,25 @@ type inOrder struct {
 	place int
 }
 
+// resident is a *Model. The files of the package point one way, and the model uses its Env, which has the
+// residents.
+type resident interface {
+	// Resident tells whether the state is in memory.
+	Resident() bool
+	// lastUsed is when the model was last asked for something, in nanoseconds since 1970.
+	lastUsed() int64
+	inOrder() *inOrder
+	// leave lets the model leave memory. It returns the bytes that the model gives back after its batch.
+	leave() int64
+}
+
 // update brings a model into the order, or takes it out of the order if it is not resident.
-func (r *residents) update(m *Model) {
+func (r *residents) update(m resident) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch at := &m.usage.inOrder; {
+	switch at := m.inOrder(); {
 	case m.Resident() && at.place == 0:
-		at.used = m.usage.used.Load()
+		at.used = m.lastUsed()
 		heap.Push(&r.order, m)
 	case !m.Resident() && at.place > 0:
 		heap.Remove(&r.order, at.place-1)
@@ -37,40 +49,40 @@ func (r *residents) update(m *Model) {
 }
 
 // leastUsed takes the model that was not used for the longest out of the order. It is nil if the order is empty.
-func (r *residents) leastUsed() *Model {
+func (r *residents) leastUsed() resident {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.order) > 0 {
 		m := r.order[0]
-		used := m.usage.used.Load()
-		if m.usage.inOrder.used == used {
+		at, used := m.inOrder(), m.lastUsed()
+		if at.used == used {
 			heap.Remove(&r.order, 0)
 			return m
 		}
-		m.usage.inOrder.used = used
+		at.used = used
 		heap.Fix(&r.order, 0)
 	}
 	return nil
 }
 
 // byUse is a heap of models by inOrder.used.
-type byUse []*Model
+type byUse []resident
 
 func (b *byUse) Len() int { return len(*b) }
 
-func (b *byUse) Less(i, j int) bool { return (*b)[i].usage.inOrder.used < (*b)[j].usage.inOrder.used }
+func (b *byUse) Less(i, j int) bool { return (*b)[i].inOrder().used < (*b)[j].inOrder().used }
 
 func (b *byUse) Swap(i, j int) {
 	order := *b
 	order[i], order[j] = order[j], order[i]
-	order[i].usage.inOrder.place, order[j].usage.inOrder.place = i+1, j+1
+	order[i].inOrder().place, order[j].inOrder().place = i+1, j+1
 }
 
 // Push implements heap.Interface.
 func (b *byUse) Push(x any) {
-	m := x.(*Model) //nolint:forcetypeassert // Only models are pushed.
+	m := x.(resident) //nolint:forcetypeassert // Only models are pushed.
 	*b = append(*b, m)
-	m.usage.inOrder.place = len(*b)
+	m.inOrder().place = len(*b)
 }
 
 // Pop implements heap.Interface.
@@ -78,35 +90,6 @@ func (b *byUse) Pop() any {
 	last := len(*b) - 1
 	m := (*b)[last]
 	*b = slices.Delete(*b, last, last+1)
-	m.usage.inOrder.place = 0
+	m.inOrder().place = 0
 	return m
-}
-
-// HibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them, until
-// the rest fits. One goroutine at a time may call it. It costs O(log(resident models)) for each model that it looks
-// at, and for each that was used since.
-func (e *Env) HibernateIdle() {
-	goal, short := e.Memory.Goal()
-	if !short {
-		return
-	}
-	var seen []*Model
-	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
-		m := e.residents.leastUsed()
-		if m == nil {
-			break
-		}
-		seen = append(seen, m)
-		bytes := m.usage.bytes.Load()
-		switch m.Hibernate() {
-		case HibernatedAfterSnapshot:
-			m.SnapshotSoon()
-		case HibernatedAfterBatch:
-			leaving += bytes
-		case HibernatedNow, HibernatedNever:
-		}
-	}
-	for _, m := range seen {
-		e.residents.update(m) // It may have stayed.
-	}
 }
