@@ -90,7 +90,7 @@ func (m *entry) Timings() Timings { return m.timings }
 // Learned reports a learned record to watchers and wakes the replicas.
 func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
-	if len(m.engine.replicas.Of(m.Ref())) > 0 {
+	if m.engine.replicas.Follow(m.Ref()) {
 		m.losses.Add(r, answers)
 	}
 	m.engine.replicas.Wake()

@@ -68,6 +68,9 @@ const (
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
 	sessionCalls     = 1024
+	// Goroutines that handle calls one after another, each with a stack that has grown to its size. A call
+	// that finds none idle gets a goroutine of its own.
+	streamWorkers = 128
 	// The server pings a connection after idlePing without traffic, and closes it after
 	// pingTimeout without an answer.
 	idlePing    = 30 * time.Second
@@ -131,7 +134,7 @@ func New(o Options) *Server {
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
-			grpc.NumStreamWorkers(128),
+			grpc.NumStreamWorkers(streamWorkers),
 		),
 		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,

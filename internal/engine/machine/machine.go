@@ -34,8 +34,10 @@ var (
 // Machine is one model. Apply needs exclusive access; the other methods only read
 // and may run concurrently.
 type Machine struct {
-	spec     model.Spec
-	learner  model.Learner
+	spec    model.Spec
+	learner model.Learner
+	// squared: the learner is judged by the squared loss.
+	squared  bool
 	sequence uint64
 	account  *account.Account
 	// encoder is nil without named inputs.
@@ -60,7 +62,7 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the learner: %w: %w", ErrCorrupt, err)
 	}
-	m = &Machine{spec: spec, learner: learner, encoder: newEncoder(spec)}
+	m = &Machine{spec: spec, learner: learner, squared: spec.SquaredLoss(), encoder: newEncoder(spec)}
 	if m.classifier, err = newClassifier(spec, learner); err != nil {
 		return nil, err
 	}
@@ -210,7 +212,7 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	}
 	round := account.Round{
 		Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss,
-		SquaredLoss: m.spec.SquaredLoss(), SetAside: outcome.SetAside,
+		SquaredLoss: m.squared, SetAside: outcome.SetAside,
 	}
 	if o.Served != nil {
 		a.Served, a.ServedPredictions = true, o.Served.Predictions

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"math"
 	"sync"
 
 	"hindsight/internal/engine/record"
@@ -13,9 +14,9 @@ const lossesKept = 1 << 14
 // are in memory alone: a replica writes down what it learns beside them.
 type Losses struct {
 	mu sync.Mutex
-	// ring has the losses of the sequences up to end, that of sequence s at s mod lossesKept. A nil loss is
-	// that of an observation that was set aside.
-	ring []*float64
+	// ring[s mod lossesKept] is the loss of sequence s, for the newest sequences up to end. It is NaN if the
+	// loss is not known, and if the label gate set the observation aside.
+	ring []float64
 	end  uint64
 }
 
@@ -24,25 +25,27 @@ func (l *Losses) Add(r *record.Record, answers []record.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ring == nil {
-		l.ring = make([]*float64, lossesKept)
+		l.ring = make([]float64, lossesKept)
 	}
-	values := make([]float64, len(answers))
 	for n := range answers {
 		a := &answers[n]
-		if a.Sequence != l.end+1 {
-			clear(l.ring) // The state was loaded or restored.
+		if a.Sequence != l.end+1 { // The state was loaded or restored.
+			for s := range l.ring {
+				l.ring[s] = math.NaN()
+			}
 		}
-		switch class := r.Observations[n].Class; {
-		case class == "":
-			values[n] = a.Loss
-		case class != a.Class:
-			values[n] = 1
+		loss := a.Loss
+		if class := r.Observations[n].Class; class != "" {
+			loss = 0
+			if class != a.Class {
+				loss = 1
+			}
+		}
+		if a.SetAside {
+			loss = math.NaN()
 		}
 		l.end = a.Sequence
-		l.ring[l.end%lossesKept] = &values[n]
-		if a.SetAside {
-			l.ring[l.end%lossesKept] = nil
-		}
+		l.ring[l.end%lossesKept] = loss
 	}
 }
 
@@ -53,7 +56,10 @@ func (l *Losses) At(sequence uint64) *float64 {
 	if l.ring == nil || sequence > l.end || sequence+lossesKept <= l.end {
 		return nil
 	}
-	return l.ring[sequence%lossesKept]
+	if loss := l.ring[sequence%lossesKept]; !math.IsNaN(loss) {
+		return &loss
+	}
+	return nil
 }
 
 // Forget forgets all losses.

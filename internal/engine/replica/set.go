@@ -83,6 +83,22 @@ func (s *Set) Of(leader record.Ref) []*Replica {
 	})
 }
 
+// Follow reports whether a model has a replica. It costs one atomic load without replicas, else
+// O(replicas of all models), and allocates nothing.
+func (s *Set) Follow(leader record.Ref) bool {
+	if s.count.Load() == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.mu.byID {
+		if f := r.follow(); f != nil && f.Leader == leader {
+			return true
+		}
+	}
+	return false
+}
+
 // Settle waits until every replica of a leader has ended the turn that it has now.
 func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
 	for _, r := range s.Of(leader) {
