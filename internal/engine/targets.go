@@ -17,7 +17,7 @@ import (
 type Target struct {
 	model   *entry
 	binding *alias.Binding
-	// second answers a share of the requests, nil if there is none that can.
+	// second answers a share of the requests, nil if no second model can.
 	second *entry
 	// leader learns what is predicted for it, nil as a rule: then the model does.
 	leader *entry
@@ -162,14 +162,14 @@ func (e *Engine) find(ctx context.Context, name string) (*entry, error) {
 type Route struct {
 	engine  *Engine
 	present Target
-	// others are the second model of the alias and the model that it named before, nil where there is none.
+	// others are the second model and the previous model of the alias, nil where the alias has none.
 	others [2]*entry
 }
 
 // Routed is where an observation goes.
 type Routed struct {
 	Target
-	// Maker is that of Observation.
+	// Maker is for Observation.Maker.
 	Maker Maker
 }
 
@@ -225,9 +225,13 @@ func (r *Route) Done() {
 	}
 }
 
-// For is the model that learns an observation with these ids and this key: the one that has learned it, else
-// the one that predicted, else that of the key. An observation is learned once, and a label by the model that
-// predicted, or by the leader of that model.
+// For returns the model that learns an observation with these ids and this key:
+//
+//  1. the model that has learned the observation,
+//  2. else the model that made the pending prediction, or its leader,
+//  3. else the model that the key chooses.
+//
+// So each observation is learned once.
 func (r *Route) For(predictionID, observationID, key string) (Routed, error) {
 	id := cmp.Or(predictionID, observationID)
 	present := Target{model: r.present.model, binding: r.present.binding}

@@ -31,7 +31,7 @@ type Account struct {
 	excess float64
 	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
 	squares float64
-	// pairs are the prequential losses minus those of the leader, where these are known.
+	// pairs sum up prequential loss − prequential loss of the leader, over the observations with both.
 	pairs  confidence.Moments
 	levels []float64
 	// intervals has an entry each output, and none without levels.
@@ -50,8 +50,8 @@ type labels struct {
 }
 
 // New returns the account of a model that has learned nothing. Levels are the ascending
-// coverages of its prediction intervals, or none. Possible are the possible labels, nil for
-// all. The account of a classifier has no outputs; its baselines have no loss.
+// coverages of its prediction intervals, or none. Possible says which labels can
+// come, nil for all. The account of a classifier has no outputs; its baselines have no loss.
 func New(outputs int, levels []float64, possible *model.Label) *Account {
 	a := &Account{
 		labels: labels{means: make([]float64, outputs), last: make([]float64, outputs)},

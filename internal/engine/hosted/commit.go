@@ -243,7 +243,7 @@ func (c *commit) apply() error {
 	return nil
 }
 
-// dropForeign removes the answered predictions of replicas.
+// dropForeign removes pending predictions of replicas whose labels this commit learned.
 func (c *commit) dropForeign() {
 	for _, t := range c.learning {
 		for n := range t.rows {

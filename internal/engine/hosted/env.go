@@ -137,7 +137,7 @@ type Env struct {
 	Counters Counters
 	// residents have every model in memory, except those that HibernateIdle looks at.
 	residents residents
-	// newest is that of the newest model.
+	// newest is the spec of the newest model: see shared.
 	newest atomic.Pointer[specified]
 	// Loading bounds the recoveries at work, copies the copies of states outside of reports.
 	Loading, copies Slots

@@ -30,8 +30,8 @@ type specified struct {
 	schema *input.Schema // immutable
 }
 
-// shared returns the specified of a spec: that of the newest model if their specs are equal. Models by the thousand
-// usually have one spec, and with named inputs it takes more memory than the rest of a model at rest.
+// shared returns a spec with its schema. It returns the spec of the newest model if the two are equal: a thousand
+// models usually have one spec, and a spec with named inputs takes more memory than the rest of a model at rest.
 func (e *Env) shared(spec *model.Spec) *specified {
 	if newest := e.newest.Load(); newest != nil && reflect.DeepEqual(newest.spec, spec) {
 		return newest

@@ -17,7 +17,7 @@ type Difference struct {
 	// Paired: both models predicted the same observations, and the losses are prequential. Otherwise chance
 	// assigned each observation to one of the models, and the losses are served ones.
 	Paired bool
-	// Observations are those of the model, First those of the other one.
+	// Observations counts the observations of the model, First those of the other model.
 	Observations, First float64
 }
 
@@ -30,7 +30,7 @@ func (s *sums) paired() *Difference {
 	return &Difference{Interval: i, Paired: true, Observations: s.pairs.Count, First: s.pairs.Count}
 }
 
-// moments are those of the served losses.
+// moments sums up the served losses.
 func (s *sums) moments(classifier bool) confidence.Moments {
 	if n := s.classes.Served.Errors; classifier {
 		return confidence.Moments{Count: s.classes.Observations, Sum: n, Squares: n, Absolute: n}

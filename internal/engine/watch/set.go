@@ -14,7 +14,7 @@ type Learned struct {
 	// Labels and Class are what was observed.
 	Labels []float64
 	Class  string
-	// Notes are those of the served prediction: see account.Interval. They are nil if nothing was served.
+	// Notes has the notes of the served prediction: see account.Interval. It is nil if nothing was served.
 	Notes []float64
 	// Time is when the observation became durable, in nanoseconds since 1970.
 	Time int64

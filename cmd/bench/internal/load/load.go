@@ -31,7 +31,7 @@ func (m Mix) total() int { return m.Predict + m.Observe + m.Session }
 // Options say what load is made.
 type Options struct {
 	Mix Mix
-	// Call, unless it is nil, is made instead of the mix: for a random model and row.
+	// Call replaces the mix, unless it is nil. It gets a random model and a random row.
 	Call func(ctx context.Context, m *client.Model, row *Row) error
 	// Rate is the number of calls that begin in a second, in an open loop: call n is due
 	// n/Rate seconds after the begin, whatever became of the calls before it. If Rate is 0,

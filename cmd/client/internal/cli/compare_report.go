@@ -17,8 +17,8 @@ import (
 
 const (
 	comparisonSeed = 1
-	// The points of the curves of the errors; the part of the rows that each is made of, and how
-	// many rows at least.
+	// A curve has at most curvePoints points. A point is the error over the last 1/windows of the
+	// rows, and over at least leastWindow rows.
 	curvePoints, windows, leastWindow = 60, 12, 30
 )
 
@@ -132,7 +132,9 @@ func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats)
 
 // baseline is the smaller sum of the losses of two predictors that ignore the inputs: the running
 // mean of the labels, or the most frequent class; and the last label. They know the labels that a
-// prediction knew: those of all rows more than delay rows before. Without a label they say 0.
+// prediction knew: the labels of all rows more than delay rows before. Without a label they predict
+// 0. The server's own skill leaves out what a label gate sets aside, so that learners with and
+// without a gate would be judged on different rows.
 func (a *contestant) baseline() float64 {
 	var steady, last float64
 	count, frequent := make(map[string]int), ""

@@ -29,7 +29,7 @@ const (
 	// Below an effective number of leastWeighty values other than 0 neither: with few errors of a classifier
 	// the variance is not known.
 	leastWeighty = 20
-	// At tightest values the width is least beside that of a single interval.
+	// The number of values at which the sequence exceeds a single interval by the least factor.
 	tightest = 1000
 )
 
@@ -73,14 +73,14 @@ func (m *Moments) known() bool {
 // Interval is a difference of means, and the bounds of the confidence sequence at this time.
 type Interval struct{ Mean, Lower, Upper float64 }
 
-// Paired returns the interval of the mean of differences, which are the values. It is not ok while the values
-// are too few, or all equal.
+// Paired returns the interval of the mean of differences. The result ok is false while the differences are too
+// few, and if all are equal.
 func Paired(differences Moments) (i Interval, ok bool) {
 	return around(differences.Mean(), differences.variance(), differences.Count, differences.known())
 }
 
-// Independent returns the interval of the mean of a minus that of b. Chance assigned each value to a or b. It
-// is not ok while the values of either are too few, or all of each are equal.
+// Independent returns the interval of mean(a) − mean(b). Chance assigned each value to a or b. The result ok is
+// false while a or b has too few values, or if all values of a and all values of b are equal.
 //
 // The difference of the two means is, up to O(log log n/n), the mean of n = n_a + n_b independent influences
 // with the variance n(s_a²/n_a + s_b²/n_b).
