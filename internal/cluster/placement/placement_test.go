@@ -1,0 +1,212 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/cluster/placement"
+)
+
+func servers(n int) []string {
+	out := make([]string, n)
+	for k := range out {
+		out[k] = fmt.Sprintf("10.0.0.%d:7000", k)
+	}
+	return out
+}
+
+// founded returns groups that the first server has founded.
+func founded(groups int, server string) []placement.Group {
+	out := make([]placement.Group, groups)
+	for k := range out {
+		out[k] = placement.Group{Number: k + 1, Members: []string{server}, Owner: server}
+	}
+	return out
+}
+
+// apply makes a step.
+func apply(t *testing.T, groups []placement.Group, s placement.Step) {
+	t.Helper()
+	k := slices.IndexFunc(groups, func(g placement.Group) bool { return g.Number == s.Group })
+	g := &groups[k]
+	g.Members = slices.Clone(g.Members)
+	if s.Add != "" {
+		if slices.Contains(g.Members, s.Add) {
+			t.Fatalf("%+v adds a member of %+v", s, *g)
+		}
+		g.Members = append(g.Members, s.Add)
+	}
+	if s.Owner != "" {
+		if !slices.Contains(g.Members, s.Owner) {
+			t.Fatalf("%+v: the owner is no member of %+v", s, *g)
+		}
+		g.Owner = s.Owner
+	}
+	if s.Remove != "" {
+		if g.Owner == s.Remove {
+			t.Fatalf("%+v removes the owner of %+v", s, *g)
+		}
+		at := slices.Index(g.Members, s.Remove)
+		if at < 0 {
+			t.Fatalf("%+v removes no member of %+v", s, *g)
+		}
+		g.Members = slices.Delete(g.Members, at, at+1)
+	}
+}
+
+// rebalance makes the first step of a plan until no step is left, and returns the number of steps that add a member.
+func rebalance(t *testing.T, groups []placement.Group, servers []string) (added int) {
+	t.Helper()
+	limit := len(placement.Plan(groups, servers)) + len(groups)
+	for steps := placement.Plan(groups, servers); len(steps) > 0; steps = placement.Plan(groups, servers) {
+		if limit--; limit < 0 {
+			t.Fatalf("%d steps are left: %+v", len(steps), steps)
+		}
+		apply(t, groups, steps[0])
+		if steps[0].Add != "" {
+			added++
+		}
+	}
+	return added
+}
+
+// counts returns the numbers of groups that servers have and own.
+func counts(groups []placement.Group) (has, owns map[string]int) {
+	has, owns = map[string]int{}, map[string]int{}
+	for _, g := range groups {
+		for _, s := range g.Members {
+			has[s]++
+		}
+		owns[g.Owner]++
+	}
+	return has, owns
+}
+
+func spread(of map[string]int, servers []string) (most, fewest int) {
+	fewest = of[servers[0]]
+	for _, s := range servers {
+		most, fewest = max(most, of[s]), min(fewest, of[s])
+	}
+	return most, fewest
+}
+
+func check(t *testing.T, groups []placement.Group, servers []string) {
+	t.Helper()
+	for _, g := range groups {
+		members := slices.Compact(slices.Sorted(slices.Values(g.Members)))
+		if want := min(placement.Replicas, len(servers)); len(members) != want || len(g.Members) != want {
+			t.Fatalf("group %d has the members %v, want %d", g.Number, g.Members, want)
+		}
+		for _, m := range append(g.Members, g.Owner) {
+			if !slices.Contains(servers, m) {
+				t.Fatalf("%+v has a server that left", g)
+			}
+		}
+		if !slices.Contains(g.Members, g.Owner) {
+			t.Fatalf("%+v: the owner is no member", g)
+		}
+	}
+	has, owns := counts(groups)
+	if most, fewest := spread(has, servers); most-fewest > 1 {
+		t.Errorf("servers have %d to %d groups: %v", fewest, most, has)
+	}
+	if most, fewest := spread(owns, servers); most-fewest > 1 {
+		t.Errorf("servers own %d to %d groups: %v", fewest, most, owns)
+	}
+}
+
+// TestPlan: groups are balanced after they are founded, and whenever servers join or leave. A join or a departure
+// moves the least number of memberships, or at most a fifth more: a member cannot join its group again.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	for _, size := range []struct{ groups, servers int }{{16, 6}, {1, 3}, {4, 5}, {7, 2}, {64, 3}, {128, 20}} {
+		t.Run(fmt.Sprintf("%d groups, %d servers", size.groups, size.servers), func(t *testing.T) {
+			t.Parallel()
+			all := servers(size.servers + 8)
+			groups, now := founded(size.groups, all[0]), all[:size.servers]
+			rebalance(t, groups, now)
+			check(t, groups, now)
+			random := rand.New(rand.NewPCG(1, uint64(size.groups)))
+			for range 12 {
+				next := slices.Clone(now)
+				if random.IntN(2) == 0 && len(now) < len(all) || len(now) <= placement.Replicas {
+					next = append(next, all[slices.IndexFunc(all, func(s string) bool { return !slices.Contains(now, s) })])
+				} else {
+					k := random.IntN(len(next))
+					next = slices.Delete(next, k, k+1)
+				}
+				before, _ := counts(groups)
+				added := rebalance(t, groups, next)
+				check(t, groups, next)
+				if least := leastMoves(before, next, size.groups); len(now) >= placement.Replicas && added > max(least+1, least*6/5) {
+					t.Errorf("from %d to %d servers %d memberships moved, the least is %d", len(now), len(next), added, least)
+				}
+				now = next
+			}
+		})
+	}
+}
+
+// leastMoves returns the number of memberships that servers must gain so that their numbers differ by at most 1.
+func leastMoves(has map[string]int, servers []string, groups int) int {
+	all := groups * min(placement.Replicas, len(servers))
+	low, large := all/len(servers), all%len(servers)
+	// The servers with the most groups keep one more.
+	now := make([]int, 0, len(servers))
+	for _, s := range servers {
+		now = append(now, has[s])
+	}
+	slices.SortFunc(now, func(a, b int) int { return b - a })
+	moves := 0
+	for k, n := range now {
+		want := low
+		if k < large {
+			want++
+		}
+		moves += max(0, want-n)
+	}
+	return moves
+}
+
+// TestPlanKeeps: a plan of balanced groups is empty, whatever the order of the servers.
+func TestPlanKeeps(t *testing.T) {
+	t.Parallel()
+	all := servers(9)
+	groups := founded(32, all[0])
+	rebalance(t, groups, all)
+	slices.Reverse(all)
+	if steps := placement.Plan(groups, all); len(steps) > 0 {
+		t.Errorf("balanced groups have the plan %+v", steps)
+	}
+}
+
+// TestOf: names of one family share a group, and families spread over all groups.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	if g := placement.Of("fraud", 1); g != 0 {
+		t.Errorf("of a single group, the group is %d, want 0", g)
+	}
+	const groups, names = 16, 9600
+	load := make([]int, groups+1)
+	for n := range names {
+		name := fmt.Sprintf("model-%d", n)
+		g := placement.Of(name, groups)
+		if v := placement.Of(name+".v2", groups); v != g {
+			t.Fatalf("%s is in group %d, %s.v2 in group %d", name, g, name, v)
+		}
+		load[g]++
+	}
+	for g, n := range load[1:] {
+		if n < names/groups*8/10 || n > names/groups*12/10 {
+			t.Errorf("group %d has %d of %d names", g+1, n, names)
+		}
+	}
+	// Stored models stay where they are: these numbers never change.
+	for name, want := range map[string]int{"fraud": 5, "price.eu": 12, "a": 12} {
+		if g := placement.Of(name, groups); g != want {
+			t.Errorf("%s is in group %d, want %d", name, g, want)
+		}
+	}
+}
