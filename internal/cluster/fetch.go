@@ -77,13 +77,13 @@ func (n *Node) fetch(ctx context.Context, index uint64) error {
 	if !known || owner.ID == n.self.ID {
 		return errors.New("cluster: this server knows no other owner")
 	}
-	client, err := n.client(owner.Address)
+	client, err := n.host.client(owner.Address)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := client.Checkpoint(ctx, &clusterv1.CheckpointRequest{Index: index})
+	stream, err := client.Checkpoint(ctx, &clusterv1.CheckpointRequest{Group: n.number, Index: index})
 	if err != nil {
 		return fmt.Errorf("cluster: ask %s for a checkpoint: %w", owner.Address, err)
 	}

@@ -25,5 +25,5 @@ func (n *Node) ConnTo(which string) (grpc.ClientConnInterface, error) {
 	if err != nil || m.ID == n.self.ID {
 		return nil, err
 	}
-	return n.peers.conn(consensus.Forwarded, m.Address)
+	return n.host.peers.conn(consensus.Forwarded, m.Address)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,27 +30,18 @@ const (
 )
 
 // founders returns the addresses of --cluster-join and the server's own address, sorted.
-func (n *Node) founders() []string {
-	out := append(slices.Clone(n.o.Join), n.self.Address)
+func (h *Host) founders() []string {
+	out := append(slices.Clone(h.o.Join), h.o.Address)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// others returns the addresses of --cluster-join and of the members, without this server.
-func (n *Node) others() []string {
-	out := n.founders()
-	if l := n.consensus.Load(); l != nil {
-		for _, m := range l.Members() {
-			out = append(out, m.Address)
-		}
-	}
-	slices.Sort(out)
-	return slices.DeleteFunc(slices.Compact(out), func(address string) bool { return address == n.self.Address })
-}
-
 // run takes part in the cluster until ctx ends or the node fails.
 func (n *Node) run(ctx context.Context) {
-	err := n.become(ctx)
+	err := error(nil)
+	if n.number == 0 {
+		err = n.become(ctx)
+	}
 	if err == nil {
 		err = n.openLog()
 	}
@@ -91,7 +83,7 @@ func (n *Node) run(ctx context.Context) {
 
 func (n *Node) openLog() error {
 	l, err := consensus.Open(consensus.Options{
-		Self: n.self, Storage: n.storage, Stream: n.stream, Apply: n.store.Apply, Sync: n.local.Sync,
+		Group: n.number, Self: n.self, Storage: n.storage, Stream: n.host.stream, Apply: n.store.Apply, Sync: n.local.Sync,
 		Has: n.has, Behind: n.isBehind, Marks: n.o.Marks, Now: n.o.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -99,6 +91,8 @@ func (n *Node) openLog() error {
 	}
 	n.consensus.Store(l)
 	close(n.opened)
+	g := n.host.groups[n.number]
+	g.once.Do(func() { close(g.joined) })
 	return nil
 }
 
@@ -112,7 +106,7 @@ func (n *Node) has(index uint64) bool {
 	return max(base, n.local.Position().Index) >= index
 }
 
-// become returns when this server is a member, has founded a cluster, or has found a cluster to join.
+// become, for group 0, returns when this server is a member, has founded a cluster, or has found a cluster to join.
 //
 // A server founds a cluster only after every server of --cluster-join has answered and none is a member. So a server
 // that has lost its directory founds no second cluster. The server with models founds. If no server has models, the
@@ -123,15 +117,19 @@ func (n *Node) become(ctx context.Context) error {
 		if exists, err := consensus.Exists(n.storage); exists || err != nil {
 			return err
 		}
-		answers := n.ask(ctx, n.others())
+		answers := n.host.ask(ctx, n.number, n.host.others())
 		founder, missing, err := n.founder(answers)
 		switch {
 		case err != nil:
 			return err
 		case founder == "" && len(missing) == 0:
-			return nil // A member answered.
+			return n.keepGroups() // A member answered.
 		case founder == n.self.Address:
 			n.log.Info("this server founds the cluster", zap.String("address", n.self.Address), zap.Bool("models", n.data))
+			// The groups come first, because the cluster exists once group 0 exists.
+			if err := errors.Join(n.keepGroups(), n.host.foundGroups()); err != nil {
+				return err
+			}
 			return consensus.Found(n.storage, n.self, n.local.Position().Index)
 		}
 		if now := n.o.Now(); len(missing) > 0 && now.Sub(complained) >= complainInterval {
@@ -144,6 +142,13 @@ func (n *Node) become(ctx context.Context) error {
 	}
 }
 
+func (n *Node) keepGroups() error {
+	if n.o.Groups == 1 {
+		return nil
+	}
+	return n.local.SetGroups(n.o.Groups)
+}
+
 // founder returns the address of the server that founds the cluster, or the reasons why the founder is not known yet.
 // Both are empty if a server is a member already: then this server joins.
 func (n *Node) founder(answers []answer) (address string, missing []string, err error) {
@@ -151,16 +156,20 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 	if n.data {
 		withData = append(withData, n.self.Address)
 	}
-	addresses, want := []string{n.self.Address}, n.founders()
+	addresses, want := []string{n.self.Address}, n.host.founders()
 	for _, a := range answers {
 		switch {
 		case a.err != nil:
 			missing = append(missing, a.err.Error())
 		case a.said.GetId() == n.self.ID: // The address is another name of this server.
+		case a.said.GetMember() && max(a.said.GetGroups(), 1) != uint32(n.o.Groups): //nolint:gosec // At most MaxGroups.
+			return "", nil, fmt.Errorf("%w: got %d, and %s belongs to a cluster of %d", ErrGroups, n.o.Groups, a.address, max(a.said.GetGroups(), 1))
 		case a.said.GetMember() && n.data:
 			return "", nil, fmt.Errorf("%w: %s belongs to a cluster, and this server has models of its own", ErrFounders, a.address)
 		case a.said.GetMember():
 			return "", nil, nil
+		case max(a.said.GetGroups(), 1) != uint32(n.o.Groups): //nolint:gosec // At most MaxGroups.
+			missing = append(missing, fmt.Sprintf("%s has --cluster-groups %d, and this server has %d", a.address, max(a.said.GetGroups(), 1), n.o.Groups))
 		case !slices.Equal(a.said.GetServers(), want):
 			missing = append(missing, fmt.Sprintf("%s has --cluster-join %s, and this server has %s", a.address, strings.Join(a.said.GetServers(), ","), strings.Join(want, ",")))
 		default:
@@ -185,7 +194,7 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 // It does not retry, because run calls it again. After an error this server must leave the cluster.
 func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) error {
 	if l.Owns() {
-		if n.draining.Load() {
+		if n.host.draining.Load() {
 			if err := n.handOn(ctx, l); err != nil {
 				n.log.Debug("this server is drained but stays the owner", zap.Error(err))
 			}
@@ -199,12 +208,26 @@ func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration)
 		return n.join(ctx, l, false)
 	case members[k].Address != n.self.Address:
 		return n.join(ctx, l, members[k].Voter)
-	case !members[k].Voter && l.Age() < currentAge:
+	case !members[k].Voter && l.Age() < currentAge && n.mayVote(members):
 		return n.join(ctx, l, true)
 	case lonely >= lonelyAfter:
 		return n.checkRemoved(ctx)
 	}
 	return nil
+}
+
+// maxVoters bounds the voters of group 0 of a cluster with several groups, of which every server is a member.
+const maxVoters = 5
+
+// mayVote reports whether a group needs another voter.
+func (n *Node) mayVote(members []Member) bool {
+	voters := 0
+	for _, m := range members {
+		if m.Voter {
+			voters++
+		}
+	}
+	return n.number > 0 || n.o.Groups == 1 || voters < maxVoters
 }
 
 // join asks the owner to make this server a member, with or without a vote. If the owner cannot, join returns nil,
@@ -214,7 +237,7 @@ func (n *Node) join(ctx context.Context, l *consensus.Log, current bool) error {
 	if owner, known := l.Owner(); known {
 		address = owner.Address
 	} else {
-		for _, a := range n.ask(ctx, n.others()) {
+		for _, a := range n.host.ask(ctx, n.number, n.host.others()) {
 			if a.said.GetOwnerAddress() != "" {
 				address = a.said.GetOwnerAddress()
 			}
@@ -223,13 +246,13 @@ func (n *Node) join(ctx context.Context, l *consensus.Log, current bool) error {
 	if address == "" {
 		return nil
 	}
-	client, err := n.client(address)
+	client, err := n.host.client(address)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	if _, err = client.Join(ctx, &clusterv1.JoinRequest{Id: n.self.ID, Address: n.self.Address, Current: current}); err == nil {
+	if _, err = client.Join(ctx, &clusterv1.JoinRequest{Group: n.number, Id: n.self.ID, Address: n.self.Address, Current: current}); err == nil {
 		return nil
 	}
 	if status.Code(err) == codes.FailedPrecondition {
@@ -242,7 +265,7 @@ func (n *Node) join(ctx context.Context, l *consensus.Log, current bool) error {
 // checkRemoved fails with ErrRemoved if the owner does not know this server. The cluster has then removed the server
 // while the server was down.
 func (n *Node) checkRemoved(ctx context.Context) error {
-	for _, a := range n.ask(ctx, n.others()) {
+	for _, a := range n.host.ask(ctx, n.number, n.host.others()) {
 		if a.err == nil && a.said.GetOwnerId() == a.said.GetId() && !a.said.GetKnown() {
 			return ErrRemoved
 		}

@@ -18,22 +18,93 @@ import (
 // memberServer answers calls of the other servers.
 type memberServer struct {
 	clusterv1.UnimplementedMemberServiceServer
-	n *Node
+	h *Host
+}
+
+// node returns this server's part of a group, as Group.call does.
+func (s memberServer) node(ctx context.Context, group uint32) (n *Node, in context.Context, done func(), err error) {
+	g := s.h.Group(group)
+	if g == nil {
+		return nil, nil, nil, status.Errorf(codes.InvalidArgument, "group %d does not exist", group)
+	}
+	if n, in, done = g.call(ctx); n == nil {
+		return nil, nil, nil, status.Errorf(codes.NotFound, "this server is no member of group %d", group)
+	}
+	return n, in, done, nil
+}
+
+// joined returns the node of a member, as node does.
+func (s memberServer) joined(ctx context.Context, group uint32) (n *Node, l *consensus.Log, in context.Context, done func(), err error) {
+	if n, in, done, err = s.node(ctx, group); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if l = n.consensus.Load(); l == nil {
+		done()
+		return nil, nil, nil, nil, status.Error(codes.Unavailable, "this server is not a member yet")
+	}
+	return n, l, in, done, nil
+}
+
+// owned returns the node of an owner, as node does.
+func (s memberServer) owned(ctx context.Context, group uint32) (n *Node, l *consensus.Log, in context.Context, done func(), err error) {
+	if n, l, in, done, err = s.joined(ctx, group); err != nil {
+		return nil, nil, nil, nil, err
+	}
+	if !l.Owns() {
+		done()
+		return nil, nil, nil, nil, status.Error(codes.Unavailable, "another server owns the group")
+	}
+	return n, l, in, done, nil
 }
 
 // Hello implements clusterv1.MemberServiceServer.
-func (s memberServer) Hello(_ context.Context, r *clusterv1.HelloRequest) (*clusterv1.HelloResponse, error) {
-	if err := checkGroup(r.GetGroup()); err != nil {
+func (s memberServer) Hello(ctx context.Context, r *clusterv1.HelloRequest) (*clusterv1.HelloResponse, error) {
+	n, _, done, err := s.node(ctx, r.GetGroup())
+	if err != nil {
 		return nil, err
 	}
-	return s.n.describe(r.GetId())
+	defer done()
+	out, err := n.describe(r.GetId())
+	if err == nil && r.GetAll() {
+		for _, g := range s.h.Groups() {
+			if hosted := g.describe(); hosted != nil {
+				out.Hosted = append(out.Hosted, hosted)
+			}
+		}
+	}
+	return out, err
+}
+
+// describe returns the group as this server knows it, nil if this server is no member.
+func (g *Group) describe() *clusterv1.HostedGroup {
+	n := g.node.Load()
+	if n == nil {
+		return nil
+	}
+	l := n.consensus.Load()
+	if l == nil {
+		return nil
+	}
+	out := &clusterv1.HostedGroup{Group: g.number, Members: peersOf(l.Members())}
+	if owner, ok := l.Owner(); ok {
+		out.OwnerAddress = owner.Address
+	}
+	return out
+}
+
+func peersOf(members []Member) []*clusterv1.Peer {
+	out := make([]*clusterv1.Peer, len(members))
+	for k, m := range members {
+		out[k] = &clusterv1.Peer{Address: m.Address, Voter: m.Voter}
+	}
+	return out
 }
 
 // describe answers Hello of the server with the id to.
 func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
-		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.founders(), AgeMs: -1,
-		Draining: n.draining.Load(), Version: n.o.Version,
+		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
+		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups), //nolint:gosec // At most MaxGroups.
 	}
 	l := n.consensus.Load()
 	if l == nil {
@@ -47,7 +118,7 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	has := func(id string) bool {
 		return slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
 	}
-	out.Known, out.Member = has(to), has(n.self.ID)
+	out.Known, out.Member, out.Members = has(to), has(n.self.ID), peersOf(members)
 	if owner, ok := l.Owner(); ok {
 		out.OwnerId, out.OwnerAddress = owner.ID, owner.Address
 	}
@@ -58,42 +129,15 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	return out, nil
 }
 
-// checkGroup refuses all groups but 0, the only group.
-func checkGroup(group uint32) error {
-	if group != 0 {
-		return status.Errorf(codes.InvalidArgument, "group %d does not exist", group)
-	}
-	return nil
-}
-
-func (n *Node) owned(group uint32) (*consensus.Log, error) {
-	l, err := n.joined(group)
-	if err == nil && !l.Owns() {
-		err = status.Error(codes.Unavailable, "another server owns the store")
-	}
-	return l, err
-}
-
-func (n *Node) joined(group uint32) (*consensus.Log, error) {
-	if err := checkGroup(group); err != nil {
-		return nil, err
-	}
-	l := n.consensus.Load()
-	if l == nil {
-		return nil, status.Error(codes.Unavailable, "this server is not a member yet")
-	}
-	return l, nil
-}
-
 // Join implements clusterv1.MemberServiceServer.
 func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error) {
-	n := s.n
-	l, err := n.owned(r.GetGroup())
+	n, l, ctx, done, err := s.owned(ctx, r.GetGroup())
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	// The address must be the joining server's, because admit removes another member at the same address.
-	said, err := n.hello(ctx, r.GetAddress())
+	said, err := s.h.hello(ctx, r.GetGroup(), r.GetAddress())
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -102,10 +146,56 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	}
 	n.joining.Lock()
 	defer n.joining.Unlock()
-	if err := n.admit(ctx, l, Member{ID: r.GetId(), Address: r.GetAddress(), Voter: r.GetCurrent()}); err != nil {
+	if err := n.admit(ctx, l, Member{ID: r.GetId(), Address: r.GetAddress(), Voter: r.GetCurrent() && n.mayVote(l.Members())}); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return &clusterv1.JoinResponse{}, nil
+}
+
+// OpenGroup implements clusterv1.MemberServiceServer.
+func (s memberServer) OpenGroup(_ context.Context, r *clusterv1.OpenGroupRequest) (*clusterv1.OpenGroupResponse, error) {
+	if r.GetGroup() == 0 || s.h.Group(r.GetGroup()) == nil {
+		return nil, status.Errorf(codes.InvalidArgument, "group %d does not exist", r.GetGroup())
+	}
+	select {
+	case s.h.opening <- r.GetGroup():
+		return &clusterv1.OpenGroupResponse{}, nil
+	default:
+		return nil, status.Error(codes.Unavailable, "this server opens many groups")
+	}
+}
+
+// LeaveGroup implements clusterv1.MemberServiceServer.
+func (s memberServer) LeaveGroup(ctx context.Context, r *clusterv1.LeaveGroupRequest) (*clusterv1.LeaveGroupResponse, error) {
+	n, in, done, err := s.node(ctx, r.GetGroup())
+	if status.Code(err) == codes.NotFound {
+		return &clusterv1.LeaveGroupResponse{}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer done()
+	if r.GetGroup() > 0 && errors.Is(n.checkRemoved(in), ErrRemoved) {
+		n.fail(ErrRemoved)
+	}
+	return &clusterv1.LeaveGroupResponse{}, nil
+}
+
+// ChangeGroup implements clusterv1.MemberServiceServer.
+func (s memberServer) ChangeGroup(ctx context.Context, r *clusterv1.ChangeGroupRequest) (*clusterv1.ChangeGroupResponse, error) {
+	n, _, ctx, done, err := s.owned(ctx, r.GetGroup())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if r.GetOwn() != "" {
+		err = n.Move(ctx, r.GetOwn())
+	} else {
+		err = n.Remove(ctx, r.GetRemove())
+	}
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &clusterv1.ChangeGroupResponse{}, nil
 }
 
 // admit makes a server a member, or updates a member. The caller holds joining.
@@ -133,13 +223,13 @@ const chunk = 256 << 10
 
 // Checkpoint implements clusterv1.MemberServiceServer.
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
-	n, ctx := s.n, stream.Context()
 	// Applied entries are committed. So a leader can send its state before it owns the log. It must, if it cannot own
 	// the log before another server has the state.
-	l, err := n.joined(r.GetGroup())
+	n, l, ctx, done, err := s.joined(stream.Context(), r.GetGroup())
 	if err != nil {
 		return err
 	}
+	defer done()
 	base := l.Applied()
 	if base < r.GetIndex() {
 		return status.Errorf(codes.FailedPrecondition, "the store ends at entry %d, before entry %d", base, r.GetIndex())

@@ -1,11 +1,11 @@
-// Package cluster replicates one store on several servers. A Node is one of the servers: it has a local store with
-// all models, and takes part in a log that orders all changes. One server owns the log at a time, and only the owner
-// changes models. If the owner fails, another server owns the log within seconds.
+// Package cluster replicates groups of models on several servers. A Host is one of the servers. A Node is the server's
+// part of a group: it has a local store with all models of the group, and takes part in a log that orders all changes.
+// One server owns the log at a time, and only the owner changes models. If the owner fails, another server owns the log
+// within seconds.
 package cluster
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/engine/storage"
@@ -52,36 +51,10 @@ type Member = consensus.Member
 // Dialer opens a connection, as net.Dialer.DialContext does.
 type Dialer = consensus.Dialer
 
-// Options of a node.
-type Options struct {
-	// Directory is the data directory, and Store says how to open the store there.
-	Directory string
-	Store     store.Options
-	// Address is the address that the other servers connect to. Without a Listener the server also listens on it. The
-	// node closes the Listener, even if Open fails.
-	Address  string
-	Listener net.Listener
-	// Dial connects to another server. Nil is the operating system's dialer.
-	Dial Dialer
-	// Join are the addresses of the servers of the cluster. They may include Address. Without other addresses the
-	// server founds a cluster by itself.
-	Join []string
-	// TLS has the certificate of this server and the authority of all servers. Nil is plaintext, between loopback
-	// addresses only.
-	TLS *tls.Config
-	// Version is the version of the program. Other servers show it.
-	Version string
-	// Undone is as in replicated.Options.
-	Undone func(sequence uint64) func(value []byte) bool
-	// Proposed receives the outcome and the duration of each proposal of this server. It may be nil.
-	Proposed func(took time.Duration, err error)
-	Marks    consensus.Marks
-	Now      func() time.Time
-	Logger   *zap.Logger
-}
-
-// Node is one server of a cluster. Its methods may be called concurrently.
+// Node is one server of a group. Its methods may be called concurrently.
 type Node struct {
+	host    *Host
+	number  uint32
 	o       Options
 	log     *zap.Logger
 	self    Member
@@ -89,9 +62,6 @@ type Node struct {
 	local   *store.Store
 	raftLog *store.RaftLog
 	storage consensus.Storage
-	stream  *consensus.Stream
-	peers   *peers
-	server  *grpc.Server
 	store   *replicated.Store
 
 	// consensus is nil until become has returned. Then opened closes.
@@ -104,69 +74,63 @@ type Node struct {
 	// checkpoint has a token while the store has no checkpoint.
 	checkpoint chan struct{}
 	// behind has the index of a requested checkpoint.
-	behind   chan uint64
-	draining atomic.Bool
-	restart  chan struct{}
-	failed   chan error
+	behind  chan uint64
+	restart chan struct{}
+	failed  chan error
 
+	// calls are the calls of other servers. lifetime ends them.
+	calls      sync.WaitGroup
+	lifetime   context.Context //nolint:containedctx // It ends with the node.
 	stop       context.CancelFunc
 	background sync.WaitGroup
 	closeOnce  sync.Once
 	closed     error
 }
 
-// Open opens the store of a member. If a complete checkpoint has arrived, Open first replaces the store by it. Before
-// Serve the node only answers other servers: it does not change its store or take part in the log.
-func Open(ctx context.Context, o Options) (_ *Node, err error) {
-	if o.Store.Async {
-		return nil, ErrAsync
-	}
-	if err := checkAddress(o.Address); err != nil {
-		return nil, err
-	}
-	o.Store.Member = true
+// newNode returns a node without a store.
+func (h *Host) newNode(number uint32) (*Node, error) {
 	n := &Node{
-		o: o, log: o.Logger, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
+		host: h, number: number, o: h.o, log: h.log, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
 		behind: make(chan uint64, 1), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
+	n.o.Directory, n.o.Store.Member = h.directory(number), true
+	n.o.Store.Cache /= int64(len(h.groups))
+	if number > 0 {
+		n.log = h.log.With(zap.Uint32("group", number))
+		if err := h.files().MkdirAll(n.o.Directory, directoryMode); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+	}
 	n.checkpoint <- struct{}{}
-	listener := o.Listener
+	n.lifetime, n.stop = context.WithCancel(context.Background())
+	return n, nil
+}
+
+const directoryMode = 0o750
+
+// Open opens the store of a group. If a complete checkpoint has arrived, Open first replaces the store by it. Before
+// Serve the node only answers other servers: it does not change its store or take part in the log. The caller closes
+// the node, and opens no other node of the group before.
+func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
+	n, err := h.newNode(number)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
-		}
-		if err != nil && listener != nil && n.stream == nil {
-			err = errors.Join(err, listener.Close())
 		}
 	}()
 	if err := n.openStores(ctx); err != nil {
 		return nil, err
 	}
-	if listener == nil {
-		var config net.ListenConfig
-		if listener, err = config.Listen(ctx, "tcp", o.Address); err != nil {
-			return nil, fmt.Errorf("cluster: %w", err)
-		}
-	}
-	if n.stream, err = consensus.Listen(listener, o.TLS, n.connectionFailed); err != nil {
-		return nil, err
-	}
-	n.stream.DialBy(o.Dial)
-	n.peers = newPeers(n.stream)
 	n.store, err = replicated.New(ctx, replicated.Options{
-		Local: n.local, Log: n, Owner: n.Owns, Undone: o.Undone, Changed: func(c storage.Change) { n.changed(c) },
+		Group: uint64(number), Local: n.local, Log: n, Owner: n.Owns, Undone: h.o.Undone, Changed: func(c storage.Change) { n.changed(c) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	// Stop waits for handlers, because they read the store.
-	n.server = grpc.NewServer(grpc.WaitForHandlers(true))
-	clusterv1.RegisterMemberServiceServer(n.server, memberServer{n: n})
-	n.background.Go(func() {
-		if err := n.server.Serve(n.stream.Listener(consensus.Members)); err != nil && !errors.Is(err, net.ErrClosed) {
-			n.fail(fmt.Errorf("cluster: %w", err))
-		}
-	})
+	h.groups[number].enter(n)
 	return n, nil
 }
 
@@ -191,7 +155,24 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	n.storage = consensus.OnDisk(n.raftLog)
-	n.data, err = hasData(ctx, n.local)
+	if n.data, err = hasData(ctx, n.local); err != nil || n.number > 0 {
+		return err
+	}
+	here, err := n.host.here()
+	n.data = n.data || len(here) > 0
+	return errors.Join(err, n.checkGroups())
+}
+
+// checkGroups refuses a number of groups other than the number of the cluster that this server is a member of.
+func (n *Node) checkGroups() error {
+	exists, err := consensus.Exists(n.storage)
+	if !exists || err != nil {
+		return err
+	}
+	groups, err := n.local.Groups()
+	if err == nil && groups != n.o.Groups {
+		err = fmt.Errorf("%w: got %d, and this server belongs to a cluster of %d", ErrGroups, n.o.Groups, groups)
+	}
 	return err
 }
 
@@ -208,20 +189,13 @@ func hasData(ctx context.Context, s storage.Store) (bool, error) {
 	return has, nil
 }
 
-// connectionFailed logs the failure of an accepted connection. Info is enough, because anyone can connect.
-func (n *Node) connectionFailed(err error) {
-	n.log.Info("a connection to the cluster port failed", zap.Error(err))
-}
-
 // Serve lets the node take part in the cluster. A node that is not a member founds or joins the cluster. Then the
 // node applies the log to the store, and calls changed for commands that other servers, or earlier runs, proposed.
 // Serve returns at once. The caller calls it once.
 func (n *Node) Serve(changed func(storage.Change)) {
 	n.changed = changed
-	ctx, stop := context.WithCancel(context.Background())
-	n.stop = stop
-	n.background.Go(func() { n.run(ctx) })
-	n.background.Go(func() { n.fetchWhenBehind(ctx) })
+	n.background.Go(func() { n.run(n.lifetime) })
+	n.background.Go(func() { n.fetchWhenBehind(n.lifetime) })
 }
 
 func (n *Node) fail(err error) {
@@ -245,10 +219,20 @@ func (n *Node) Store() storage.Store { return n.store }
 // Local returns the store of this server. The caller only reads it.
 func (n *Node) Local() *store.Store { return n.local }
 
-// Listener accepts the calls that other servers forward.
-func (n *Node) Listener() net.Listener { return n.stream.Listener(consensus.Forwarded) }
+// Number returns the number of the group.
+func (n *Node) Number() uint32 { return n.number }
 
-// Self returns this server.
+// restarts reports whether Restart is closed.
+func (n *Node) restarts() bool {
+	select {
+	case <-n.restart:
+		return true
+	default:
+		return false
+	}
+}
+
+// Self returns this server as a member of the group.
 func (n *Node) Self() Member { return n.self }
 
 // Propose implements replicated.Log.
@@ -285,7 +269,7 @@ func (n *Node) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	for {
 		owner, known, turned := n.look()
 		if known {
-			return n.peers.conn(consensus.Forwarded, owner.Address)
+			return n.host.peers.conn(consensus.Forwarded, owner.Address)
 		}
 		select {
 		case <-turned:
@@ -335,13 +319,11 @@ func (n *Node) RemoveCheckpoint() error {
 	return n.local.RemoveCheckpoint()
 }
 
-// Close ends this server's part in the cluster, and closes the store. A second Close returns the same error.
+// Close ends this server's part in the group, and closes the store. A second Close returns the same error.
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() {
-		if n.stop != nil {
-			n.stop()
-		}
-		var failures []error
+		n.host.groups[n.number].leave(n)
+		n.stop()
 		// Close ends the pending proposals before the goroutines that propose.
 		if l := n.consensus.Load(); l != nil {
 			_ = l.Close() // The second Close below returns the error too.
@@ -349,19 +331,12 @@ func (n *Node) Close() error {
 		if n.store != nil {
 			n.store.Close()
 		}
-		if n.server != nil {
-			n.server.Stop()
-		}
-		if n.peers != nil {
-			failures = append(failures, n.peers.close(), n.stream.Close())
-		}
+		n.calls.Wait()
 		n.background.Wait()
-		stalled := error(nil)
 		if l := n.consensus.Load(); l != nil { // run may have opened the log meanwhile.
-			stalled = l.Close()
-		}
-		if n.closed = errors.Join(append(failures, stalled)...); stalled != nil {
-			return // Raft still uses the stores, so they stay open until the process ends.
+			if n.closed = l.Close(); n.closed != nil {
+				return // Raft still uses the stores, so they stay open until the process ends.
+			}
 		}
 		if n.raftLog != nil {
 			n.closed = errors.Join(n.closed, n.raftLog.Close())

@@ -31,6 +31,26 @@ func TestMain(m *testing.M) {
 
 const patience = 40 * time.Second
 
+// member is a server of a cluster with one group.
+type member struct {
+	*cluster.Node
+	host *cluster.Host
+}
+
+func openMember(ctx context.Context, o cluster.Options) (*member, error) {
+	h, err := cluster.OpenHost(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	n, err := h.Open(ctx, 0)
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return &member{n, h}, nil
+}
+
+func (m *member) Close() error { return errors.Join(m.Node.Close(), m.host.Close()) }
+
 // server is a server of a test's cluster. While it runs, it opens its node again when that asks for it.
 type server struct {
 	dir, address string
@@ -46,7 +66,7 @@ type server struct {
 	swapping sync.RWMutex
 	mu       struct {
 		sync.Mutex
-		node     *cluster.Node
+		node     *member
 		stop     chan struct{}
 		restarts int
 		err      error
@@ -204,7 +224,7 @@ func (s *server) start(t *testing.T) {
 
 func (s *server) open(t *testing.T) {
 	t.Helper()
-	node, err := cluster.Open(context.Background(), s.options(t))
+	node, err := openMember(context.Background(), s.options(t))
 	if err != nil {
 		s.report(t, err)
 		return
@@ -227,7 +247,7 @@ func (s *server) report(t *testing.T, err error) {
 	}
 }
 
-func (s *server) node() *cluster.Node {
+func (s *server) node() *member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.node
@@ -564,7 +584,7 @@ func TestMoveDrainRemove(t *testing.T) {
 	if got := owner(t, servers...); got != to {
 		t.Errorf("%s owns, want %s", got.address, to.address)
 	}
-	if err := to.node().Drain(t.Context()); err != nil {
+	if err := to.node().host.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
@@ -594,7 +614,7 @@ func TestDrainNeedsASuccessor(t *testing.T) {
 	servers := newServers(t, 1)
 	servers[0].start(t)
 	only := owner(t, servers...).node()
-	if err := only.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
+	if err := only.host.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
 		t.Errorf("drained the only server: %v", err)
 	}
 	if !only.Owns() || !only.Status().Draining {
@@ -610,11 +630,11 @@ func TestDrainNeedsASuccessor(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	for _, address := range []string{"", ":7000", "0.0.0.0:7000", "[::]:7000", "127.0.0.1:0", "127.0.0.1"} {
-		if _, err := cluster.Open(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
+		if _, err := cluster.OpenHost(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
 			t.Errorf("opened at %q: %v", address, err)
 		}
 	}
-	if _, err := cluster.Open(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}}); !errors.Is(err, cluster.ErrAsync) {
+	if _, err := cluster.OpenHost(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}}); !errors.Is(err, cluster.ErrAsync) {
 		t.Errorf("opened without durability: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ type Status struct {
 
 // Status returns the cluster as this server knows it. It does not wait.
 func (n *Node) Status() Status {
-	out := Status{Self: n.self, Draining: n.draining.Load(), Age: Unheard}
+	out := Status{Self: n.self, Draining: n.host.draining.Load(), Age: Unheard}
 	l := n.consensus.Load()
 	if l == nil {
 		return out
@@ -65,7 +65,7 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		addresses[k] = m.Address
 	}
 	out := make([]MemberStatus, len(s.Members))
-	for k, a := range n.ask(ctx, addresses) {
+	for k, a := range n.host.ask(ctx, n.number, addresses) {
 		m := MemberStatus{Member: s.Members[k], Owner: s.Members[k].ID == s.Owner.ID, Err: a.err}
 		switch {
 		case a.err != nil:
@@ -102,7 +102,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
 	}
 	// Move refuses a server that does not answer, because all calls would wait for it.
-	if _, err := n.hello(ctx, m.Address); err != nil {
+	if _, err := n.host.hello(ctx, n.number, m.Address); err != nil {
 		return fmt.Errorf("cluster: move the ownership: %w", err)
 	}
 	return n.move(ctx, l, m)
@@ -143,10 +143,9 @@ func find(l *consensus.Log, which string) (Member, error) {
 	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, which)
 }
 
-// Drain hands the ownership on, now and whenever this server becomes the owner again. A server drains before it ends.
-// If Drain fails with ErrNoSuccessor, this server stays the owner until another server can own the log.
-func (n *Node) Drain(ctx context.Context) error {
-	n.draining.Store(true)
+// drain hands the ownership on. If it fails with ErrNoSuccessor, this server stays the owner until another server can
+// own the log.
+func (n *Node) drain(ctx context.Context) error {
 	l := n.consensus.Load()
 	if l == nil || !l.Owns() {
 		return nil

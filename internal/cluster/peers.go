@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
@@ -84,26 +86,42 @@ func (p *peers) close() error {
 	return errors.Join(failures...)
 }
 
-func (n *Node) client(address string) (clusterv1.MemberServiceClient, error) {
-	conn, err := n.peers.conn(consensus.Members, address)
+func (h *Host) client(address string) (clusterv1.MemberServiceClient, error) {
+	conn, err := h.peers.conn(consensus.Members, address)
 	if err != nil {
 		return nil, err
 	}
 	return clusterv1.NewMemberServiceClient(conn), nil
 }
 
-func (n *Node) hello(ctx context.Context, address string) (*clusterv1.HelloResponse, error) {
-	client, err := n.client(address)
+// hello asks a server about a group.
+func (h *Host) hello(ctx context.Context, group uint32, address string) (*clusterv1.HelloResponse, error) {
+	return h.greet(ctx, &clusterv1.HelloRequest{Group: group, Id: h.id(group)}, address)
+}
+
+func (h *Host) greet(ctx context.Context, r *clusterv1.HelloRequest, address string) (*clusterv1.HelloResponse, error) {
+	client, err := h.client(address)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	out, err := client.Hello(ctx, &clusterv1.HelloRequest{Id: n.self.ID}, grpc.WaitForReady(true))
+	out, err := client.Hello(ctx, r, grpc.WaitForReady(true))
 	if err != nil {
 		return nil, fmt.Errorf("cluster: ask %s: %w", address, err)
 	}
 	return out, nil
+}
+
+// unavailable reports whether a server did not take a call.
+func unavailable(err error) bool { return status.Code(err) == codes.Unavailable }
+
+// id returns the id of this server as a member of a group, empty if it is none.
+func (h *Host) id(group uint32) string {
+	if n := h.groups[group].node.Load(); n != nil {
+		return n.self.ID
+	}
+	return ""
 }
 
 // answer is the answer of a server to Hello, or the error.
@@ -113,13 +131,13 @@ type answer struct {
 	err     error
 }
 
-// ask calls Hello at several servers concurrently.
-func (n *Node) ask(ctx context.Context, addresses []string) []answer {
+// ask asks several servers about a group, concurrently.
+func (h *Host) ask(ctx context.Context, group uint32, addresses []string) []answer {
 	out := make([]answer, len(addresses))
 	var asking sync.WaitGroup
 	for k, address := range addresses {
 		asking.Go(func() {
-			said, err := n.hello(ctx, address)
+			said, err := h.hello(ctx, group, address)
 			out[k] = answer{address, said, err}
 		})
 	}

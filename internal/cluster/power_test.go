@@ -48,7 +48,7 @@ type world struct {
 	// nodes are the current node of each server, nil while it is opened. ports are where they listen.
 	// Who reads the store of a node holds mu, so that the node is not closed.
 	mu    sync.Mutex
-	nodes [servers]*cluster.Node
+	nodes [servers]*member
 	ports map[string]string
 	disks [servers]*power
 	// off: the power is cut. Errors say nothing any more.
@@ -90,13 +90,13 @@ func (w *world) report(ctx context.Context, format string, args ...any) {
 	}
 }
 
-func (w *world) open(ctx context.Context, k int) (*cluster.Node, error) {
+func (w *world) open(ctx context.Context, k int) (*member, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	w.set(func() { w.ports[address(k)] = listener.Addr().String() })
-	n, err := cluster.Open(ctx, cluster.Options{
+	n, err := openMember(ctx, cluster.Options{
 		Directory: "data", Store: store.Options{FS: w.disks[k], Cache: 1 << 20},
 		Address: address(k), Listener: listener, Join: []string{address(0), address(1), address(2)},
 		Dial: func(ctx context.Context, network, to string) (net.Conn, error) {
@@ -127,7 +127,7 @@ func (w *world) set(change func()) {
 }
 
 // owner waits for a node that owns the log.
-func (w *world) owner(ctx context.Context) *cluster.Node {
+func (w *world) owner(ctx context.Context) *member {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

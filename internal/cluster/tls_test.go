@@ -106,10 +106,26 @@ func stream(t *testing.T, config *tls.Config) *consensus.Stream {
 // reaches reports whether a connection of a kind arrives.
 func reaches(t *testing.T, from, to *consensus.Stream, k consensus.Kind) bool {
 	t.Helper()
+	return arrives(t, to.Listener(k), func(ctx context.Context, address string) (net.Conn, error) { return from.Dial(ctx, k, address) })
+}
+
+// reachesGroup reports whether a connection of the log of a group arrives.
+func reachesGroup(t *testing.T, s *consensus.Stream, group uint32) bool {
+	t.Helper()
+	l := s.Group(group)
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return arrives(t, l, func(ctx context.Context, address string) (net.Conn, error) { return s.DialGroup(ctx, group, address) })
+}
+
+func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, address string) (net.Conn, error)) bool {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	l := to.Listener(k)
-	conn, err := from.Dial(ctx, k, l.Addr().String())
+	conn, err := dial(ctx, l.Addr().String())
 	if err != nil {
 		return false
 	}
@@ -149,17 +165,32 @@ func reaches(t *testing.T, from, to *consensus.Stream, k consensus.Kind) bool {
 
 func TestTheClusterPortTellsKindsApart(t *testing.T) {
 	s := stream(t, nil)
-	for _, k := range []consensus.Kind{consensus.Raft, consensus.Members, consensus.Forwarded} {
+	for _, k := range []consensus.Kind{consensus.Members, consensus.Forwarded} {
 		if !reaches(t, s, s, k) {
 			t.Errorf("no connection of the kind %q", k)
 		}
+	}
+	for _, group := range []uint32{0, 1, 1000, 1} { // A closed log opens again.
+		if !reachesGroup(t, s, group) {
+			t.Errorf("no connection of the log of group %d", group)
+		}
+	}
+	conn, err := s.DialGroup(t.Context(), 7, s.Listener(consensus.Members).Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a log that is not open here: %v", err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestTheClusterPortRefusesStrangers(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	to := stream(t, ours.config(t, "127.0.0.1"))
-	if !reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Raft) {
+	if !reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Members) {
 		t.Error("refused a server of the cluster")
 	}
 	stranger := theirs.config(t, "127.0.0.1")
@@ -167,12 +198,12 @@ func TestTheClusterPortRefusesStrangers(t *testing.T) {
 	nameless := ours.config(t, "127.0.0.1")
 	nameless.Certificates = nil
 	for name, config := range map[string]*tls.Config{"another authority": stranger, "no certificate": nameless, "no TLS": nil} {
-		if reaches(t, stream(t, config), to, consensus.Raft) {
+		if reaches(t, stream(t, config), to, consensus.Members) {
 			t.Errorf("took a client with %s", name)
 		}
 	}
 	misnamed := stream(t, ours.config(t, "elsewhere.example"))
-	if reaches(t, to, misnamed, consensus.Raft) {
+	if reaches(t, to, misnamed, consensus.Members) {
 		t.Error("a client took a server with another name")
 	}
 }

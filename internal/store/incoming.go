@@ -21,6 +21,9 @@ import (
 // RaftDirectory is the directory of the log of Raft, in a data directory.
 const RaftDirectory = groupDirectory + "/raft"
 
+// GroupsDirectory is the directory of the groups of a cluster, in a data directory. Each group but group 0 has a data directory there.
+const GroupsDirectory = "groups"
+
 // A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member into
 // incomingDirectory. The next Open replaces the databases and the snapshots by the checkpoint.
 const (
@@ -34,6 +37,7 @@ const (
 	// The directory memberDirectory has the id of the member that the data directory belongs to.
 	memberDirectory = "cluster"
 	memberFile      = memberDirectory + "/member"
+	groupsFile      = memberDirectory + "/groups"
 	memberBytes     = 16
 )
 
@@ -71,6 +75,30 @@ func (s *Store) Member() (string, error) {
 		return "", fmt.Errorf("store: %w", err)
 	}
 	return id, errors.Join(s.syncDirectory(s.path(memberDirectory)), s.syncDirectory(s.dir))
+}
+
+// Groups returns the number of groups of the cluster that the member belongs to. It is 1 before SetGroups.
+func (s *Store) Groups() (int, error) {
+	data, err := s.readSmall(s.path(groupsFile))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return 1, nil
+	}
+	n := 0
+	if err == nil {
+		n, err = strconv.Atoi(strings.TrimSpace(string(data)))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("store: the number of groups: %w", err)
+	}
+	return n, nil
+}
+
+// SetGroups keeps the number of groups of the member's cluster. The caller has called Member.
+func (s *Store) SetGroups(n int) error {
+	if err := s.replaceFile(s.path(groupsFile), []byte(strconv.Itoa(n)+"\n")); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return s.syncDirectory(s.path(memberDirectory))
 }
 
 // checkMember refuses the directory of a member to a server without a cluster.

@@ -72,6 +72,8 @@ type Marks struct {
 
 // Options of a log.
 type Options struct {
+	// Group is the number of the log's group. Logs of other groups may use the same Stream.
+	Group   uint32
 	Self    Member
 	Storage Storage
 	Stream  *Stream
@@ -144,7 +146,7 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	logger := newLogger(o.Logger)
-	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
+	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream, o.Group), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
 	if l.tracked, err = track(o.Storage, l.fail); err != nil {
 		return nil, err
 	}

@@ -3,8 +3,10 @@ package consensus
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -12,17 +14,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Kind is the purpose of a connection to a cluster port. The dialer sends the kind as the first byte.
+// Kind is the purpose of a connection to a cluster port. The dialer sends the kind as the first byte. For the log of a
+// group other than group 0, it sends grouped and the four bytes of the group's number.
 type Kind byte
 
 // The kinds of connections.
 const (
-	// Raft carries the log.
-	Raft Kind = 'r'
 	// Members carries the calls among members.
 	Members Kind = 'm'
 	// Forwarded carries the calls of clients that another server forwards.
 	Forwarded Kind = 'f'
+
+	// The log of group 0, and of another group.
+	log     Kind = 'r'
+	grouped Kind = 'g'
 )
 
 // ErrPlaintext says that a cluster port without TLS is not on a loopback address.
@@ -42,12 +47,14 @@ type Stream struct {
 	tls      *tls.Config
 	kinds    map[Kind]*port
 	dial     Dialer
-	log      func(error)
+	failed   func(error)
 
-	// conns are the open accepted connections. background counts a goroutine for each.
+	// groups accept the connections of the open logs, by the number of the group. conns are the open accepted
+	// connections. background counts a goroutine for each.
 	mu struct {
 		sync.Mutex
 		closed bool
+		groups map[uint32]*port
 		conns  map[net.Conn]struct{}
 	}
 	background sync.WaitGroup
@@ -66,7 +73,7 @@ func (s *Stream) DialBy(d Dialer) {
 // Listen opens the cluster port over a listener, which Close closes. A nil config is plaintext. The
 // stream reports to failed the errors of single connections.
 func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Stream, error) {
-	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, log: failed}
+	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, failed: failed}
 	if config == nil && !isLoopback(listener.Addr()) {
 		return nil, fmt.Errorf("%w: %s", ErrPlaintext, listener.Addr())
 	}
@@ -75,12 +82,31 @@ func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Str
 		s.tls.MinVersion = tls.VersionTLS13
 		s.tls.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	s.mu.conns = map[net.Conn]struct{}{}
-	for _, k := range []Kind{Raft, Members, Forwarded} {
-		s.kinds[k] = &port{addr: listener.Addr(), accepted: make(chan net.Conn, backlog), closed: make(chan struct{})}
+	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
+	for _, k := range []Kind{Members, Forwarded} {
+		s.kinds[k] = newPort(listener)
 	}
 	s.background.Go(s.accept)
 	return s, nil
+}
+
+// Group opens the listener of the connections of a group's log. One log of a group is open at a time.
+func (s *Stream) Group(number uint32) net.Listener {
+	p := newPort(s.listener)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.groups[number] = p
+	return groupPort{p, s, number}
+}
+
+// port returns the port of connections of a kind, nil if no log of the group is open.
+func (s *Stream) port(k Kind, group uint32) *port {
+	if k != log {
+		return s.kinds[k]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.groups[group]
 }
 
 func isLoopback(a net.Addr) bool {
@@ -91,20 +117,32 @@ func isLoopback(a net.Addr) bool {
 // Listener accepts the connections of a kind.
 func (s *Stream) Listener(k Kind) net.Listener { return s.kinds[k] }
 
-// Dial connects to the cluster port of another server.
+// Dial connects to the cluster port of another server, for a kind.
 func (s *Stream) Dial(ctx context.Context, k Kind, address string) (net.Conn, error) {
+	return s.connect(ctx, []byte{byte(k)}, address)
+}
+
+// DialGroup connects to the log of a group at another server.
+func (s *Stream) DialGroup(ctx context.Context, group uint32, address string) (net.Conn, error) {
+	if group == 0 {
+		return s.Dial(ctx, log, address)
+	}
+	return s.connect(ctx, binary.BigEndian.AppendUint32([]byte{byte(grouped)}, group), address)
+}
+
+func (s *Stream) connect(ctx context.Context, greeting []byte, address string) (net.Conn, error) {
 	conn, err := s.dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	out, err := s.greet(ctx, k, conn, address)
+	out, err := s.greet(ctx, greeting, conn, address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: connect to %s: %w", address, err), conn.Close())
 	}
 	return out, nil
 }
 
-func (s *Stream) greet(ctx context.Context, k Kind, conn net.Conn, address string) (net.Conn, error) {
+func (s *Stream) greet(ctx context.Context, greeting []byte, conn net.Conn, address string) (net.Conn, error) {
 	if s.tls == nil && !isLoopback(conn.RemoteAddr()) {
 		return nil, ErrPlaintext
 	}
@@ -126,7 +164,7 @@ func (s *Stream) greet(ctx context.Context, k Kind, conn net.Conn, address strin
 			return nil, err
 		}
 	}
-	if _, err := conn.Write([]byte{byte(k)}); err != nil {
+	if _, err := conn.Write(greeting); err != nil {
 		return nil, err
 	}
 	return conn, conn.SetWriteDeadline(time.Time{})
@@ -138,7 +176,7 @@ func (s *Stream) accept() {
 		conn, err := s.listener.Accept()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
-				s.log(fmt.Errorf("cluster: accept: %w", err))
+				s.failed(fmt.Errorf("cluster: accept: %w", err))
 			}
 			var temporary interface{ Timeout() bool }
 			if errors.As(err, &temporary) && temporary.Timeout() {
@@ -157,42 +195,53 @@ func (s *Stream) accept() {
 func (s *Stream) route(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
-	k, secure, err := s.receive(ctx, conn)
+	p, secure, err := s.receive(ctx, conn)
 	if err != nil {
-		s.log(errors.Join(fmt.Errorf("cluster: connection from %s: %w", conn.RemoteAddr(), err), s.drop(conn)))
+		s.failed(errors.Join(fmt.Errorf("cluster: connection from %s: %w", conn.RemoteAddr(), err), s.drop(conn)))
 		return
 	}
-	p := s.kinds[k]
+	if p == nil { // The log of the group is not open. The dialer tries again.
+		_ = s.drop(conn)
+		return
+	}
 	select {
 	case p.accepted <- &tracked{Conn: secure, drop: func() error { return s.forget(conn, secure) }}:
 	case <-p.closed:
 		if err := s.drop(conn); err != nil {
-			s.log(fmt.Errorf("cluster: close a connection: %w", err))
+			s.failed(fmt.Errorf("cluster: close a connection: %w", err))
 		}
 	}
 }
 
-func (s *Stream) receive(ctx context.Context, conn net.Conn) (Kind, net.Conn, error) {
+// receive reads the greeting of a connection, and returns the connection's port.
+func (s *Stream) receive(ctx context.Context, conn net.Conn) (*port, net.Conn, error) {
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	out := conn
 	if s.tls != nil {
 		secure := tls.Server(conn, s.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 		out = secure
 	}
-	first := make([]byte, 1)
-	if _, err := out.Read(first); err != nil {
-		return 0, nil, err
+	greeting := make([]byte, 1+4)
+	if _, err := out.Read(greeting[:1]); err != nil {
+		return nil, nil, err
 	}
-	if s.kinds[Kind(first[0])] == nil {
-		return 0, nil, fmt.Errorf("unknown kind %q", first)
+	kind, group := Kind(greeting[0]), uint32(0)
+	switch {
+	case kind == grouped:
+		if _, err := io.ReadFull(out, greeting[1:]); err != nil {
+			return nil, nil, err
+		}
+		kind, group = log, binary.BigEndian.Uint32(greeting[1:])
+	case kind != log && s.kinds[kind] == nil:
+		return nil, nil, fmt.Errorf("unknown kind %q", greeting[:1])
 	}
-	return Kind(first[0]), out, conn.SetDeadline(time.Time{})
+	return s.port(kind, group), out, conn.SetDeadline(time.Time{})
 }
 
 func (s *Stream) add(conn net.Conn) bool {
@@ -220,15 +269,18 @@ func (s *Stream) forget(conn, outer net.Conn) error {
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	s.mu.closed = true
-	conns := s.mu.conns
-	s.mu.conns = map[net.Conn]struct{}{}
+	conns, groups := s.mu.conns, s.mu.groups
+	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
 	s.mu.Unlock()
 	err := s.listener.Close()
 	for conn := range conns {
 		_ = conn.Close() // The other side sees the end in any case.
 	}
 	for _, p := range s.kinds {
-		err = errors.Join(err, p.Close())
+		p.close()
+	}
+	for _, p := range groups {
+		p.close()
 	}
 	s.background.Wait()
 	return err
@@ -242,12 +294,16 @@ type tracked struct {
 
 func (c *tracked) Close() error { return c.drop() }
 
-// port accepts the connections of one kind.
+// port accepts the connections of one kind, or of the log of one group.
 type port struct {
 	addr     net.Addr
 	accepted chan net.Conn
 	once     sync.Once
 	closed   chan struct{}
+}
+
+func newPort(l net.Listener) *port {
+	return &port{addr: l.Addr(), accepted: make(chan net.Conn, backlog), closed: make(chan struct{})}
 }
 
 func (p *port) Accept() (net.Conn, error) {
@@ -259,17 +315,44 @@ func (p *port) Accept() (net.Conn, error) {
 	}
 }
 
+func (p *port) close() { p.once.Do(func() { close(p.closed) }) }
+
 func (p *port) Close() error {
-	p.once.Do(func() { close(p.closed) })
+	p.close()
 	return nil
 }
 
 func (p *port) Addr() net.Addr { return p.addr }
 
-// layer is the stream as raft sees it.
+// groupPort leaves the stream's table of groups when it closes, so that the log of the group can open again.
+type groupPort struct {
+	*port
+	stream *Stream
+	number uint32
+}
+
+func (p groupPort) Close() error {
+	p.close()
+	p.stream.mu.Lock()
+	if p.stream.mu.groups[p.number] == p.port {
+		delete(p.stream.mu.groups, p.number)
+	}
+	p.stream.mu.Unlock()
+	for {
+		select {
+		case conn := <-p.accepted:
+			_ = conn.Close() // Nobody accepts it any more.
+		default:
+			return nil
+		}
+	}
+}
+
+// layer is the stream as the raft of one group sees it.
 type layer struct {
 	net.Listener
 	stream *Stream
+	group  uint32
 	mu     struct {
 		sync.Mutex
 		aborted bool
@@ -277,8 +360,8 @@ type layer struct {
 	}
 }
 
-func newLayer(s *Stream) *layer {
-	l := &layer{Listener: s.Listener(Raft), stream: s}
+func newLayer(s *Stream, group uint32) *layer {
+	l := &layer{Listener: s.Group(group), stream: s, group: group}
 	l.mu.dialed = map[net.Conn]struct{}{}
 	return l
 }
@@ -287,7 +370,7 @@ func newLayer(s *Stream) *layer {
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	conn, err := l.stream.Dial(ctx, Raft, string(address))
+	conn, err := l.stream.DialGroup(ctx, l.group, string(address))
 	if err != nil {
 		return nil, err
 	}

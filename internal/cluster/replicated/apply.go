@@ -38,8 +38,8 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	if err != nil {
 		return err
 	}
-	if e.Group != group {
-		return fmt.Errorf("%w: group %d, want group %d", command.ErrMalformed, e.Group, group)
+	if e.Group != s.o.Group {
+		return fmt.Errorf("%w: group %d, want group %d", command.ErrMalformed, e.Group, s.o.Group)
 	}
 	own, after := e.Proposer == s.batcher.proposer, s.Position()
 	var calls []*call

@@ -96,6 +96,7 @@ type flight struct {
 type batcher struct {
 	log      Log
 	owner    func() bool
+	group    uint64
 	proposer [16]byte
 	// wake has a token if the queue may have work for a sender.
 	wake chan struct{}
@@ -124,8 +125,8 @@ type batcher struct {
 }
 
 // newBatcher returns a batcher whose senders run until close.
-func newBatcher(ctx context.Context, log Log, owner func() bool, proposer [16]byte) *batcher {
-	b := &batcher{log: log, owner: owner, proposer: proposer, wake: make(chan struct{}, 1), ride: time.NewTimer(rideDelay)}
+func newBatcher(ctx context.Context, o *Options, proposer [16]byte) *batcher {
+	b := &batcher{log: o.Log, owner: o.Owner, group: o.Group, proposer: proposer, wake: make(chan struct{}, 1), ride: time.NewTimer(rideDelay)}
 	b.ride.Stop()
 	b.mu.flights, b.mu.keys = map[uint64]*flight{}, map[uint64]struct{}{}
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -288,7 +289,7 @@ func (b *batcher) remove(c *call) {
 }
 
 func (b *batcher) entry(f *flight) []byte {
-	data := command.NewEntry(command.Header{Group: group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
+	data := command.NewEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
 		data = append(data, c.body...)
 	}

@@ -17,9 +17,6 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// group is the number of the only group of models.
-const group = 0
-
 // Log is the replicated log, as one server sees it.
 type Log interface {
 	// Propose appends an entry, and waits until the entry is committed and this server has applied it. It returns
@@ -32,6 +29,8 @@ type Log interface {
 
 // Options are the parts of a Store.
 type Options struct {
+	// Group is the number of the group of models.
+	Group uint64
 	// Local is the store of this server. After New only the Store writes to it.
 	Local storage.Store
 	Log   Log
@@ -86,7 +85,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if _, err := rand.Read(proposer[:]); err != nil {
 		return nil, fmt.Errorf("replicated: draw the id of the proposer: %w", err)
 	}
-	s.batcher = newBatcher(ctx, o.Log, o.Owner, proposer)
+	s.batcher = newBatcher(ctx, &o, proposer)
 	return s, nil
 }
 

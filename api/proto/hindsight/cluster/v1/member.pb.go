@@ -30,7 +30,9 @@ type HelloRequest struct {
 	// group is the number of the Raft group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// id is the member id of the server that asks.
-	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// all asks for all groups of the server.
+	All           bool `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -79,6 +81,13 @@ func (x *HelloRequest) GetId() string {
 	return ""
 }
 
+func (x *HelloRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 // HelloResponse describes a server.
 type HelloResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -107,7 +116,13 @@ type HelloResponse struct {
 	// draining is true if the server is being drained.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
 	// version is the version of the program.
-	Version       string `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	// groups is the number of groups of models.
+	Groups uint32 `protobuf:"varint,13,opt,name=groups,proto3" json:"groups,omitempty"`
+	// members are the members of the group.
+	Members []*Peer `protobuf:"bytes,14,rep,name=members,proto3" json:"members,omitempty"`
+	// hosted are the groups of the server with models, if the request asks for all.
+	Hosted        []*HostedGroup `protobuf:"bytes,15,rep,name=hosted,proto3" json:"hosted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +241,146 @@ func (x *HelloResponse) GetVersion() string {
 	return ""
 }
 
+func (x *HelloResponse) GetGroups() uint32 {
+	if x != nil {
+		return x.Groups
+	}
+	return 0
+}
+
+func (x *HelloResponse) GetMembers() []*Peer {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *HelloResponse) GetHosted() []*HostedGroup {
+	if x != nil {
+		return x.Hosted
+	}
+	return nil
+}
+
+// Peer is a member of a group.
+type Peer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// address is the cluster address.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// voter is true if the member counts for majorities.
+	Voter         bool `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Peer) Reset() {
+	*x = Peer{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Peer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Peer) ProtoMessage() {}
+
+func (x *Peer) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Peer.ProtoReflect.Descriptor instead.
+func (*Peer) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Peer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Peer) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
+}
+
+// HostedGroup is a group as one of its members knows it.
+type HostedGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// group is the number of the group.
+	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// owner_address is the cluster address of the owner, empty if the member knows no owner.
+	OwnerAddress string `protobuf:"bytes,2,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	// members are the members of the group.
+	Members       []*Peer `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostedGroup) Reset() {
+	*x = HostedGroup{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostedGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostedGroup) ProtoMessage() {}
+
+func (x *HostedGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostedGroup.ProtoReflect.Descriptor instead.
+func (*HostedGroup) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *HostedGroup) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *HostedGroup) GetOwnerAddress() string {
+	if x != nil {
+		return x.OwnerAddress
+	}
+	return ""
+}
+
+func (x *HostedGroup) GetMembers() []*Peer {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 // JoinRequest names a server that joins.
 type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -243,7 +398,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[2]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -255,7 +410,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[2]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -268,7 +423,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *JoinRequest) GetGroup() uint32 {
@@ -308,7 +463,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[3]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +475,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[3]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +488,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{5}
 }
 
 // CheckpointRequest asks for the owner's store.
@@ -349,7 +504,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[4]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +516,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[4]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +529,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CheckpointRequest) GetGroup() uint32 {
@@ -411,7 +566,7 @@ type CheckpointResponse struct {
 
 func (x *CheckpointResponse) Reset() {
 	*x = CheckpointResponse{}
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[5]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +578,7 @@ func (x *CheckpointResponse) String() string {
 func (*CheckpointResponse) ProtoMessage() {}
 
 func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[5]
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +591,7 @@ func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CheckpointResponse) GetPart() isCheckpointResponse_Part {
@@ -530,14 +685,282 @@ func (*CheckpointResponse_Sha256) isCheckpointResponse_Part() {}
 
 func (*CheckpointResponse_Complete) isCheckpointResponse_Part() {}
 
+// OpenGroupRequest names a group.
+type OpenGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// group is the number of the group.
+	Group         uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenGroupRequest) Reset() {
+	*x = OpenGroupRequest{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenGroupRequest) ProtoMessage() {}
+
+func (x *OpenGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenGroupRequest.ProtoReflect.Descriptor instead.
+func (*OpenGroupRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *OpenGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+// OpenGroupResponse is empty.
+type OpenGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenGroupResponse) Reset() {
+	*x = OpenGroupResponse{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenGroupResponse) ProtoMessage() {}
+
+func (x *OpenGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenGroupResponse.ProtoReflect.Descriptor instead.
+func (*OpenGroupResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{9}
+}
+
+// LeaveGroupRequest names a group.
+type LeaveGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// group is the number of the group.
+	Group         uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveGroupRequest) Reset() {
+	*x = LeaveGroupRequest{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveGroupRequest) ProtoMessage() {}
+
+func (x *LeaveGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveGroupRequest.ProtoReflect.Descriptor instead.
+func (*LeaveGroupRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LeaveGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+// LeaveGroupResponse is empty.
+type LeaveGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveGroupResponse) Reset() {
+	*x = LeaveGroupResponse{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveGroupResponse) ProtoMessage() {}
+
+func (x *LeaveGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveGroupResponse.ProtoReflect.Descriptor instead.
+func (*LeaveGroupResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{11}
+}
+
+// ChangeGroupRequest is a change of the members of a group. It has one of own and remove.
+type ChangeGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// group is the number of the group.
+	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// own is the cluster address of the next owner.
+	Own string `protobuf:"bytes,2,opt,name=own,proto3" json:"own,omitempty"`
+	// remove is the cluster address of the member that leaves.
+	Remove        string `protobuf:"bytes,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeGroupRequest) Reset() {
+	*x = ChangeGroupRequest{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeGroupRequest) ProtoMessage() {}
+
+func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
+func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ChangeGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *ChangeGroupRequest) GetOwn() string {
+	if x != nil {
+		return x.Own
+	}
+	return ""
+}
+
+func (x *ChangeGroupRequest) GetRemove() string {
+	if x != nil {
+		return x.Remove
+	}
+	return ""
+}
+
+// ChangeGroupResponse is empty.
+type ChangeGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeGroupResponse) Reset() {
+	*x = ChangeGroupResponse{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeGroupResponse) ProtoMessage() {}
+
+func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
+func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{13}
+}
+
 var File_hindsight_cluster_v1_member_proto protoreflect.FileDescriptor
 
 const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\n" +
-	"!hindsight/cluster/v1/member.proto\x12\x14hindsight.cluster.v1\"4\n" +
+	"!hindsight/cluster/v1/member.proto\x12\x14hindsight.cluster.v1\"F\n" +
 	"\fHelloRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id\"\xbc\x02\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"\xc5\x03\n" +
 	"\rHelloResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -551,7 +974,17 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x06age_ms\x18\n" +
 	" \x01(\x03R\x05ageMs\x12\x1a\n" +
 	"\bdraining\x18\v \x01(\bR\bdraining\x12\x18\n" +
-	"\aversion\x18\f \x01(\tR\aversion\"g\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x12\x16\n" +
+	"\x06groups\x18\r \x01(\rR\x06groups\x124\n" +
+	"\amembers\x18\x0e \x03(\v2\x1a.hindsight.cluster.v1.PeerR\amembers\x129\n" +
+	"\x06hosted\x18\x0f \x03(\v2!.hindsight.cluster.v1.HostedGroupR\x06hosted\"6\n" +
+	"\x04Peer\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05voter\x18\x02 \x01(\bR\x05voter\"~\n" +
+	"\vHostedGroup\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12#\n" +
+	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x124\n" +
+	"\amembers\x18\x03 \x03(\v2\x1a.hindsight.cluster.v1.PeerR\amembers\"g\n" +
 	"\vJoinRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
@@ -567,12 +1000,27 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fH\x00R\x04data\x12\x18\n" +
 	"\x06sha256\x18\x04 \x01(\fH\x00R\x06sha256\x12\x1c\n" +
 	"\bcomplete\x18\x05 \x01(\x04H\x00R\bcompleteB\x06\n" +
-	"\x04part2\x93\x02\n" +
+	"\x04part\"(\n" +
+	"\x10OpenGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\"\x13\n" +
+	"\x11OpenGroupResponse\")\n" +
+	"\x11LeaveGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\"\x14\n" +
+	"\x12LeaveGroupResponse\"T\n" +
+	"\x12ChangeGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x10\n" +
+	"\x03own\x18\x02 \x01(\tR\x03own\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\tR\x06remove\"\x15\n" +
+	"\x13ChangeGroupResponse2\xb6\x04\n" +
 	"\rMemberService\x12P\n" +
 	"\x05Hello\x12\".hindsight.cluster.v1.HelloRequest\x1a#.hindsight.cluster.v1.HelloResponse\x12M\n" +
 	"\x04Join\x12!.hindsight.cluster.v1.JoinRequest\x1a\".hindsight.cluster.v1.JoinResponse\x12a\n" +
 	"\n" +
-	"Checkpoint\x12'.hindsight.cluster.v1.CheckpointRequest\x1a(.hindsight.cluster.v1.CheckpointResponse0\x01B4Z2hindsight/api/proto/hindsight/cluster/v1;clusterv1b\x06proto3"
+	"Checkpoint\x12'.hindsight.cluster.v1.CheckpointRequest\x1a(.hindsight.cluster.v1.CheckpointResponse0\x01\x12\\\n" +
+	"\tOpenGroup\x12&.hindsight.cluster.v1.OpenGroupRequest\x1a'.hindsight.cluster.v1.OpenGroupResponse\x12_\n" +
+	"\n" +
+	"LeaveGroup\x12'.hindsight.cluster.v1.LeaveGroupRequest\x1a(.hindsight.cluster.v1.LeaveGroupResponse\x12b\n" +
+	"\vChangeGroup\x12(.hindsight.cluster.v1.ChangeGroupRequest\x1a).hindsight.cluster.v1.ChangeGroupResponseB4Z2hindsight/api/proto/hindsight/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_hindsight_cluster_v1_member_proto_rawDescOnce sync.Once
@@ -586,27 +1034,44 @@ func file_hindsight_cluster_v1_member_proto_rawDescGZIP() []byte {
 	return file_hindsight_cluster_v1_member_proto_rawDescData
 }
 
-var file_hindsight_cluster_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_hindsight_cluster_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_hindsight_cluster_v1_member_proto_goTypes = []any{
-	(*HelloRequest)(nil),       // 0: hindsight.cluster.v1.HelloRequest
-	(*HelloResponse)(nil),      // 1: hindsight.cluster.v1.HelloResponse
-	(*JoinRequest)(nil),        // 2: hindsight.cluster.v1.JoinRequest
-	(*JoinResponse)(nil),       // 3: hindsight.cluster.v1.JoinResponse
-	(*CheckpointRequest)(nil),  // 4: hindsight.cluster.v1.CheckpointRequest
-	(*CheckpointResponse)(nil), // 5: hindsight.cluster.v1.CheckpointResponse
+	(*HelloRequest)(nil),        // 0: hindsight.cluster.v1.HelloRequest
+	(*HelloResponse)(nil),       // 1: hindsight.cluster.v1.HelloResponse
+	(*Peer)(nil),                // 2: hindsight.cluster.v1.Peer
+	(*HostedGroup)(nil),         // 3: hindsight.cluster.v1.HostedGroup
+	(*JoinRequest)(nil),         // 4: hindsight.cluster.v1.JoinRequest
+	(*JoinResponse)(nil),        // 5: hindsight.cluster.v1.JoinResponse
+	(*CheckpointRequest)(nil),   // 6: hindsight.cluster.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),  // 7: hindsight.cluster.v1.CheckpointResponse
+	(*OpenGroupRequest)(nil),    // 8: hindsight.cluster.v1.OpenGroupRequest
+	(*OpenGroupResponse)(nil),   // 9: hindsight.cluster.v1.OpenGroupResponse
+	(*LeaveGroupRequest)(nil),   // 10: hindsight.cluster.v1.LeaveGroupRequest
+	(*LeaveGroupResponse)(nil),  // 11: hindsight.cluster.v1.LeaveGroupResponse
+	(*ChangeGroupRequest)(nil),  // 12: hindsight.cluster.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil), // 13: hindsight.cluster.v1.ChangeGroupResponse
 }
 var file_hindsight_cluster_v1_member_proto_depIdxs = []int32{
-	0, // 0: hindsight.cluster.v1.MemberService.Hello:input_type -> hindsight.cluster.v1.HelloRequest
-	2, // 1: hindsight.cluster.v1.MemberService.Join:input_type -> hindsight.cluster.v1.JoinRequest
-	4, // 2: hindsight.cluster.v1.MemberService.Checkpoint:input_type -> hindsight.cluster.v1.CheckpointRequest
-	1, // 3: hindsight.cluster.v1.MemberService.Hello:output_type -> hindsight.cluster.v1.HelloResponse
-	3, // 4: hindsight.cluster.v1.MemberService.Join:output_type -> hindsight.cluster.v1.JoinResponse
-	5, // 5: hindsight.cluster.v1.MemberService.Checkpoint:output_type -> hindsight.cluster.v1.CheckpointResponse
-	3, // [3:6] is the sub-list for method output_type
-	0, // [0:3] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2,  // 0: hindsight.cluster.v1.HelloResponse.members:type_name -> hindsight.cluster.v1.Peer
+	3,  // 1: hindsight.cluster.v1.HelloResponse.hosted:type_name -> hindsight.cluster.v1.HostedGroup
+	2,  // 2: hindsight.cluster.v1.HostedGroup.members:type_name -> hindsight.cluster.v1.Peer
+	0,  // 3: hindsight.cluster.v1.MemberService.Hello:input_type -> hindsight.cluster.v1.HelloRequest
+	4,  // 4: hindsight.cluster.v1.MemberService.Join:input_type -> hindsight.cluster.v1.JoinRequest
+	6,  // 5: hindsight.cluster.v1.MemberService.Checkpoint:input_type -> hindsight.cluster.v1.CheckpointRequest
+	8,  // 6: hindsight.cluster.v1.MemberService.OpenGroup:input_type -> hindsight.cluster.v1.OpenGroupRequest
+	10, // 7: hindsight.cluster.v1.MemberService.LeaveGroup:input_type -> hindsight.cluster.v1.LeaveGroupRequest
+	12, // 8: hindsight.cluster.v1.MemberService.ChangeGroup:input_type -> hindsight.cluster.v1.ChangeGroupRequest
+	1,  // 9: hindsight.cluster.v1.MemberService.Hello:output_type -> hindsight.cluster.v1.HelloResponse
+	5,  // 10: hindsight.cluster.v1.MemberService.Join:output_type -> hindsight.cluster.v1.JoinResponse
+	7,  // 11: hindsight.cluster.v1.MemberService.Checkpoint:output_type -> hindsight.cluster.v1.CheckpointResponse
+	9,  // 12: hindsight.cluster.v1.MemberService.OpenGroup:output_type -> hindsight.cluster.v1.OpenGroupResponse
+	11, // 13: hindsight.cluster.v1.MemberService.LeaveGroup:output_type -> hindsight.cluster.v1.LeaveGroupResponse
+	13, // 14: hindsight.cluster.v1.MemberService.ChangeGroup:output_type -> hindsight.cluster.v1.ChangeGroupResponse
+	9,  // [9:15] is the sub-list for method output_type
+	3,  // [3:9] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_cluster_v1_member_proto_init() }
@@ -614,7 +1079,7 @@ func file_hindsight_cluster_v1_member_proto_init() {
 	if File_hindsight_cluster_v1_member_proto != nil {
 		return
 	}
-	file_hindsight_cluster_v1_member_proto_msgTypes[5].OneofWrappers = []any{
+	file_hindsight_cluster_v1_member_proto_msgTypes[7].OneofWrappers = []any{
 		(*CheckpointResponse_Begin)(nil),
 		(*CheckpointResponse_File)(nil),
 		(*CheckpointResponse_Data)(nil),
@@ -627,7 +1092,7 @@ func file_hindsight_cluster_v1_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_cluster_v1_member_proto_rawDesc), len(file_hindsight_cluster_v1_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

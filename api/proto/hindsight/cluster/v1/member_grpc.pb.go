@@ -22,9 +22,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MemberService_Hello_FullMethodName      = "/hindsight.cluster.v1.MemberService/Hello"
-	MemberService_Join_FullMethodName       = "/hindsight.cluster.v1.MemberService/Join"
-	MemberService_Checkpoint_FullMethodName = "/hindsight.cluster.v1.MemberService/Checkpoint"
+	MemberService_Hello_FullMethodName       = "/hindsight.cluster.v1.MemberService/Hello"
+	MemberService_Join_FullMethodName        = "/hindsight.cluster.v1.MemberService/Join"
+	MemberService_Checkpoint_FullMethodName  = "/hindsight.cluster.v1.MemberService/Checkpoint"
+	MemberService_OpenGroup_FullMethodName   = "/hindsight.cluster.v1.MemberService/OpenGroup"
+	MemberService_LeaveGroup_FullMethodName  = "/hindsight.cluster.v1.MemberService/LeaveGroup"
+	MemberService_ChangeGroup_FullMethodName = "/hindsight.cluster.v1.MemberService/ChangeGroup"
 )
 
 // MemberServiceClient is the client API for MemberService service.
@@ -40,6 +43,15 @@ type MemberServiceClient interface {
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// Checkpoint sends the owner's store.
 	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CheckpointResponse], error)
+	// OpenGroup makes the server a member of a group. It returns before the group's owner has added the
+	// server.
+	OpenGroup(ctx context.Context, in *OpenGroupRequest, opts ...grpc.CallOption) (*OpenGroupResponse, error)
+	// LeaveGroup lets the server remove its part of a group, once the group's owner has removed the
+	// server.
+	LeaveGroup(ctx context.Context, in *LeaveGroupRequest, opts ...grpc.CallOption) (*LeaveGroupResponse, error)
+	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
+	// answers.
+	ChangeGroup(ctx context.Context, in *ChangeGroupRequest, opts ...grpc.CallOption) (*ChangeGroupResponse, error)
 }
 
 type memberServiceClient struct {
@@ -89,6 +101,36 @@ func (c *memberServiceClient) Checkpoint(ctx context.Context, in *CheckpointRequ
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MemberService_CheckpointClient = grpc.ServerStreamingClient[CheckpointResponse]
 
+func (c *memberServiceClient) OpenGroup(ctx context.Context, in *OpenGroupRequest, opts ...grpc.CallOption) (*OpenGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OpenGroupResponse)
+	err := c.cc.Invoke(ctx, MemberService_OpenGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memberServiceClient) LeaveGroup(ctx context.Context, in *LeaveGroupRequest, opts ...grpc.CallOption) (*LeaveGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaveGroupResponse)
+	err := c.cc.Invoke(ctx, MemberService_LeaveGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memberServiceClient) ChangeGroup(ctx context.Context, in *ChangeGroupRequest, opts ...grpc.CallOption) (*ChangeGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeGroupResponse)
+	err := c.cc.Invoke(ctx, MemberService_ChangeGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MemberServiceServer is the server API for MemberService service.
 // All implementations must embed UnimplementedMemberServiceServer
 // for forward compatibility.
@@ -102,6 +144,15 @@ type MemberServiceServer interface {
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// Checkpoint sends the owner's store.
 	Checkpoint(*CheckpointRequest, grpc.ServerStreamingServer[CheckpointResponse]) error
+	// OpenGroup makes the server a member of a group. It returns before the group's owner has added the
+	// server.
+	OpenGroup(context.Context, *OpenGroupRequest) (*OpenGroupResponse, error)
+	// LeaveGroup lets the server remove its part of a group, once the group's owner has removed the
+	// server.
+	LeaveGroup(context.Context, *LeaveGroupRequest) (*LeaveGroupResponse, error)
+	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
+	// answers.
+	ChangeGroup(context.Context, *ChangeGroupRequest) (*ChangeGroupResponse, error)
 	mustEmbedUnimplementedMemberServiceServer()
 }
 
@@ -120,6 +171,15 @@ func (UnimplementedMemberServiceServer) Join(context.Context, *JoinRequest) (*Jo
 }
 func (UnimplementedMemberServiceServer) Checkpoint(*CheckpointRequest, grpc.ServerStreamingServer[CheckpointResponse]) error {
 	return status.Error(codes.Unimplemented, "method Checkpoint not implemented")
+}
+func (UnimplementedMemberServiceServer) OpenGroup(context.Context, *OpenGroupRequest) (*OpenGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method OpenGroup not implemented")
+}
+func (UnimplementedMemberServiceServer) LeaveGroup(context.Context, *LeaveGroupRequest) (*LeaveGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method LeaveGroup not implemented")
+}
+func (UnimplementedMemberServiceServer) ChangeGroup(context.Context, *ChangeGroupRequest) (*ChangeGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeGroup not implemented")
 }
 func (UnimplementedMemberServiceServer) mustEmbedUnimplementedMemberServiceServer() {}
 func (UnimplementedMemberServiceServer) testEmbeddedByValue()                       {}
@@ -189,6 +249,60 @@ func _MemberService_Checkpoint_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MemberService_CheckpointServer = grpc.ServerStreamingServer[CheckpointResponse]
 
+func _MemberService_OpenGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OpenGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemberServiceServer).OpenGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemberService_OpenGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemberServiceServer).OpenGroup(ctx, req.(*OpenGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemberService_LeaveGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaveGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemberServiceServer).LeaveGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemberService_LeaveGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemberServiceServer).LeaveGroup(ctx, req.(*LeaveGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemberService_ChangeGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemberServiceServer).ChangeGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemberService_ChangeGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemberServiceServer).ChangeGroup(ctx, req.(*ChangeGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MemberService_ServiceDesc is the grpc.ServiceDesc for MemberService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -203,6 +317,18 @@ var MemberService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Join",
 			Handler:    _MemberService_Join_Handler,
+		},
+		{
+			MethodName: "OpenGroup",
+			Handler:    _MemberService_OpenGroup_Handler,
+		},
+		{
+			MethodName: "LeaveGroup",
+			Handler:    _MemberService_LeaveGroup_Handler,
+		},
+		{
+			MethodName: "ChangeGroup",
+			Handler:    _MemberService_ChangeGroup_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
+)
+
+// searchPause is the time between two searches for the owner of a group that this server is no member of.
+const searchPause = 20 * time.Millisecond
+
+// Group is a group of models, as a server sees it that need not be a member. Its methods may be called concurrently.
+type Group struct {
+	host   *Host
+	number uint32
+	// node is nil if this server is no member, or opens its store.
+	node atomic.Pointer[Node]
+	// Node.Close holds calling while it removes the node.
+	calling sync.RWMutex
+	// joined closes once this server is a member, of group 0 only.
+	joined chan struct{}
+	once   sync.Once
+	// found is what a search has found, while this server is no member.
+	found struct {
+		sync.Mutex
+		owner string
+		turn  chan struct{}
+	}
+}
+
+func newGroup(h *Host, number uint32) *Group {
+	g := &Group{host: h, number: number, joined: make(chan struct{})}
+	g.found.turn = make(chan struct{})
+	return g
+}
+
+// Number returns the number of the group.
+func (g *Group) Number() uint32 { return g.number }
+
+// Node returns this server's part of the group, nil if this server is no member, or opens its store.
+func (g *Group) Node() *Node { return g.node.Load() }
+
+// enter makes a node this server's part of the group, or none if n is nil.
+func (g *Group) enter(n *Node) {
+	g.node.Store(n)
+	g.set("")
+}
+
+// leave ends a node's part of the group. Calls of other servers that begin later do not find the node.
+func (g *Group) leave(n *Node) {
+	g.calling.Lock()
+	defer g.calling.Unlock()
+	g.node.CompareAndSwap(n, nil)
+}
+
+// call returns the node for a call of another server, nil if there is none. The node stays open until done, and ctx
+// ends when the node closes.
+func (g *Group) call(ctx context.Context) (n *Node, in context.Context, done func()) {
+	g.calling.RLock()
+	defer g.calling.RUnlock()
+	if n = g.node.Load(); n == nil {
+		return nil, ctx, func() {}
+	}
+	n.calls.Add(1)
+	in, cancel := context.WithCancel(ctx)
+	forget := context.AfterFunc(n.lifetime, cancel)
+	return n, in, func() { forget(); cancel(); n.calls.Done() }
+}
+
+// Owns is as Node.Owns.
+func (g *Group) Owns() bool {
+	n := g.node.Load()
+	return n != nil && n.Owns()
+}
+
+// Age is as Node.Age.
+func (g *Group) Age() time.Duration {
+	if n := g.node.Load(); n != nil {
+		return n.Age()
+	}
+	return Unheard
+}
+
+// Owner returns the owner that this server knows. Of a group that this server is no member of, the id is empty.
+func (g *Group) Owner() (Member, bool) {
+	if n := g.node.Load(); n != nil {
+		return n.Owner()
+	}
+	g.found.Lock()
+	defer g.found.Unlock()
+	return Member{Address: g.found.owner}, g.found.owner != ""
+}
+
+// Turned is as Node.Turned.
+func (g *Group) Turned() <-chan struct{} {
+	if n := g.node.Load(); n != nil {
+		return n.Turned()
+	}
+	g.found.Lock()
+	defer g.found.Unlock()
+	return g.found.turn
+}
+
+// set keeps the address of the owner, empty if it is not known.
+func (g *Group) set(owner string) {
+	g.found.Lock()
+	defer g.found.Unlock()
+	if g.found.owner != owner {
+		g.found.owner = owner
+		close(g.found.turn)
+		g.found.turn = make(chan struct{})
+	}
+}
+
+// Conn is as Node.Conn. If this server is no member of the group, Conn asks the other servers for the owner.
+func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
+	for {
+		if n := g.node.Load(); n != nil {
+			return n.Conn(ctx)
+		}
+		g.found.Lock()
+		owner := g.found.owner
+		g.found.Unlock()
+		if owner == "" {
+			owner = g.search(ctx)
+		}
+		if owner != "" {
+			conn, err := g.host.peers.conn(consensus.Forwarded, owner)
+			if err != nil {
+				return nil, err
+			}
+			return remote{conn, g, owner}, nil
+		}
+		if err := pause(ctx, searchPause); err != nil {
+			return nil, fmt.Errorf("cluster: no owner of group %d: %w: %w", g.number, storage.ErrNotOwner, err)
+		}
+	}
+}
+
+// search asks the other servers for the owner, and returns its address, empty if none knows it.
+func (g *Group) search(ctx context.Context) string {
+	owner := ""
+	for _, a := range g.host.ask(ctx, g.number, g.host.others()) {
+		if a.err != nil || a.said.GetOwnerAddress() == "" {
+			continue
+		}
+		owner = a.said.GetOwnerAddress()
+		if owner == a.address { // The owner itself says so.
+			break
+		}
+	}
+	if g.node.Load() == nil {
+		g.set(owner)
+	}
+	return owner
+}
+
+// remote is a connection to an owner that a search has found. After a call that the server did not take, the next
+// call searches again.
+type remote struct {
+	*grpc.ClientConn
+	group *Group
+	owner string
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (r remote) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
+	return r.check(r.ClientConn.Invoke(ctx, method, args, reply, o...))
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (r remote) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := r.ClientConn.NewStream(ctx, d, method, o...)
+	if err != nil {
+		return nil, r.check(err)
+	}
+	return remoteStream{s, r}, nil
+}
+
+// check forgets the owner after an error of a server that may not own the group.
+func (r remote) check(err error) error {
+	if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled {
+		r.group.found.Lock()
+		same := r.group.found.owner == r.owner
+		r.group.found.Unlock()
+		if same {
+			r.group.set("")
+		}
+	}
+	return err
+}
+
+type remoteStream struct {
+	grpc.ClientStream
+	r remote
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s remoteStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err != nil {
+		_ = s.r.check(err)
+	}
+	return err
+}
+
+// ConnTo returns a connection for calls that this server forwards to a server, named by its address or by its member id
+// in group 0. For this server itself the connection is nil.
+func (h *Host) ConnTo(which string) (grpc.ClientConnInterface, error) {
+	n := h.groups[0].node.Load()
+	if which == h.o.Address {
+		return nil, nil
+	}
+	if n != nil {
+		if l := n.consensus.Load(); l != nil {
+			members := l.Members()
+			if k := slices.IndexFunc(members, func(m Member) bool { return m.ID == which || m.Address == which }); k >= 0 {
+				if members[k].ID == n.self.ID {
+					return nil, nil
+				}
+				return h.peers.conn(consensus.Forwarded, members[k].Address)
+			}
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoMember, which)
+}

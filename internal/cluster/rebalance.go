@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/cluster/placement"
+	"hindsight/internal/engine/storage"
+)
+
+const (
+	// A server becomes a voter of a group within stepTimeout, or the step fails and may be made again.
+	stepTimeout = 5 * time.Minute
+	// While a server joins a group, pollInterval is the time between two looks at it.
+	pollInterval = 20 * time.Millisecond
+	// The owner of group 0 looks every placeInterval whether the founded groups have their members.
+	placeInterval = time.Second
+	// Founded groups have no models yet, so that placeSteps of them change at once.
+	placeSteps = 8
+)
+
+// ErrNotReachable: groups do not move while a server does not answer.
+var ErrNotReachable = errors.New("cluster: groups move only while every server answers: start the server, or name it as leaving")
+
+// Rebalance makes the next step towards groups that are spread evenly over the servers, without those that leave. It
+// returns the step, zero if nothing is left to do, and how many steps follow. The owner of group 0 rebalances; on other
+// servers Rebalance fails with storage.ErrNotOwner. After an error a further call continues.
+func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.Step, left int, err error) {
+	if !h.groups[0].Owns() {
+		return step, 0, fmt.Errorf("cluster: rebalance: %w", storage.ErrNotOwner)
+	}
+	h.rebalancing.Lock()
+	defer h.rebalancing.Unlock()
+	steps, err := h.plan(ctx, leaving)
+	if err != nil || len(steps) == 0 {
+		return step, 0, err
+	}
+	return steps[0], len(steps) - 1, h.make(ctx, steps[0])
+}
+
+// plan asks all servers for their groups, and returns the steps that balance the groups.
+func (h *Host) plan(ctx context.Context, leaving []string) ([]placement.Step, error) {
+	groups, servers, err := h.look(ctx, leaving)
+	if err != nil {
+		return nil, err
+	}
+	return placement.Plan(groups, servers), nil
+}
+
+// look returns the groups, and the servers that do not leave.
+func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
+	n := h.groups[0].node.Load()
+	if n == nil || len(h.groups) == 1 {
+		return nil, nil, nil
+	}
+	var addresses, servers []string
+	var left []string
+	for _, m := range n.Status().Members {
+		addresses = append(addresses, m.Address)
+		if slices.Contains(leaving, m.Address) || slices.Contains(leaving, m.ID) {
+			left = append(left, m.Address)
+		} else {
+			servers = append(servers, m.Address)
+		}
+	}
+	if len(left) < len(leaving) {
+		return nil, nil, fmt.Errorf("%w: one of %q", ErrNoMember, leaving)
+	}
+	known := map[uint32]placement.Group{}
+	for k, a := range h.askAll(ctx, addresses) {
+		if a.err != nil && slices.Contains(servers, addresses[k]) {
+			return nil, nil, fmt.Errorf("%w: %w", ErrNotReachable, a.err)
+		}
+		for _, hosted := range a.said.GetHosted() {
+			g := placement.Group{Number: int(hosted.GetGroup())}
+			for _, m := range hosted.GetMembers() {
+				g.Members = append(g.Members, m.GetAddress())
+			}
+			if hosted.GetOwnerAddress() == a.address { // The owner knows best.
+				g.Owner = a.address
+			}
+			if _, ok := known[hosted.GetGroup()]; !ok || g.Owner != "" {
+				known[hosted.GetGroup()] = g
+			}
+		}
+	}
+	groups := make([]placement.Group, 0, len(h.groups)-1)
+	for _, g := range h.groups[1:] {
+		group, ok := known[g.number]
+		if !ok || group.Owner == "" {
+			return nil, nil, fmt.Errorf("cluster: group %d has no owner at present: %w", g.number, storage.ErrNotOwner)
+		}
+		groups = append(groups, group)
+	}
+	return groups, servers, nil
+}
+
+// askAll asks servers for all their groups, concurrently.
+func (h *Host) askAll(ctx context.Context, addresses []string) []answer {
+	out := make([]answer, len(addresses))
+	var asking sync.WaitGroup
+	for k, address := range addresses {
+		asking.Go(func() {
+			said, err := h.greet(ctx, &clusterv1.HelloRequest{Id: h.id(0), All: true}, address)
+			out[k] = answer{address, said, err}
+		})
+	}
+	asking.Wait()
+	return out
+}
+
+// make makes a step: the server Add joins and votes, then Owner owns, then Remove leaves.
+func (h *Host) make(ctx context.Context, s placement.Step) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	h.log.Info("a group moves", zap.Int("group", s.Group), zap.String("joins", s.Add), zap.String("owns", s.Owner), zap.String("leaves", s.Remove))
+	g := h.groups[s.Group]
+	if s.Add != "" {
+		if err := h.join(ctx, g, s.Add); err != nil {
+			return fmt.Errorf("cluster: %s joins group %d: %w", s.Add, s.Group, err)
+		}
+	}
+	if s.Owner != "" {
+		if err := h.change(ctx, g, &clusterv1.ChangeGroupRequest{Group: g.number, Own: s.Owner}); err != nil {
+			return fmt.Errorf("cluster: %s owns group %d: %w", s.Owner, s.Group, err)
+		}
+		if err := h.until(ctx, func() bool { return h.owner(ctx, g) == s.Owner }); err != nil {
+			return fmt.Errorf("cluster: %s owns group %d: %w", s.Owner, s.Group, err)
+		}
+	}
+	if s.Remove != "" {
+		if err := h.change(ctx, g, &clusterv1.ChangeGroupRequest{Group: g.number, Remove: s.Remove}); err != nil {
+			return fmt.Errorf("cluster: %s leaves group %d: %w", s.Remove, s.Group, err)
+		}
+		// A server that does not answer finds out by itself.
+		if client, err := h.client(s.Remove); err == nil {
+			ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+			defer cancel()
+			_, _ = client.LeaveGroup(ctx, &clusterv1.LeaveGroupRequest{Group: g.number})
+		}
+	}
+	return nil
+}
+
+// join makes a server a voter of a group.
+func (h *Host) join(ctx context.Context, g *Group, server string) error {
+	client, err := h.client(server)
+	if err != nil {
+		return err
+	}
+	if _, err := client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
+		return err
+	}
+	return h.until(ctx, func() bool {
+		owner := h.owner(ctx, g)
+		if owner == "" {
+			return false
+		}
+		said, err := h.hello(ctx, g.number, owner)
+		return err == nil && slices.ContainsFunc(said.GetMembers(), func(p *clusterv1.Peer) bool { return p.GetAddress() == server && p.GetVoter() })
+	})
+}
+
+// owner returns the address of a group's owner, empty if none is known.
+func (h *Host) owner(ctx context.Context, g *Group) string {
+	if n := g.node.Load(); n != nil {
+		owner, _ := n.Owner()
+		return owner.Address
+	}
+	return g.search(ctx)
+}
+
+// change asks the owner of a group for a change.
+func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupRequest) (err error) {
+	waited := h.until(ctx, func() bool {
+		owner := h.owner(ctx, g)
+		if owner == "" {
+			return false
+		}
+		client, connectErr := h.client(owner)
+		if connectErr != nil {
+			err = connectErr
+			return true
+		}
+		_, err = client.ChangeGroup(ctx, r)
+		return !unavailable(err)
+	})
+	return errors.Join(waited, err)
+}
+
+// until waits until done returns true.
+func (h *Host) until(ctx context.Context, done func() bool) error {
+	for !done() {
+		if err := pause(ctx, pollInterval); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place gives the groups that this server has founded their members, once all servers of Options.Join are members of
+// the cluster.
+func (h *Host) place(ctx context.Context) {
+	for pause(ctx, placeInterval) == nil {
+		if !h.groups[0].Owns() {
+			continue
+		}
+		placed, err := h.placeSome(ctx)
+		if err != nil {
+			h.log.Debug("the founded groups wait for their members", zap.Error(err))
+		}
+		if placed {
+			return
+		}
+	}
+}
+
+// placeSome reports whether every group has its members.
+func (h *Host) placeSome(ctx context.Context) (placed bool, err error) {
+	h.rebalancing.Lock()
+	defer h.rebalancing.Unlock()
+	groups, servers, err := h.look(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	for _, founder := range h.founders() {
+		if !slices.Contains(servers, founder) {
+			return false, nil
+		}
+	}
+	want := min(placement.Replicas, len(servers))
+	if !slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want }) {
+		return true, nil
+	}
+	for steps := placement.Plan(groups, servers); len(steps) > 0; {
+		if err := h.makeSome(ctx, steps); err != nil {
+			return false, err
+		}
+		if steps, err = h.plan(ctx, nil); err != nil {
+			return false, err
+		}
+	}
+	h.log.Info("the groups are spread over the servers", zap.Int("groups", len(groups)), zap.Int("servers", len(servers)))
+	return true, nil
+}
+
+// makeSome makes the first steps of distinct groups concurrently.
+func (h *Host) makeSome(ctx context.Context, steps []placement.Step) error {
+	failures := make([]error, len(steps))
+	var making sync.WaitGroup
+	begun := map[int]bool{}
+	for k, s := range steps {
+		if len(begun) == placeSteps {
+			break
+		}
+		if !begun[s.Group] {
+			begun[s.Group] = true
+			making.Go(func() { failures[k] = h.make(ctx, s) })
+		}
+	}
+	making.Wait()
+	return errors.Join(failures...)
+}
