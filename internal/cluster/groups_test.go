@@ -1,0 +1,273 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/cluster"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// machine is a server of a cluster with several groups.
+type machine struct {
+	dir, address string
+	join         []string
+	groups       int
+	front        *front
+	host         *cluster.Host
+	stop         context.CancelFunc
+	ended        sync.WaitGroup
+}
+
+func newMachines(t *testing.T, n, groups int) []*machine {
+	t.Helper()
+	var out []*machine
+	var all []string
+	for range n {
+		f := newFront(t)
+		m := &machine{dir: t.TempDir(), address: f.Addr().String(), front: f, groups: groups}
+		out, all = append(out, m), append(all, m.address)
+	}
+	for _, m := range out {
+		m.join = all
+	}
+	return out
+}
+
+func (m *machine) start(t *testing.T) {
+	t.Helper()
+	var err error
+	m.host, err = cluster.OpenHost(t.Context(), cluster.Options{
+		Directory: m.dir, Store: store.Options{Cache: 1 << 20}, Groups: m.groups, Address: m.address, Listener: m.front.open(), Join: m.join, Version: "test",
+		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
+		Now:    time.Now, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	host := m.host
+	m.ended.Go(func() {
+		err := host.Run(ctx, func(ctx context.Context, n *cluster.Node) error {
+			n.Serve(func(storage.Change) {}) //nolint:contextcheck // It has no context.
+			select {
+			case <-n.Restart():
+			case err := <-n.Failed():
+				return err
+			case <-ctx.Done():
+			}
+			return nil
+		})
+		if err = errors.Join(err, host.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { m.close() })
+}
+
+func (m *machine) close() {
+	if m.stop != nil {
+		m.stop()
+		m.ended.Wait()
+		m.stop = nil
+	}
+}
+
+// ownerOf returns the machine that owns a group.
+func ownerOf(t *testing.T, group uint32, machines ...*machine) *machine {
+	t.Helper()
+	var out *machine
+	eventually(t, fmt.Sprintf("an owner of group %d", group), func() bool {
+		for _, m := range machines {
+			if m.stop != nil && m.host.Group(group).Owns() {
+				out = m
+			}
+		}
+		return out != nil
+	})
+	return out
+}
+
+// hosted returns the number of groups of models that machines have and own.
+func hosted(machines ...*machine) (has, owns map[*machine]int) {
+	has, owns = map[*machine]int{}, map[*machine]int{}
+	for _, m := range machines {
+		for _, g := range m.host.Groups() {
+			if g.Node() != nil {
+				has[m]++
+			}
+			if g.Owns() {
+				owns[m]++
+			}
+		}
+	}
+	return has, owns
+}
+
+// balanced waits until the groups are spread evenly.
+func balanced(t *testing.T, groups int, machines ...*machine) {
+	t.Helper()
+	var has, owns map[*machine]int
+	defer func() {
+		if t.Failed() {
+			for _, m := range machines {
+				t.Logf("%s has %d groups and owns %d", m.address, has[m], owns[m])
+			}
+		}
+	}()
+	members := groups * min(3, len(machines))
+	eventually(t, "balanced groups", func() bool {
+		has, owns = hosted(machines...)
+		allHas, allOwns := 0, 0
+		for _, m := range machines {
+			allHas, allOwns = allHas+has[m], allOwns+owns[m]
+			if has[m] < members/len(machines) || has[m] > members/len(machines)+1 || owns[m] < groups/len(machines) || owns[m] > groups/len(machines)+1 {
+				return false
+			}
+		}
+		return allHas == members && allOwns == groups
+	})
+}
+
+// add appends a record to the model m of each group, through its owner.
+func add(t *testing.T, groups int, sequence uint64, machines ...*machine) {
+	t.Helper()
+	for g := uint32(1); g <= uint32(groups); g++ {
+		eventually(t, "the owner learns", func() bool {
+			m, last, err := findOrCreate(t.Context(), ownerOf(t, g, machines...).host.Group(g).Node().Store(), "m")
+			if err == nil && last < sequence {
+				err = m.Append(t.Context(), storage.Commit{Record: storage.Record{First: sequence, Last: sequence, Data: fmt.Append(nil, g)}})
+			}
+			return err == nil
+		})
+	}
+}
+
+// haveGroups waits until each group has its record in three machines.
+func haveGroups(t *testing.T, groups int, sequence uint64, machines ...*machine) {
+	t.Helper()
+	for g := uint32(1); g <= uint32(groups); g++ {
+		eventually(t, fmt.Sprintf("sequence %d of group %d on its members", sequence, g), func() bool {
+			have := 0
+			for _, m := range machines {
+				n := m.host.Group(g).Node()
+				if n == nil {
+					continue
+				}
+				if _, last, err := findOrCreate(t.Context(), n.Store(), "m"); err == nil && last == sequence {
+					have++
+				}
+			}
+			return have == min(3, len(machines))
+		})
+	}
+}
+
+// rebalance makes all steps, by the owner of group 0.
+func rebalance(t *testing.T, leaving []string, machines ...*machine) {
+	t.Helper()
+	eventually(t, "nothing left to rebalance", func() bool {
+		step, _, err := ownerOf(t, 0, machines...).host.Rebalance(t.Context(), leaving)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil && step.Group == 0
+	})
+}
+
+// TestGroups founds four groups on five servers, lets a server join and another leave, kills one, and finds every record
+// on three members of its group.
+func TestGroups(t *testing.T) {
+	const groups = 4
+	machines := newMachines(t, 5, groups)
+	for _, m := range machines {
+		m.start(t)
+	}
+	balanced(t, groups, machines...)
+	add(t, groups, 1, machines...)
+	haveGroups(t, groups, 1, machines...)
+
+	extra := newMachines(t, 1, groups)[0]
+	extra.join = machines[0].join
+	extra.start(t)
+	all := append(slices.Clone(machines), extra)
+	eventually(t, "the new server is a member", func() bool {
+		n := extra.host.Group(0).Node()
+		return n != nil && len(n.Status().Members) == 6
+	})
+	rebalance(t, nil, all...)
+	balanced(t, groups, all...)
+	add(t, groups, 2, all...)
+	haveGroups(t, groups, 2, all...)
+
+	leaves := ownerOf(t, 1, all...)
+	if leaves.host.Group(0).Owns() {
+		if err := leaves.host.Group(0).Node().Move(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rebalance(t, []string{leaves.address}, all...)
+	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
+	balanced(t, groups, rest...)
+	eventually(t, "the server has no group", func() bool {
+		has, _ := hosted(leaves)
+		return has[leaves] == 0
+	})
+	add(t, groups, 3, rest...)
+	haveGroups(t, groups, 3, rest...)
+
+	// A server that starts again has its groups again, and another server finds their owners.
+	again := rest[0]
+	has, _ := hosted(again)
+	again.close()
+	add(t, groups, 4, rest[1:]...)
+	again.start(t)
+	eventually(t, "the groups of the server are open again", func() bool {
+		now, _ := hosted(again)
+		return now[again] == has[again]
+	})
+	haveGroups(t, groups, 4, rest...)
+	for _, g := range leaves.host.Groups() {
+		if _, err := g.Conn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if owner, ok := g.Owner(); !ok || owner.Address != ownerOf(t, g.Number(), rest...).address {
+			t.Errorf("a server that is no member finds the owner %q of group %d", owner.Address, g.Number())
+		}
+	}
+}
+
+// TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with
+// another number.
+func TestGroupsAreFixed(t *testing.T) {
+	machines := newMachines(t, 1, 2)
+	machines[0].start(t)
+	ownerOf(t, 2, machines...)
+	machines[0].close()
+	_, err := cluster.OpenHost(t.Context(), cluster.Options{Groups: 1025, Address: "127.0.0.1:1"})
+	if !errors.Is(err, cluster.ErrGroups) {
+		t.Errorf("a cluster of 1,025 groups: %v", err)
+	}
+	h, err := cluster.OpenHost(t.Context(), cluster.Options{
+		Directory: machines[0].dir, Store: store.Options{Cache: 1 << 20}, Groups: 3, Address: machines[0].address, Listener: machines[0].front.open(),
+		Now: time.Now, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Open(t.Context(), 0); !errors.Is(err, cluster.ErrGroups) {
+		t.Errorf("opened a member of a cluster of 2 groups with 3: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
