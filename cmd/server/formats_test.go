@@ -280,7 +280,7 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 		t.Fatal(errors.Join(err, disk.Close()))
 	}
 	server := rpc.New(rpc.Options{
-		Engine: models, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
+		Groups: rpc.Single(models, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	})
 	local := server.Local()
 	return clients{hindsightv1.NewPredictionServiceClient(local), hindsightv1.NewModelServiceClient(local)}, func() {

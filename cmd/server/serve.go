@@ -200,11 +200,11 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 	}
 	defer closing(&err, "shut down", models.Close)
 	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
-		Engine: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
+		Groups: rpc.Single(models, home.member.cluster()), Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
-		Cluster: home.member.cluster(), Forwarded: s.replicated.forwarded(),
+		Forwarded: s.replicated.forwarded(),
 	})
 	api, err := s.newGateway(server)
 	if err == nil && s.opened.Swap(&opened{home.disk, models, server, home.member}) == nil {

@@ -29,7 +29,7 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
 	for name, spec := range flooded() {
 		var field *model.FieldError
-		_, _, err := h.ValidateSpec(spec)
+		_, _, err := engine.ValidateSpec(spec)
 		if !errors.Is(err, model.ErrInvalidSpec) || !errors.As(err, &field) || field.Field != "spec."+spec.Name()+".kernel.offset" {
 			t.Errorf("%s: ValidateSpec says %v", name, err)
 		}
@@ -38,7 +38,7 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 		}
 	}
 	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1.0), Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
-	if _, _, err := h.ValidateSpec(fits); err != nil {
+	if _, _, err := engine.ValidateSpec(fits); err != nil {
 		t.Errorf("an offset that fits: %v", err)
 	}
 }

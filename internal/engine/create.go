@@ -251,6 +251,6 @@ func registryError(id string, err error) error {
 }
 
 // ValidateSpec fills in a spec's defaults and estimates what the model would cost.
-func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
+func ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
 	return catalog.Create(spec)
 }

@@ -89,7 +89,7 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 	}
 	h := &host{metrics: grpcprom.NewServerMetrics()}
 	options := rpc.Options{
-		Engine: e, Log: zap.NewNop(), Metrics: h.metrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
+		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: h.metrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	}
 	set(&options)
 	server := rpc.New(options)

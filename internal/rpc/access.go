@@ -34,7 +34,7 @@ func newAccess(o *Options) *access {
 	if o.Auth == nil && o.Audit == nil {
 		return nil
 	}
-	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: o.Engine.AliasTarget, rules: rules()}
+	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: hosts{o.Groups}.target, rules: rules()}
 }
 
 // interceptors are none if a is nil.

@@ -14,7 +14,18 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 	if s := r.GetShare(); s != nil {
 		share = &engine.Share{Model: s.GetModel(), Fraction: s.GetFraction(), LearnAll: s.GetLearnAll()}
 	}
-	a, err := m.engine.ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
+	err := m.groups.together("model", r.GetModel(), r.GetAlias())
+	if share != nil && err == nil {
+		err = m.groups.together("share.model", share.Model, r.GetAlias())
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := m.groups.engine(r.GetAlias())
+	if err != nil {
+		return nil, err
+	}
+	a, err := e.ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +33,11 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 }
 
 func (m *models) ListAliases(context.Context, *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
-	aliases, err := m.engine.ListAliases()
+	e, err := m.groups.engine("")
+	if err != nil {
+		return nil, err
+	}
+	aliases, err := e.ListAliases()
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +49,11 @@ func (m *models) ListAliases(context.Context, *hindsightv1.ListAliasesRequest) (
 }
 
 func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequest) (*hindsightv1.DeleteAliasResponse, error) {
-	if err := m.engine.DeleteAlias(ctx, r.GetAlias()); err != nil {
+	e, err := m.groups.engine(r.GetAlias())
+	if err != nil {
+		return nil, err
+	}
+	if err := e.DeleteAlias(ctx, r.GetAlias()); err != nil {
 		return nil, err
 	}
 	return new(hindsightv1.DeleteAliasResponse), nil
@@ -49,7 +68,11 @@ func aliasToProto(a *engine.Alias) *hindsightv1.Alias {
 }
 
 func (m *models) CompareModels(ctx context.Context, r *hindsightv1.CompareModelsRequest) (*hindsightv1.CompareModelsResponse, error) {
-	comparisons, err := m.engine.CompareModels(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	comparisons, err := e.CompareModels(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

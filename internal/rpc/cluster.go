@@ -82,27 +82,29 @@ type ClusterServer struct {
 	Age *time.Duration
 }
 
-// clusters serves ClusterService. Both fields are nil without a cluster.
+// clusters serves ClusterService. A server without a cluster has a nil forwarding.
 type clusters struct {
 	hindsightv1.UnimplementedClusterServiceServer
-	cluster Cluster
+	groups  hosts
 	forward *forwarding
 }
 
-// group refuses all groups but 0.
-func group(n uint32) error {
-	if n == 0 {
-		return nil
+// group returns a group by its number.
+func (c *clusters) group(n uint32) (Group, error) {
+	g, exists := c.groups.Numbered(n)
+	if exists {
+		return g, nil
 	}
-	return &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
+	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
-	if err := group(r.GetGroup()); err != nil || c.cluster == nil {
+	g, err := c.group(r.GetGroup())
+	if err != nil || g.Cluster == nil {
 		return &hindsightv1.GetClusterResponse{}, err
 	}
-	s := c.cluster.Status(ctx)
-	response := &hindsightv1.GetClusterResponse{Server: s.Server, Owner: s.Owner}
+	s := g.Cluster.Status(ctx)
+	response := &hindsightv1.GetClusterResponse{Group: r.GetGroup(), Server: s.Server, Owner: s.Owner}
 	for n := range s.Servers {
 		response.Servers = append(response.Servers, serverToProto(&s.Servers[n], s.Owner))
 	}
@@ -129,18 +131,19 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change checks a request, and calls do to change the cluster.
+// change checks a request, and calls do to change a group.
 func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
-	if err := group(groupNumber); err != nil {
+	g, err := c.group(groupNumber)
+	if err != nil {
 		return err
 	}
 	if required && server == "" {
 		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
 	}
-	if c.cluster == nil {
+	if g.Cluster == nil {
 		return ErrNoCluster
 	}
-	return do(c.cluster)
+	return do(g.Cluster)
 }
 
 func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
@@ -162,7 +165,7 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 		case c.forward.member:
 			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
 		}
-		_, err = hindsightv1.NewClusterServiceClient(conn).DrainServer(c.forward.outgoing(ctx), r)
+		_, err = hindsightv1.NewClusterServiceClient(conn).DrainServer(c.forward.outgoing(ctx, Group{}), r)
 		return err
 	})
 	if err != nil {

@@ -24,6 +24,9 @@ var (
 // StatsToProto is the translation of statistics.
 var StatsToProto = statsToProto
 
+// WithCluster makes a server the member of a cluster of one group.
+func WithCluster(o *Options, c Cluster) { o.Groups = Single(o.Groups.Of("").Engine, c) }
+
 // CallTimeout bounds the time of all calls that have a bound.
 func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission = newAdmission(o.MemoryLimit)

@@ -27,8 +27,10 @@ import (
 type place int
 
 const (
-	// Every server answers from its own state.
-	here place = iota
+	// Every server answers, whatever groups it has. The handler itself asks other servers if it must.
+	anywhere place = iota
+	// Every server with a copy of the group answers from its own state.
+	here
 	// The owner answers, because the call changes a model or needs data that only the owner has.
 	atOwner
 	// The owner answers a prediction that is remembered. This server answers other predictions.
@@ -47,15 +49,15 @@ func places() map[string]place {
 		hindsightv1.PredictionService_Session_FullMethodName:      byMessage,
 		hindsightv1.ModelService_CreateModel_FullMethodName:       atOwner,
 		hindsightv1.ModelService_GetModel_FullMethodName:          here,
-		hindsightv1.ModelService_ListModels_FullMethodName:        here,
+		hindsightv1.ModelService_ListModels_FullMethodName:        anywhere,
 		hindsightv1.ModelService_UpdateModel_FullMethodName:       atOwner,
 		hindsightv1.ModelService_DeleteModel_FullMethodName:       atOwner,
 		hindsightv1.ModelService_UndeleteModel_FullMethodName:     atOwner,
 		hindsightv1.ModelService_GetModelStats_FullMethodName:     here,
 		hindsightv1.ModelService_GetModelHistory_FullMethodName:   here,
 		hindsightv1.ModelService_WatchModel_FullMethodName:        here,
-		hindsightv1.ModelService_ValidateSpec_FullMethodName:      here,
-		hindsightv1.ModelService_ListLearners_FullMethodName:      here,
+		hindsightv1.ModelService_ValidateSpec_FullMethodName:      anywhere,
+		hindsightv1.ModelService_ListLearners_FullMethodName:      anywhere,
 		// A comparison lets followers learn.
 		hindsightv1.ModelService_CompareModels_FullMethodName: atOwner,
 		// Each server has its own snapshots, and a restore uses the owner's.
@@ -66,12 +68,12 @@ func places() map[string]place {
 		hindsightv1.ModelService_ExportModel_FullMethodName:  atOwner,
 		hindsightv1.ModelService_ImportModel_FullMethodName:  atOwner,
 		hindsightv1.ModelService_SetAlias_FullMethodName:     atOwner,
-		hindsightv1.ModelService_ListAliases_FullMethodName:  here,
+		hindsightv1.ModelService_ListAliases_FullMethodName:  anywhere,
 		hindsightv1.ModelService_DeleteAlias_FullMethodName:  atOwner,
-		hindsightv1.ClusterService_GetCluster_FullMethodName: here,
+		hindsightv1.ClusterService_GetCluster_FullMethodName: anywhere,
 		hindsightv1.ClusterService_MoveOwner_FullMethodName:  atOwner,
 		// This server passes the call to the server that the request names.
-		hindsightv1.ClusterService_DrainServer_FullMethodName:  here,
+		hindsightv1.ClusterService_DrainServer_FullMethodName:  anywhere,
 		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
 	}
 }
@@ -100,10 +102,7 @@ const (
 func ForwardResults() []string { return []string{forwardAnswered, forwardNoOwner, forwardUnknown} }
 
 // ownerError is ErrNotOwner for a client. It names the owner if this server knows one.
-type ownerError struct {
-	address string
-	err     error
-}
+type ownerError struct{ address string }
 
 func (e *ownerError) Error() string {
 	if e.address == "" {
@@ -112,83 +111,87 @@ func (e *ownerError) Error() string {
 	return "another server owns the models; nothing was changed; the owner is " + e.address
 }
 
-func (e *ownerError) Unwrap() error { return e.err }
+func (e *ownerError) Unwrap() error { return engine.ErrNotOwner }
 
-// forwarding forwards calls to the owner. A server without a cluster has a nil forwarding, and
-// answers all calls itself.
+// forwarding forwards calls to the owners of groups. A server without a cluster has a nil forwarding,
+// and answers all calls itself.
 type forwarding struct {
-	cluster Cluster
+	groups hosts
 	// member: the calls come from other servers of the cluster. forwarding does not forward them
 	// again.
 	member   bool
 	places   map[string]place
 	messages map[string]messages
-	await    func(ctx context.Context, name, key string, sequence uint64) error
 	tracing  *tracing
 	count    func(result string)
 	// receivers read the streams that are forwarded.
 	receivers sync.WaitGroup
-	terms     terms
-	watcher   sync.WaitGroup
-	stop      context.CancelFunc
+	// draining is closed to end watches.
+	draining chan struct{}
+	terms    *allTerms
 }
 
 // newForwarding returns nil without a cluster.
-func newForwarding(o *Options, t *tracing, member bool) *forwarding {
-	if o.Cluster == nil {
+func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) *forwarding {
+	if g, _ := o.Groups.Numbered(0); g.Cluster == nil {
 		return nil
 	}
-	f := &forwarding{cluster: o.Cluster, member: member, places: places(), messages: methodMessages(), await: o.Engine.Await, tracing: t, count: o.Forwarded}
+	f := &forwarding{
+		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t, count: o.Forwarded,
+		draining: draining, terms: newAllTerms(),
+	}
 	if f.count == nil {
 		f.count = func(string) {}
 	}
-	watching, stop := context.WithCancel(context.Background())
-	f.stop = stop
-	f.watcher.Go(func() { f.terms.watch(watching, f.cluster) })
 	return f
 }
 
-// close waits for the forwarded streams, and stops the watcher of terms.
+// close waits for the forwarded streams, and stops the watchers of terms.
 func (f *forwarding) close() {
 	if f != nil {
-		f.stop()
-		f.watcher.Wait()
+		f.terms.close()
 		f.receivers.Wait()
 	}
 }
 
-// owns reports whether this server makes changes.
-func (f *forwarding) owns() bool { return f == nil || f.cluster.Owns() }
-
-// becomesOwner reports whether this server makes changes. A call that another server has forwarded
-// may arrive just before this server owns the models. So becomesOwner waits up to farewell for such
-// a call, unless another server owns the models.
-func (f *forwarding) becomesOwner(ctx context.Context) bool {
-	if f.owns() || !f.member {
-		return f.owns()
+// becomesOwner reports whether this server changes the models of a group. A call that another server
+// has forwarded may arrive just before this server owns the models. So becomesOwner waits up to
+// farewell for such a call, unless another server owns the models.
+func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
+	if g.Cluster.Owns() || !f.member {
+		return g.Cluster.Owns()
 	}
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	for {
-		turned := f.cluster.Turned()
-		if owner, _ := f.cluster.Owner(); f.owns() || owner != "" {
-			return f.owns()
+		turned := g.Cluster.Turned()
+		if owner, _ := g.Cluster.Owner(); g.Cluster.Owns() || owner != "" {
+			return g.Cluster.Owns()
 		}
 		select {
 		case <-turned:
 		case <-ctx.Done():
-			return f.owns()
+			return g.Cluster.Owns()
 		}
 	}
 }
 
-// named adds the address of the owner to ErrNotOwner.
-func (f *forwarding) named(err error) error {
+// named adds the address of the group's owner to ErrNotOwner.
+func (f *forwarding) named(g Group, err error) error {
 	if f == nil || !errors.Is(err, engine.ErrNotOwner) {
 		return err
 	}
-	_, address := f.cluster.Owner()
-	return &ownerError{address, err}
+	_, address := g.Cluster.Owner()
+	return &ownerError{address}
+}
+
+// absent returns errAbsent for the error of an engine that this server has closed to open the store
+// of the group again. The engine has changed nothing.
+func (f *forwarding) absent(err error) error {
+	if f != nil && errors.Is(err, engine.ErrClosed) {
+		return errAbsent
+	}
+	return err
 }
 
 // notOwner reports whether an error is ErrNotOwner, of this server or of another one. Nothing was
@@ -204,105 +207,132 @@ type fresh interface {
 	GetMaxStaleness() *durationpb.Duration
 }
 
-// ofOwner reports whether the owner must answer a request. It waits up to awaitHere for the
-// observations of min_sequence.
-func (f *forwarding) ofOwner(ctx context.Context, method string, request any) (bool, error) {
+// ofOwner reports whether the owner of a group must answer a request. It waits up to awaitHere for
+// the observations of min_sequence.
+func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, request any) (bool, error) {
 	switch f.places[method] {
-	case here, byMessage:
+	case anywhere, here, byMessage:
 		return false, nil
 	case atOwner:
 		return true, nil
 	case byRequest:
 	}
 	r, ok := request.(fresh)
-	if !ok || remembered(request) {
+	if !ok || remembered(request) || g.Engine == nil {
 		return true, nil
 	}
 	if limit := r.GetMaxStaleness(); limit != nil {
 		if err := limit.CheckValid(); err != nil || limit.AsDuration() < 0 {
 			return false, &model.FieldError{Field: "max_staleness", Err: engine.ErrInvalidRequest, Got: durationText(limit), Want: "0 or more"}
 		}
-		if f.cluster.Age() > limit.AsDuration() {
+		if g.Cluster.Age() > limit.AsDuration() {
 			return true, nil
 		}
 	}
-	if r.GetMinSequence() == 0 || f.owns() {
+	if r.GetMinSequence() == 0 || g.Cluster.Owns() {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitHere)
 	defer cancel()
-	return f.await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
+	return g.Engine.Await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
 }
 
-// unary answers a call or forwards it. After ErrNotOwner it tries again, within the deadline of the
-// call.
+// unary answers a call or forwards it.
 func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	ofOwner, err := f.ofOwner(ctx, info.FullMethod, request)
+	if f.places[info.FullMethod] == anywhere {
+		return handle(ctx, request)
+	}
+	g, exists := f.groups.of(request)
+	if !exists {
+		return handle(ctx, request) // The handler refuses the number of the group.
+	}
+	ofOwner, err := f.ofOwner(ctx, g, info.FullMethod, request)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ofOwner:
-		return f.local(ctx, request, info, handle)
+		return f.local(ctx, g, request, info, handle)
 	case f.member:
-		if !f.becomesOwner(ctx) {
-			return nil, f.named(engine.ErrNotOwner)
+		if !f.becomesOwner(ctx, g) {
+			return nil, f.named(g, engine.ErrNotOwner)
 		}
 		answer, err := handle(ctx, request)
-		return answer, f.named(err)
+		return answer, f.named(g, f.absent(err))
 	}
 	search, cancel := searching(ctx)
 	defer cancel()
+	return f.byOwner(ctx, search, g, request, info.FullMethod, handle)
+}
+
+// byOwner lets the owner of a group answer a call. After ErrNotOwner it tries again, until the
+// context search ends. This server answers by handle if it is the owner. A nil handle always
+// forwards.
+func (f *forwarding) byOwner(
+	ctx, search context.Context, g Group, request any, method string, handle grpc.UnaryHandler, options ...grpc.CallOption,
+) (answer any, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		var answer any
-		if f.owns() {
+		if handle != nil && g.Cluster.Owns() {
 			answer, err = handle(ctx, request)
+			err = f.absent(err)
 		} else {
-			answer, err = f.forward(ctx, search, info.FullMethod, request)
+			answer, err = f.forward(ctx, search, g, method, request, options...)
 		}
 		if err == nil || !notOwner(err) || !sleep(search, pause) {
-			return answer, f.named(err)
+			return answer, f.named(g, err)
 		}
 	}
 }
 
 // local answers a read. If this server does not have the model, local asks the owner, because this
 // server may lag behind.
-func (f *forwarding) local(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
-	if f.owns() || f.member {
-		return answer, err
+	err = f.absent(err)
+	absent := errors.Is(err, errAbsent)
+	if f.member || g.Cluster.Owns() && !absent {
+		return answer, f.named(g, err)
 	}
-	age := f.cluster.Age() // Measured before the answer travels.
+	age := g.Cluster.Age() // Measured before the answer travels.
+	if absent {
+		search, cancel := searching(ctx)
+		defer cancel()
+		return f.byOwner(ctx, search, g, request, info.FullMethod, handle)
+	}
 	if errors.Is(err, engine.ErrModelNotFound) {
 		search, cancel := context.WithTimeout(ctx, awaitHere)
 		defer cancel()
-		answer, err := f.forward(ctx, search, info.FullMethod, request)
-		return answer, f.named(err)
+		answer, err := f.forward(ctx, search, g, info.FullMethod, request)
+		return answer, f.named(g, err)
 	}
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
+	setAge(ctx, age)
 	return answer, err
 }
 
-// forward sends a call to the owner. The context search bounds the wait for an owner.
-func (f *forwarding) forward(ctx, search context.Context, method string, request any) (any, error) {
-	conn, err := f.conn(search)
+// setAge sets the trailer with the age of the state that answered.
+func setAge(ctx context.Context, age time.Duration) {
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
+}
+
+// forward sends a call to the owner of a group. The context search bounds the wait for an owner.
+func (f *forwarding) forward(ctx, search context.Context, g Group, method string, request any, options ...grpc.CallOption) (any, error) {
+	conn, err := f.conn(search, g)
 	if err != nil {
 		return nil, err
 	}
-	during, end := f.terms.during(ctx, f.cluster)
+	during, end := f.terms.during(ctx, g)
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
-	err = conn.Invoke(f.outgoing(during), method, request, answer, grpc.Peer(&to))
+	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to))...)
 	if err := f.judge(ctx, err, to.Addr != nil); err != nil {
 		return nil, err
 	}
 	return answer, nil
 }
 
-// conn returns the connection to the owner.
-func (f *forwarding) conn(search context.Context) (grpc.ClientConnInterface, error) {
-	conn, err := f.cluster.Conn(search)
+// conn returns the connection to the owner of a group.
+func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {
+	conn, err := g.Cluster.Conn(search)
 	if err != nil {
 		f.count(forwardNoOwner)
 		return nil, fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
@@ -331,11 +361,14 @@ func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 	return err
 }
 
-// outgoing returns the context of a forwarded call, with the caller's deadline, principal and
-// trace.
-func (f *forwarding) outgoing(ctx context.Context) context.Context {
+// outgoing returns the context of a forwarded call to a group, with the caller's deadline, principal
+// and trace.
+func (f *forwarding) outgoing(ctx context.Context, g Group) context.Context {
 	carried := metadata.MD{}
 	addPrincipal(ctx, carried)
+	if g.Number != 0 {
+		carried.Set(groupKey, strconv.FormatUint(uint64(g.Number), 10))
+	}
 	if f.tracing != nil {
 		headers := propagation.MapCarrier{}
 		f.tracing.w3c.Inject(ctx, headers)

@@ -130,7 +130,7 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 	t.Helper()
 	p := &pair{ofOwner: &fakeCluster{results: map[string]int{}}, ofReplica: &fakeCluster{results: map[string]int{}}}
 	p.ofOwner.owns.Store(true)
-	p.owner = serve(t, func(o *rpc.Options) { o.Cluster = p.ofOwner })
+	p.owner = serve(t, func(o *rpc.Options) { rpc.WithCluster(o, p.ofOwner) })
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 		t.Fatal(err)
 	}
 	p.ofReplica.conn.Store(conn)
-	p.replica = serve(t, append(settings, func(o *rpc.Options) { o.Cluster, o.Forwarded = p.ofReplica, p.ofReplica.result })...)
+	p.replica = serve(t, append(settings, func(o *rpc.Options) { rpc.WithCluster(o, p.ofReplica); o.Forwarded = p.ofReplica.result })...)
 	t.Cleanup(func() {
 		p.replica.end()
 		if err := conn.Close(); err != nil {
@@ -505,7 +505,7 @@ func TestTheOwnerDies(t *testing.T) {
 	p.replica.end()
 	p.ofReplica = &fakeCluster{results: map[string]int{}}
 	p.ofReplica.conn.Store(conn)
-	p.replica = serve(t, func(o *rpc.Options) { o.Cluster, o.Forwarded = p.ofReplica, p.ofReplica.result })
+	p.replica = serve(t, func(o *rpc.Options) { rpc.WithCluster(o, p.ofReplica); o.Forwarded = p.ofReplica.result })
 	t.Cleanup(func() { p.replica.end(); _ = conn.Close() })
 	go func() {
 		<-called
@@ -545,7 +545,7 @@ func TestTheOwnerHangs(t *testing.T) {
 	}
 	c := &fakeCluster{results: map[string]int{}}
 	c.conn.Store(conn)
-	s := serve(t, func(o *rpc.Options) { o.Cluster, o.Forwarded = c, c.result })
+	s := serve(t, func(o *rpc.Options) { rpc.WithCluster(o, c); o.Forwarded = c.result })
 	t.Cleanup(func() { s.end(); _ = conn.Close() })
 	stream, err := s.Session(t.Context())
 	if err != nil {

@@ -12,7 +12,11 @@ import (
 )
 
 func (m *models) GetModelHistory(ctx context.Context, r *hindsightv1.GetModelHistoryRequest) (*hindsightv1.GetModelHistoryResponse, error) {
-	h, err := m.engine.ModelHistory(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	h, err := e.ModelHistory(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

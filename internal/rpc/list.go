@@ -32,7 +32,11 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	if err := model.JoinFields(sizeErr, tokenErr, orderErr); err != nil {
 		return nil, err
 	}
-	page, err := m.engine.ListModels(ctx, engine.ListOptions{
+	e, err := m.groups.engine("")
+	if err != nil {
+		return nil, err
+	}
+	page, err := e.ListModels(ctx, engine.ListOptions{
 		Prefix: r.GetPrefix(), Contains: r.GetContains(), Learner: r.GetLearner(), Labels: r.GetLabels(), Deleted: r.GetShowDeleted(),
 		Among: auth.FromContext(ctx).Prefixes(),
 		Order: order, Descending: descending, After: after, Limit: size, Figures: r.GetIncludeSummary(),

@@ -20,6 +20,10 @@ import (
 // has authenticated the caller, authorized the call and audited it.
 const principalKey = "hindsight-principal-bin"
 
+// groupKey is the metadata key of the group of a forwarded call, absent for group 0. A forwarded list
+// has the models of this group alone. Only the cluster port reads it.
+const groupKey = "hindsight-group"
+
 // carriedPrincipal is the form of a principal in metadata.
 type carriedPrincipal struct {
 	Name    string    `json:"name"`
@@ -88,9 +92,11 @@ type memberServer struct {
 // that received a call has authorized, audited and counted the call.
 func newMemberServer(o *Options, shared *predictions, models *models, admission *admission, recovered recovery.Option) *memberServer {
 	own := &predictions{
-		engine: shared.engine, maxRows: shared.maxRows, sessionCalls: shared.sessionCalls, draining: shared.draining,
-		tracing: shared.tracing, refusals: &refusals{log: o.Log}, forward: newForwarding(o, shared.tracing, true),
+		groups: shared.groups, maxRows: shared.maxRows, sessionCalls: shared.sessionCalls, draining: shared.draining,
+		tracing: shared.tracing, refusals: &refusals{log: o.Log}, forward: newForwarding(o, shared.tracing, shared.draining, true),
 	}
+	ownModels := *models
+	ownModels.forward = own.forward
 	in := members{rules()}
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
 	if own.tracing != nil {
@@ -103,8 +109,8 @@ func newMemberServer(o *Options, shared *predictions, models *models, admission 
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, own)
-	hindsightv1.RegisterModelServiceServer(s, models)
-	hindsightv1.RegisterClusterServiceServer(s, &clusters{cluster: o.Cluster, forward: own.forward})
+	hindsightv1.RegisterModelServiceServer(s, &ownModels)
+	hindsightv1.RegisterClusterServiceServer(s, &clusters{groups: own.groups, forward: own.forward})
 	return s
 }
 

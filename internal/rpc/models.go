@@ -11,7 +11,9 @@ import (
 // models serves ModelService.
 type models struct {
 	hindsightv1.UnimplementedModelServiceServer
-	engine *engine.Engine
+	groups hosts
+	// forward is nil without a cluster.
+	forward *forwarding
 	// transfers counts the bytes of exports and imports.
 	transfers *budget
 	// learners are those of ListLearners, described at the first call.
@@ -25,11 +27,18 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 	metadata, err := metadataFromProto(r, r.MaxPendingLabels != nil)
 	if specErr != nil || err != nil {
 		if specErr == nil {
-			_, _, specErr = m.engine.ValidateSpec(spec)
+			_, _, specErr = engine.ValidateSpec(spec)
 		}
 		return nil, model.JoinFields(engine.CheckID(r.GetId()), specErr, err, engine.CheckMetadata(&metadata))
 	}
-	info, err := m.engine.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, Follows: r.GetFollows(), ValidateOnly: r.GetValidateOnly()})
+	if err := m.groups.together("follows", r.GetFollows(), r.GetId()); err != nil {
+		return nil, err
+	}
+	e, err := m.groups.engine(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, Follows: r.GetFollows(), ValidateOnly: r.GetValidateOnly()})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +46,11 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 }
 
 func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
-	info, err := m.engine.GetModel(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.GetModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +58,11 @@ func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (
 }
 
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
-	stats, err := m.engine.ModelStats(ctx, r.GetModel(), engine.StatsOptions{
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	stats, err := e.ModelStats(ctx, r.GetModel(), engine.StatsOptions{
 		EffectiveDimension: r.GetIncludeEffectiveDimension(), HindsightPath: r.GetIncludeHindsightPath(),
 		Importances: r.GetIncludeImportances(),
 	})
@@ -60,7 +77,7 @@ func (m *models) ValidateSpec(_ context.Context, r *hindsightv1.ValidateSpecRequ
 	if err != nil {
 		return nil, err
 	}
-	spec, cost, err := m.engine.ValidateSpec(spec)
+	spec, cost, err := engine.ValidateSpec(spec)
 	if err != nil {
 		return nil, err
 	}

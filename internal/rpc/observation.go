@@ -45,7 +45,11 @@ func (s submitted) wait(ctx context.Context) (*hindsightv1.Outcome, error) {
 
 // submit queues one observation.
 func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (s submitted, err error) {
-	route, err := p.engine.Route(ctx, r.GetModel())
+	e, err := p.groups.engine(r.GetModel())
+	if err != nil {
+		return s, err
+	}
+	route, err := e.Route(ctx, r.GetModel())
 	if err != nil {
 		return s, err
 	}
@@ -113,7 +117,11 @@ func (b *part) rowOf(err error) error {
 // submitBatch queues a batch. If the request names an alias, some rows may belong to the alias's
 // second or previous model.
 func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
-	route, err := p.engine.Route(ctx, r.GetModel())
+	e, err := p.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	route, err := e.Route(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // predictions serves PredictionService.
 type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
-	engine *engine.Engine
+	groups hosts
 	// access judges the messages of sessions.
 	access *access
 	// maxRows bounds the rows of a batch, sessionCalls the unanswered calls of a session.
@@ -86,7 +86,11 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictionTimeout) // A session has no deadline.
 	defer cancel()
-	return p.engine.Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
+	e, err := p.groups.engine(r.GetModel())
+	if err != nil {
+		return err
+	}
+	return e.Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
 }
 
 // keyOf is what chooses the model behind an alias with a share, empty if nothing does. The rows of a
@@ -102,7 +106,11 @@ func keyOf(request any) string {
 // resolve finds the model that a request names. It judges an alias's target again, because the
 // alias may have changed since the request was judged.
 func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
-	target, err := p.engine.Resolve(name)
+	e, err := p.groups.engine(name)
+	if err != nil {
+		return engine.Target{}, err
+	}
+	target, err := e.Resolve(name)
 	if err != nil {
 		return target, err
 	}

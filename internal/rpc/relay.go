@@ -15,32 +15,68 @@ import (
 	"hindsight/internal/engine"
 )
 
-// stream answers a stream or forwards the whole stream.
+// stream answers a stream or forwards the whole stream. The first message names the model, and so the
+// group.
 func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	switch {
-	case f.places[info.FullMethod] != atOwner, f.becomesOwner(stream.Context()):
-		return f.named(handle(service, stream))
-	case f.member:
-		return f.named(engine.ErrNotOwner)
+	at := f.places[info.FullMethod]
+	if at == anywhere || at == byMessage {
+		return handle(service, stream)
 	}
-	return f.named(f.proxy(stream, info))
+	read := &readStream{ServerStream: stream, first: f.messages[info.FullMethod].request.New().Interface()}
+	read.err = stream.RecvMsg(read.first)
+	g, _ := f.groups.of(read.first)
+	switch {
+	case at == here && (f.member || g.Engine != nil), at == atOwner && f.becomesOwner(stream.Context(), g):
+		return f.named(g, handle(service, read))
+	case f.member:
+		return f.named(g, engine.ErrNotOwner)
+	}
+	return f.named(g, f.proxy(read, g, info, at == here))
 }
 
-// proxy passes the messages of a stream to the owner and back. The caller has not read from the
-// stream.
-func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo) error {
+// readStream is a stream whose first message is read.
+type readStream struct {
+	grpc.ServerStream
+	// first is the message, nil after RecvMsg. err is the error of the read.
+	first proto.Message
+	err   error
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *readStream) RecvMsg(m any) error {
+	first := s.first
+	switch s.first = nil; {
+	case first == nil:
+		return s.ServerStream.RecvMsg(m)
+	case s.err != nil:
+		return s.err
+	}
+	return copyMessage(m, first)
+}
+
+// proxy passes the messages of a stream to the owner and back. A watch ends when this server drains.
+func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamServerInfo, watch bool) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel() // This ends the stream to the owner.
 	search, found := searching(ctx)
-	conn, err := f.conn(search)
+	conn, err := f.conn(search, g)
 	found()
 	if err != nil {
 		return err
 	}
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
-	during, end := f.terms.during(ctx, f.cluster)
+	during, end := f.terms.during(ctx, g)
 	defer end()
-	owner, err := conn.NewStream(f.outgoing(during), description, info.FullMethod)
+	if watch {
+		f.receivers.Go(func() {
+			select {
+			case <-f.draining:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+	}
+	owner, err := conn.NewStream(f.outgoing(during, g), description, info.FullMethod)
 	if err != nil {
 		return f.judge(ctx, err, false)
 	}
@@ -66,6 +102,11 @@ func (f *forwarding) proxy(stream grpc.ServerStream, info *grpc.StreamServerInfo
 	select {
 	case err = <-refused: // The caller's stream failed.
 		return err
+	case <-f.draining:
+		if watch {
+			return engine.ErrClosed
+		}
+		return f.judge(ctx, err, true)
 	default:
 		return f.judge(ctx, err, true)
 	}
@@ -87,69 +128,80 @@ func pass(receive, send func(any) error, empty func() proto.Message) error {
 	}
 }
 
-// relay is a session with the owner, for the calls of a session that the owner must answer. One
+// relays are the sessions with the owners of groups, by the number of the group.
+type relays map[uint32]*relay
+
+// end ends all relays.
+func (r relays) end() {
+	for _, one := range r {
+		one.end()
+	}
+}
+
+// relay is a session with the owner of a group, for the calls of a session that the owner must answer. One
 // goroutine sends the calls, and another receives the answers in the same order.
 type relay struct {
 	grpc.BidiStreamingClient[hindsightv1.SessionRequest, hindsightv1.SessionResponse]
 	forward *forwarding
+	group   Group
 	session context.Context //nolint:containedctx // The context of the caller's session.
 	cancel  context.CancelFunc
 	// broken: the owner has lost ownership, or does not answer.
 	broken atomic.Bool
 }
 
-// relay opens a session with the owner. The session ends with the context.
-func (f *forwarding) relay(ctx, search context.Context) (*relay, error) {
-	conn, err := f.conn(search)
+// relay opens a session with the owner of a group. The session ends with the context.
+func (f *forwarding) relay(ctx, search context.Context, g Group) (*relay, error) {
+	conn, err := f.conn(search, g)
 	if err != nil {
 		return nil, err
 	}
-	during, cancel := f.terms.during(ctx, f.cluster)
-	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during))
+	during, cancel := f.terms.during(ctx, g)
+	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during, g))
 	if err != nil {
 		cancel()
 		return nil, f.judge(ctx, err, false)
 	}
-	return &relay{BidiStreamingClient: stream, forward: f, session: ctx, cancel: cancel}, nil
+	return &relay{BidiStreamingClient: stream, forward: f, group: g, session: ctx, cancel: cancel}, nil
 }
 
-// session sends a call of a session to the owner, if the owner must answer it. It returns the relay
-// that receives the answer, or nil if this server answers. If the relay in to is broken, session
-// replaces it by a relay to the new owner.
-func (f *forwarding) session(ctx context.Context, method string, call any, request *hindsightv1.SessionRequest, to **relay) (*relay, error) {
+// session sends a call of a session to the owner of a group, if the owner must answer it. It returns
+// the relay that receives the answer, or nil if this server answers. If the group's relay is broken,
+// session replaces it by a relay to the new owner.
+func (f *forwarding) session(ctx context.Context, g Group, method string, call any, request *hindsightv1.SessionRequest, all relays) (*relay, error) {
 	if f == nil {
 		return nil, nil
 	}
-	ofOwner, err := f.ofOwner(ctx, method, call)
+	ofOwner, err := f.ofOwner(ctx, g, method, call)
 	switch {
-	case err != nil || !ofOwner || f.becomesOwner(ctx):
+	case err != nil || !ofOwner || f.becomesOwner(ctx, g):
 		return nil, err
 	case f.member:
 		return nil, engine.ErrNotOwner
 	}
 	search, found := searching(ctx)
 	defer found()
-	for pause := firstPause; *to == nil || (*to).broken.Load(); pause = min(2*pause, longestPause) {
-		relay, err := f.relay(ctx, search)
+	to := all[g.Number]
+	for pause := firstPause; to == nil || to.broken.Load(); pause = min(2*pause, longestPause) {
+		relay, err := f.relay(ctx, search, g)
 		if err != nil && (!notOwner(err) || !sleep(search, pause)) {
 			return nil, err
 		}
 		if relay != nil {
-			*to = relay
+			to = relay
+			all[g.Number] = relay
 		}
 	}
-	if (*to).Send(request) != nil {
-		(*to).broken.Store(true) // receive returns the error.
+	if to.Send(request) != nil {
+		to.broken.Store(true) // receive returns the error.
 	}
-	return *to, nil
+	return to, nil
 }
 
 // end ends the relay. The outcomes of calls without an answer are unknown.
 func (r *relay) end() {
-	if r != nil {
-		r.broken.Store(true)
-		r.cancel()
-	}
+	r.broken.Store(true)
+	r.cancel()
 }
 
 // receive returns the answer to the next call.

@@ -22,7 +22,11 @@ func (m *models) UpdateModel(ctx context.Context, r *hindsightv1.UpdateModelRequ
 	if err != nil {
 		return nil, err
 	}
-	info, err := m.engine.UpdateModel(ctx, r.GetModel().GetId(), engine.UpdateOptions{
+	e, err := m.groups.engine(r.GetModel().GetId())
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.UpdateModel(ctx, r.GetModel().GetId(), engine.UpdateOptions{
 		ETag: r.GetModel().GetEtag(), Edit: edit, ValidateOnly: r.GetValidateOnly(),
 	})
 	if err != nil {
@@ -32,7 +36,11 @@ func (m *models) UpdateModel(ctx context.Context, r *hindsightv1.UpdateModelRequ
 }
 
 func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
-	info, err := m.engine.DeleteModel(ctx, r.GetModel(), engine.DeleteOptions{
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.DeleteModel(ctx, r.GetModel(), engine.DeleteOptions{
 		ETag: r.GetEtag(), Purge: r.GetPurge(), ValidateOnly: r.GetValidateOnly(),
 	})
 	if err != nil {
@@ -46,7 +54,11 @@ func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequ
 }
 
 func (m *models) UndeleteModel(ctx context.Context, r *hindsightv1.UndeleteModelRequest) (*hindsightv1.UndeleteModelResponse, error) {
-	info, err := m.engine.UndeleteModel(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.UndeleteModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

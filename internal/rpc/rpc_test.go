@@ -83,7 +83,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 		tb.Fatal(err)
 	}
 	options := rpc.Options{
-		Engine: e, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
+		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
 		MaxMessageBytes: 1 << 20, MaxBatchRows: 100, Reflection: true,
 	}
 	for _, set := range settings {

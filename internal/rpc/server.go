@@ -24,12 +24,11 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
-	"hindsight/internal/engine"
 )
 
-// Options of a server. Engine, Log, Metrics and the limits of messages are required.
+// Options of a server. Groups, Log, Metrics and the limits of messages are required.
 type Options struct {
-	Engine *engine.Engine
+	Groups Groups
 	Log    *zap.Logger
 	// Metrics counts and times the calls, with the options Observed.
 	Metrics  *grpcprom.ServerMetrics
@@ -53,9 +52,7 @@ type Options struct {
 	Auth  *auth.Authenticator
 	Audit func(*auth.Record)
 	Now   func() time.Time
-	// Cluster is nil without a cluster. Forwarded receives the result of every forwarded call, one
-	// of ForwardResults. It may be nil.
-	Cluster   Cluster
+	// Forwarded receives the result of every forwarded call, one of ForwardResults. It may be nil.
 	Forwarded func(result string)
 	// admission is newAdmission(MemoryLimit) unless a test sets it.
 	admission *admission
@@ -115,7 +112,7 @@ func New(o Options) *Server {
 	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
 	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), judgeStream...)
 	streams = append(streams, recovery.StreamServerInterceptor(recovered))
-	forward := newForwarding(&o, tracing, false)
+	forward := newForwarding(&o, tracing, draining, false)
 	if forward != nil {
 		unaries, streams = append(unaries, forward.unary), append(streams, forward.stream)
 	}
@@ -139,7 +136,7 @@ func New(o Options) *Server {
 		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
-			engine: o.Engine, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
+			groups: hosts{o.Groups}, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
 			tracing: tracing, refusals: refusals, forward: forward,
 		},
 		forward: forward,
@@ -147,11 +144,11 @@ func New(o Options) *Server {
 	registered := registrar{s.Server, s.methods}
 	hindsightv1.RegisterPredictionServiceServer(registered, s.predictions)
 	models := &models{
-		engine: o.Engine, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
+		groups: hosts{o.Groups}, forward: forward, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
 	}
 	hindsightv1.RegisterModelServiceServer(registered, models)
-	hindsightv1.RegisterClusterServiceServer(registered, &clusters{cluster: o.Cluster, forward: forward})
-	if o.Cluster != nil {
+	hindsightv1.RegisterClusterServiceServer(registered, &clusters{groups: hosts{o.Groups}, forward: forward})
+	if forward != nil {
 		s.members = newMemberServer(&o, s.predictions, models, admission, recovered)
 	}
 	healthv1.RegisterHealthServer(registered, s.health)

@@ -30,6 +30,8 @@ type sessionAnswer struct {
 	observation submitted
 	// relay receives the answer, unless it is nil.
 	relay *relay
+	// model chooses the group of the call.
+	model string
 	// span is that of the call. It ends with the answer.
 	span trace.Span
 }
@@ -43,8 +45,8 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
 	draining := false
-	var owner *relay
-	defer func() { owner.end() }()
+	owners := relays{}
+	defer owners.end()
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
@@ -65,7 +67,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 				return fmt.Errorf("rpc: session: %w", r.err)
 			}
 			select {
-			case answers <- p.begin(ctx, r.request, &owner):
+			case answers <- p.begin(ctx, r.request, owners):
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
 			}
@@ -101,7 +103,7 @@ func (p *predictions) send(
 		if a.observation.ticket != nil {
 			outcome, err := a.observation.wait(trace.ContextWithSpan(ctx, a.span))
 			if err != nil {
-				a.response.Answer = p.refusalAnswer(p.forward.named(err))
+				a.response.Answer = p.refusalAnswer(p.named(a.model, err))
 			} else {
 				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcome}
 			}
@@ -141,20 +143,20 @@ func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return requests
 }
 
-// begin answers a Predict, queues an Observe, or passes a call to the owner. *owner is the session
-// with the owner, nil before the first call that the owner must answer.
-func (p *predictions) begin(session context.Context, r *hindsightv1.SessionRequest, owner **relay) sessionAnswer {
+// begin answers a Predict, queues an Observe, or passes a call to the owner of its group.
+func (p *predictions) begin(session context.Context, r *hindsightv1.SessionRequest, owners relays) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error
 	ctx := session
 	switch call := r.GetCall().(type) {
 	case *hindsightv1.SessionRequest_Predict:
 		ctx, a.span = p.tracing.call(ctx, sessionPredict, call.Predict)
+		a.model = call.Predict.GetModel()
 		var prediction *hindsightv1.Prediction
 		if err = p.access.message(ctx, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict); err != nil {
 			break
 		}
-		if a.relay, err = p.forward.session(session, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict, r, owner); err != nil || a.relay != nil {
+		if a.relay, err = p.forward.session(session, p.groups.Of(a.model), hindsightv1.PredictionService_Predict_FullMethodName, call.Predict, r, owners); err != nil || a.relay != nil {
 			break
 		}
 		if prediction, err = p.predict(ctx, call.Predict); err == nil {
@@ -162,10 +164,11 @@ func (p *predictions) begin(session context.Context, r *hindsightv1.SessionReque
 		}
 	case *hindsightv1.SessionRequest_Observe:
 		ctx, a.span = p.tracing.call(ctx, sessionObserve, call.Observe)
+		a.model = call.Observe.GetModel()
 		if err = p.access.message(ctx, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe); err != nil {
 			break
 		}
-		if a.relay, err = p.forward.session(session, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe, r, owner); err != nil || a.relay != nil {
+		if a.relay, err = p.forward.session(session, p.groups.Of(a.model), hindsightv1.PredictionService_Observe_FullMethodName, call.Observe, r, owners); err != nil || a.relay != nil {
 			break
 		}
 		a.observation, err = p.submit(ctx, call.Observe)
@@ -176,12 +179,18 @@ func (p *predictions) begin(session context.Context, r *hindsightv1.SessionReque
 		}
 	}
 	if err != nil {
-		a.response.Answer = p.refusalAnswer(p.forward.named(err))
+		a.response.Answer = p.refusalAnswer(p.named(a.model, err))
 	}
 	if a.observation.ticket == nil && a.relay == nil {
 		end(a.span, err)
 	}
 	return a
+}
+
+// named is the error of a call of a session. It names the owner of the model's group after
+// ErrNotOwner.
+func (p *predictions) named(name string, err error) error {
+	return p.forward.named(p.groups.Of(name), p.forward.absent(err))
 }
 
 func (p *predictions) refusalAnswer(err error) *hindsightv1.SessionResponse_Error {

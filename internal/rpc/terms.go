@@ -34,11 +34,51 @@ func (t *terms) of(owner string) context.Context {
 	return t.ctx
 }
 
-// during returns the context of a call to the current owner. It ends with the owner's term.
-func (t *terms) during(ctx context.Context, cluster Ownership) (context.Context, context.CancelFunc) {
-	owner, _ := cluster.Owner()
+// allTerms are the terms of the owners of the groups to which this server has forwarded calls.
+type allTerms struct {
+	mu     sync.Mutex
+	groups map[uint32]*terms
+	// watching ends with stop. A watcher watches the owner of each group.
+	watching context.Context //nolint:containedctx // The context ends the watchers.
+	stop     context.CancelFunc
+	watchers sync.WaitGroup
+}
+
+func newAllTerms() *allTerms {
+	a := &allTerms{groups: map[uint32]*terms{}}
+	a.watching, a.stop = context.WithCancel(context.Background())
+	return a
+}
+
+// of returns the terms of a group.
+func (a *allTerms) of(g Group) *terms {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.groups[g.Number]
+	if t == nil {
+		t = new(terms)
+		a.groups[g.Number] = t
+		if a.watching.Err() == nil {
+			a.watchers.Go(func() { t.watch(a.watching, g.Cluster) })
+		}
+	}
+	return t
+}
+
+// close stops the watchers.
+func (a *allTerms) close() {
+	a.mu.Lock()
+	a.stop()
+	a.mu.Unlock()
+	a.watchers.Wait()
+}
+
+// during returns the context of a call to the current owner of a group. It ends with the owner's
+// term.
+func (a *allTerms) during(ctx context.Context, g Group) (context.Context, context.CancelFunc) {
+	owner, _ := g.Cluster.Owner()
 	ctx, cancel := context.WithCancel(ctx)
-	forget := context.AfterFunc(t.of(owner), cancel)
+	forget := context.AfterFunc(a.of(g).of(owner), cancel)
 	return ctx, func() { forget(); cancel() }
 }
 

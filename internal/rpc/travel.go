@@ -15,7 +15,11 @@ import (
 )
 
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
-	s, err := m.engine.SnapshotModel(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.SnapshotModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +27,11 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 }
 
 func (m *models) ListSnapshots(ctx context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	kept, err := m.engine.ListSnapshots(ctx, r.GetModel())
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	kept, err := e.ListSnapshots(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +50,15 @@ func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
 }
 
 func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
-	sequence, err := m.restoreTo(ctx, r)
+	e, err := m.groups.engine(r.GetModel())
 	if err != nil {
 		return nil, err
 	}
-	info, undone, err := m.engine.RestoreModel(ctx, r.GetModel(), sequence, r.GetValidateOnly())
+	sequence, err := restoreTo(ctx, e, r)
+	if err != nil {
+		return nil, err
+	}
+	info, undone, err := e.RestoreModel(ctx, r.GetModel(), sequence, r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +66,7 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 }
 
 // restoreTo is the sequence that a request names, or the sequence at its time.
-func (m *models) restoreTo(ctx context.Context, r *hindsightv1.RestoreModelRequest) (uint64, error) {
+func restoreTo(ctx context.Context, e *engine.Engine, r *hindsightv1.RestoreModelRequest) (uint64, error) {
 	switch {
 	case r.Sequence == nil && r.GetTime() == nil: // 0 is a sequence: it undoes all observations.
 		return 0, &model.FieldError{
@@ -70,16 +82,20 @@ func (m *models) restoreTo(ctx context.Context, r *hindsightv1.RestoreModelReque
 	if err := r.GetTime().CheckValid(); err != nil {
 		return 0, &model.FieldError{Field: "time", Err: engine.ErrInvalidRequest, Got: err.Error(), Want: "a time from year 1 to 9999"}
 	}
-	return m.engine.SequenceAt(ctx, r.GetModel(), r.GetTime().AsTime())
+	return e.SequenceAt(ctx, r.GetModel(), r.GetTime().AsTime())
 }
 
 // chunkBytes is the size of a piece of an exported model.
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return err
+	}
 	room := reservation{budget: m.transfers}
 	defer room.release()
-	data, err := m.engine.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds(), Reserve: room.take})
+	data, err := e.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds(), Reserve: room.take})
 	if err == nil {
 		err = room.take(max(0, int64(len(data))-room.held)) // What stands between the parts.
 	}
@@ -135,7 +151,11 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 		}
 		data = append(data, r.GetChunk()...)
 	}
-	info, err := m.engine.ImportModel(stream.Context(), id, data)
+	e, err := m.groups.engine(id)
+	if err != nil {
+		return err
+	}
+	info, err := e.ImportModel(stream.Context(), id, data)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,11 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	}
 	ctx := stream.Context()
 	burst := int(math.Ceil(outcomes))
-	watched, err := m.engine.Watch(ctx, r.GetModel(), burst)
+	e, err := m.groups.engine(r.GetModel())
+	if err != nil {
+		return err
+	}
+	watched, err := e.Watch(ctx, r.GetModel(), burst)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,110 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// Group is a group of models as this server sees it. A server without a cluster, and a cluster of one group,
+// have group 0 alone.
+type Group struct {
+	Number uint32
+	// Engine has the models. It is nil while this server has no copy of the group. The engine changes when this
+	// server opens the store of the group again, so each call asks for the group.
+	Engine *engine.Engine
+	// Cluster has the servers of the group, nil without a cluster. It is the same value in all calls for one number.
+	Cluster Cluster
+}
+
+// Groups are the groups of models. The methods may be called concurrently.
+type Groups interface {
+	// Of returns the group of a model or an alias.
+	Of(name string) Group
+	// All returns the groups with models, by number.
+	All() []Group
+	// Numbered returns a group by its number. In a cluster of several groups, group 0 has no models. Its members are
+	// all servers.
+	Numbered(number uint32) (Group, bool)
+	// Rebalance makes the next step towards balanced groups, without the servers that leave. It returns the step,
+	// empty if the groups are balanced, and the number of steps that follow.
+	Rebalance(ctx context.Context, leaving []string) (step string, left int, err error)
+}
+
+// single is the only group.
+type single [1]Group
+
+// Single returns the groups of a server with one group. The cluster is nil for a server without a cluster.
+func Single(e *engine.Engine, cluster Cluster) Groups {
+	return &single{{Engine: e, Cluster: cluster}}
+}
+
+// Of implements Groups.
+func (s *single) Of(string) Group { return s[0] }
+
+// All implements Groups.
+func (s *single) All() []Group { return s[:] }
+
+// Numbered implements Groups.
+func (s *single) Numbered(number uint32) (Group, bool) { return s[0], number == 0 }
+
+// Rebalance implements Groups. One group is always balanced.
+func (*single) Rebalance(context.Context, []string) (step string, left int, err error) {
+	return "", 0, nil
+}
+
+// errAbsent: this server has no copy of the group.
+var errAbsent = fmt.Errorf("%w: this server has no copy of the model's group", engine.ErrNotOwner)
+
+// hosts are the groups as the handlers use them.
+type hosts struct{ Groups }
+
+// engine returns the engine of a model or an alias, or errAbsent.
+func (h hosts) engine(name string) (*engine.Engine, error) {
+	if e := h.Of(name).Engine; e != nil {
+		return e, nil
+	}
+	return nil, errAbsent
+}
+
+// target returns the model that an alias names. It is empty if no alias has the name, or if only another server
+// knows the alias.
+func (h hosts) target(name string) string {
+	if e := h.Of(name).Engine; e != nil {
+		return e.AliasTarget(name)
+	}
+	return ""
+}
+
+// together refuses a name in another group. A log orders the changes of one group alone.
+func (h hosts) together(field, name, with string) error {
+	if engine.CheckID(name) != nil || engine.CheckID(with) != nil || h.Of(name).Number == h.Of(with).Number {
+		return nil // The engine refuses invalid names.
+	}
+	return &model.FieldError{
+		Field: field, Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q, which is in another group than %q", name, with),
+		Want: "a name in the same group: names with the same part before the first '.' share a group",
+	}
+}
+
+// of returns the group of a request. It returns false if the request names a group that does not exist.
+func (h hosts) of(request any) (Group, bool) {
+	switch r := request.(type) {
+	case *hindsightv1.RemoveServerRequest: // Group 0 has all servers.
+		return h.Numbered(0)
+	case interface{ GetGroup() uint32 }:
+		return h.Numbered(r.GetGroup())
+	case interface{ GetAlias() string }:
+		return h.Of(r.GetAlias()), true
+	case interface{ GetModel() string }:
+		return h.Of(r.GetModel()), true
+	case interface{ GetModel() *hindsightv1.Model }:
+		return h.Of(r.GetModel().GetId()), true
+	case interface{ GetId() string }:
+		return h.Of(r.GetId()), true
+	}
+	return h.Numbered(0)
+}
