@@ -1,22 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"hindsight/cmd/server/internal/config"
@@ -25,41 +25,26 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
-	"hindsight/internal/store"
 )
 
 // membersInterval is the time between two requests to all members for their status.
 const membersInterval = 5 * time.Second
 
-// member is this server as a member of a cluster. A nil member is a server without a cluster.
-type member struct {
-	node   *cluster.Node
-	log    *zap.Logger
-	opened time.Time
-	// reopening is true once a checkpoint has arrived, so that this server must open its store again.
-	reopening atomic.Bool
-	// states counts the members by state, as of the last request.
-	states atomic.Pointer[map[string]int]
-}
-
-// openMember opens the store of the cluster, and the cluster port.
-func (s *server) openMember(ctx context.Context, options store.Options) (*home, error) {
+// openHost opens the cluster port.
+func (s *server) openHost(ctx context.Context) (*cluster.Host, error) {
 	c := s.config
 	secure, err := clusterTLS(c)
 	if err != nil {
 		return nil, err
 	}
-	m := &member{log: s.log.Named("cluster"), opened: time.Now()}
-	m.states.Store(&map[string]int{})
-	m.node, err = cluster.Open(ctx, cluster.Options{
-		Directory: c.DataDir, Store: options, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
-		Dial: s.dial, Undone: recovery.Undone, Proposed: s.replicated.Proposed, Now: time.Now, Logger: m.log,
+	host, err := cluster.OpenHost(ctx, cluster.Options{
+		Directory: c.DataDir, Store: s.storeOptions(), Groups: c.ClusterGroups, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
+		Dial: s.dial, Undone: recovery.Undone, Proposed: s.replicated.Proposed, Now: time.Now, Logger: s.log.Named("cluster"),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the store of the cluster: %w", err)
+		return nil, fmt.Errorf("open the cluster port: %w", err)
 	}
-	s.replicated.member.Store(m)
-	return &home{disk: m.node.Local(), models: m.node.Store(), checkpoints: m.node, close: m.node.Close, member: m}, nil
+	return host, nil
 }
 
 // clusterTLS returns the configuration of connections among the servers, nil without TLS. Each connection reads the
@@ -93,94 +78,41 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 	}, nil
 }
 
-// replication returns the options of an engine over the store of the cluster.
-func (m *member) replication() engine.Replication {
-	if m == nil {
-		return engine.Replication{}
-	}
-	return engine.Replication{Owner: m.node.Owns, Digests: true, DigestMismatch: func(model string, sequence uint64) {
-		m.log.Error("the state of a model differs from the owner's state: this server fetches the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
-		m.node.Repair()
-	}}
-}
-
-// cluster returns the cluster as the gRPC server sees it, nil without a cluster.
-func (m *member) cluster() rpc.Cluster {
-	if m == nil {
-		return nil
-	}
-	return servers{m.node}
-}
-
-// serve takes part in the cluster until the context ends.
-func (m *member) serve(ctx context.Context, group *errgroup.Group, models *engine.Engine, server *rpc.Server) {
-	if m == nil {
-		return
-	}
-	m.node.Serve(models.Changed) //nolint:contextcheck // It serves until Close.
-	group.Go(func() error { return server.ServeMembers(m.node.Listener()) })
-	group.Go(func() error {
-		select {
-		case <-m.node.Restart():
-			m.reopening.Store(true)
-			return errOpenAgain
-		case err := <-m.node.Failed():
-			return fmt.Errorf("the cluster: %w", err)
-		case <-ctx.Done():
+// runNode serves this server's part of a group until the context ends, or the node must be opened again.
+func (s *server) runNode(ctx context.Context, g *groups, n *cluster.Node, server *rpc.Server) error {
+	log := s.log.Named("cluster").With(zap.Uint32("group", n.Number()))
+	return s.runGroup(ctx, g, &part{
+		number: n.Number(), disk: n.Local(), models: n.Store(), checkpoints: n,
+		replication: engine.Replication{Owner: n.Owns, Digests: true, DigestMismatch: func(model string, sequence uint64) {
+			log.Error("the state of a model differs from the owner's state: this server fetches the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
+			n.Repair()
+		}},
+		serve: func(ctx context.Context, models *engine.Engine) error {
+			n.Serve(models.Changed) //nolint:contextcheck // It serves until Close.
+			ctx, stop := context.WithCancel(ctx)
+			var watching sync.WaitGroup
+			watching.Go(func() { watchOwner(ctx, log, n, models) })
+			defer watching.Wait()
+			defer stop()
+			select {
+			case <-n.Restart():
+			case err := <-n.Failed():
+				return fmt.Errorf("the cluster: %w", err)
+			case <-ctx.Done():
+			}
 			return nil
-		}
-	})
-	group.Go(func() error {
-		m.watchOwner(ctx, models)
-		return nil
-	})
-	group.Go(func() error {
-		m.watchMembers(ctx)
-		return nil
-	})
-}
-
-// lent returns a listener that stays open while this server opens its store again, so that new connections wait and
-// do not fail.
-func (m *member) lent(l net.Listener) net.Listener {
-	tcp, ok := l.(*net.TCPListener)
-	if m == nil || !ok {
-		return l
-	}
-	_ = tcp.SetDeadline(time.Time{}) // Accept fails on a broken listener.
-	return &lentListener{TCPListener: tcp, keep: &m.reopening}
-}
-
-type lentListener struct {
-	*net.TCPListener
-	keep *atomic.Bool
-}
-
-// Accept implements net.Listener.
-func (l *lentListener) Accept() (net.Conn, error) {
-	conn, err := l.TCPListener.Accept()
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = net.ErrClosed
-	}
-	return conn, err
-}
-
-// Close implements net.Listener.
-func (l *lentListener) Close() error {
-	if l.keep.Load() {
-		return l.SetDeadline(time.Unix(1, 0)) // The deadline ends Accept.
-	}
-	return l.TCPListener.Close()
+		},
+	}, server)
 }
 
 // watchOwner calls OwnerChanged of the engine for each new owner, and logs the owner.
-func (m *member) watchOwner(ctx context.Context, models *engine.Engine) {
+func watchOwner(ctx context.Context, log *zap.Logger, n *cluster.Node, models *engine.Engine) {
 	known := ""
 	for ctx.Err() == nil {
-		turned := m.node.Turned()
-		owner, _ := m.node.Owner()
+		turned := n.Turned()
+		owner, _ := n.Owner()
 		if owner.ID != known && owner.ID != "" {
-			m.log.Info("the owner of the models", zap.String("owner", owner.ID), zap.String("address", owner.Address), zap.Bool("self", m.node.Owns()))
+			log.Info("the owner of the models", zap.String("owner", owner.ID), zap.String("address", owner.Address), zap.Bool("self", n.Owns()))
 			known = owner.ID
 		}
 		models.OwnerChanged()
@@ -191,24 +123,26 @@ func (m *member) watchOwner(ctx context.Context, models *engine.Engine) {
 	}
 }
 
-// watchMembers counts the members by their states.
-func (m *member) watchMembers(ctx context.Context) {
+// watchMembers counts the servers by their states.
+func (r *replicated) watchMembers(ctx context.Context) {
 	ticker := time.NewTicker(membersInterval)
 	defer ticker.Stop()
 	for {
 		states := map[string]int{}
-		for _, one := range m.node.Members(ctx) {
-			switch {
-			case one.Owner: // read counts the owner.
-			case !one.Voter:
-				states["joining"]++
-			case one.Err != nil:
-				states["missing"]++
-			default:
-				states["voter"]++
+		if n := r.groups.Load().host.Group(0).Node(); n != nil {
+			for _, one := range n.Members(ctx) {
+				switch {
+				case one.Owner: // read counts the owner.
+				case one.Err != nil:
+					states["missing"]++
+				case !one.Voter:
+					states["joining"]++
+				default:
+					states["voter"]++
+				}
 			}
 		}
-		m.states.Store(&states)
+		r.states.Store(&states)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -217,28 +151,36 @@ func (m *member) watchMembers(ctx context.Context) {
 	}
 }
 
-// knowsOwner reports whether this server knows an owner, so that clients can make changes.
-func (m *member) knowsOwner() bool {
-	if m == nil {
+// knowsOwners reports whether this server knows the owner of each of its groups, so that clients can make changes.
+func (g *groups) knowsOwners() bool {
+	if g.host == nil {
 		return true
 	}
-	_, known := m.node.Owner()
-	return known
+	for n := range g.all {
+		group := g.host.Group(uint32(n)) //nolint:gosec // A cluster has few groups.
+		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
+			return false
+		}
+	}
+	return true
 }
 
-// drain hands ownership on.
-func (m *member) drain(ctx context.Context) {
-	if m == nil {
+// drain hands the ownership of all groups on.
+func (g *groups) drain(ctx context.Context) {
+	if g.host == nil {
 		return
 	}
-	if err := m.node.Drain(ctx); err != nil {
-		m.log.Warn("this server could not hand ownership on: the other servers elect an owner", zap.Error(err))
+	if err := g.host.Drain(ctx); err != nil {
+		g.log.Warn("this server could not hand ownership on: the other servers elect an owner", zap.Error(err))
 	}
 }
 
 // replicated are the metrics of the cluster. Without a cluster Replication is nil.
 type replicated struct {
-	member atomic.Pointer[member]
+	groups  atomic.Pointer[groups]
+	started time.Time
+	// states counts the servers by state, as of the last request.
+	states atomic.Pointer[map[string]int]
 	*metrics.Replication
 }
 
@@ -256,20 +198,36 @@ func (r *replicated) forwarded() func(result string) {
 	return r.Forwarded
 }
 
-// read returns the cluster as this server knows it.
+// read returns the cluster as this server knows it: of several groups the largest age.
 func (r *replicated) read() metrics.Cluster {
-	m := r.member.Load()
-	if m == nil {
-		return metrics.Cluster{}
+	out := metrics.Cluster{Members: map[string]int{}, Shards: map[uint32]bool{}}
+	g := r.groups.Load()
+	if g == nil {
+		return out
 	}
-	s := m.node.Status()
-	out := metrics.Cluster{Elections: s.Log.Elections, Owner: s.Owns, Members: maps.Clone(*m.states.Load()), Age: s.Age}
-	if s.Owner.ID != "" {
-		out.Members["owner"] = 1
+	if states := r.states.Load(); states != nil {
+		out.Members = maps.Clone(*states)
 	}
-	out.Behind = max(s.Log.Committed, s.Log.Applied) - s.Log.Applied
-	if s.Age == cluster.Unheard {
-		out.Age = time.Since(m.opened)
+	for n := range g.all {
+		group := g.host.Group(uint32(n)) //nolint:gosec // A cluster has few groups.
+		node := group.Node()
+		if node == nil {
+			continue
+		}
+		s := node.Status()
+		if n == 0 && s.Owner.ID != "" {
+			out.Members["owner"] = 1
+		}
+		if n > 0 || len(g.all) == 1 {
+			out.Shards[group.Number()] = s.Owns
+		}
+		age := s.Age
+		if age == cluster.Unheard {
+			age = time.Since(r.started)
+		}
+		out.Elections += s.Log.Elections
+		out.Behind = max(out.Behind, max(s.Log.Committed, s.Log.Applied)-s.Log.Applied)
+		out.Age = max(out.Age, age)
 	}
 	return out
 }
@@ -286,20 +244,28 @@ func (r *replicated) Proposed(took time.Duration, err error) {
 	}
 }
 
-// servers adapts a node for package rpc.
-type servers struct{ *cluster.Node }
+// servers adapts a group for package rpc.
+type servers struct {
+	*cluster.Group
+	host *cluster.Host
+}
 
 // Owner implements rpc.Cluster.
 func (s servers) Owner() (id, address string) {
-	owner, _ := s.Node.Owner()
-	return owner.ID, owner.Address
+	owner, _ := s.Group.Owner()
+	return cmp.Or(owner.ID, owner.Address), owner.Address
 }
 
 // Status implements rpc.Cluster.
 func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
-	out := rpc.ClusterStatus{Server: s.Self().ID}
+	out := rpc.ClusterStatus{}
 	out.Owner, _ = s.Owner()
-	members := s.Members(ctx)
+	n := s.Node()
+	if n == nil {
+		return out
+	}
+	out.Server = n.Self().ID
+	members := n.Members(ctx)
 	newest := uint64(0)
 	for n := range members {
 		newest = max(newest, members[n].Applied)
@@ -321,24 +287,48 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 
 // Server implements rpc.Cluster.
 func (s servers) Server(which string) (grpc.ClientConnInterface, error) {
-	conn, err := s.ConnTo(which)
+	conn, err := s.host.ConnTo(which)
 	return conn, translated(err)
 }
 
 // Move implements rpc.Cluster.
-func (s servers) Move(ctx context.Context, to string) error { return translated(s.Node.Move(ctx, to)) }
+func (s servers) Move(ctx context.Context, to string) error {
+	n, err := s.owned()
+	if err == nil {
+		err = translated(n.Move(ctx, to))
+	}
+	return err
+}
 
 // Remove implements rpc.Cluster.
 func (s servers) Remove(ctx context.Context, which string) error {
-	return translated(s.Node.Remove(ctx, which))
+	n, err := s.owned()
+	if err == nil {
+		err = s.host.MayLeave(ctx, which)
+	}
+	if err == nil {
+		err = n.Remove(ctx, which)
+	}
+	return translated(err)
 }
+
+// owned returns the node of the group, which is here only if this server can own the group.
+func (s servers) owned() (*cluster.Node, error) {
+	if n := s.Node(); n != nil {
+		return n, nil
+	}
+	return nil, engine.ErrNotOwner
+}
+
+// Drain implements rpc.Cluster.
+func (s servers) Drain(ctx context.Context) error { return s.host.Drain(ctx) }
 
 // translated wraps an error of package cluster in the corresponding error of package rpc.
 func translated(err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrNoMember):
 		return fmt.Errorf("%w: %w", rpc.ErrServerNotFound, err)
-	case errors.Is(err, cluster.ErrOwnerStays):
+	case errors.Is(err, cluster.ErrOwnerStays), errors.Is(err, cluster.ErrHasGroups), errors.Is(err, cluster.ErrNotReachable):
 		return fmt.Errorf("%w: %w", rpc.ErrServerState, err)
 	}
 	return err

@@ -73,7 +73,6 @@ func (s *server) serveHTTP() error {
 
 // cut closes the HTTP server and its requests.
 func (s *server) cut() {
-	s.wasCut.Store(true)
 	_ = s.web.Close()
 }
 

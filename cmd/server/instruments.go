@@ -14,12 +14,9 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/cmd/server/internal/tracing"
-	"hindsight/internal/engine"
-	"hindsight/internal/engine/figures"
 	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
-	"hindsight/internal/store"
 )
 
 // newCalls returns the counts and times of calls, in classic and in native buckets.
@@ -46,9 +43,6 @@ func exemplars(traced bool) []grpcprom.Option {
 // lastSpans bounds the export of the last spans.
 const lastSpans = 5 * time.Second
 
-// Each implements metrics.Source.
-func (s *server) Each(yield func(*figures.Live)) { s.opened.Load().models.Each(yield) }
-
 // count makes the counters of calls and of the cluster.
 func (s *server) count() error {
 	s.observed = newCalls()
@@ -64,15 +58,14 @@ func (s *server) count() error {
 	return nil
 }
 
-// watch connects the instruments to the open store and engine.
-func (s *server) watch() error {
+// watch connects the instruments to the models and to the gRPC server.
+func (s *server) watch(models *groups, server *rpc.Server) error {
 	var backupsErr error
-	if s.schedule.Load() != nil {
+	if s.config.BackupTo != "" {
 		backupsErr = metrics.Watch(s.instruments, func() backups { return s.schedule.Load().figures() })
 	}
-	err := errors.Join(backupsErr, s.instruments.WatchModels(s), s.watchCalls(),
-		metrics.Watch(s.instruments, func() engine.Totals { return s.opened.Load().models.Totals() }),
-		metrics.Watch(s.instruments, func() store.Metrics { return s.opened.Load().disk.Metrics() }))
+	err := errors.Join(backupsErr, s.instruments.WatchModels(models), s.watchCalls(server),
+		metrics.WatchParts(s.instruments, models.totals), metrics.WatchParts(s.instruments, models.disks))
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
@@ -88,11 +81,11 @@ type limits struct {
 }
 
 // watchCalls shows the memory of calls, and the limits.
-func (s *server) watchCalls() error {
+func (s *server) watchCalls(server *rpc.Server) error {
 	c := s.config
 	bounds := limits{PendingLabels: c.MaxPendingTotal, Queue: c.Queue, Models: c.MaxModels, ModelBytes: c.MemoryLimit / 2}
 	return errors.Join(
-		metrics.Watch(s.instruments, func() rpc.Stats { return s.opened.Load().server.Stats() }),
+		metrics.Watch(s.instruments, server.Stats),
 		metrics.Watch(s.instruments, func() limits { return bounds }))
 }
 

@@ -51,8 +51,8 @@ type server struct {
 	web        *http.Server
 	// ready is true while the server serves and is not draining.
 	ready atomic.Bool
-	// opened is nil until the store and the engine are open for the first time.
-	opened atomic.Pointer[opened]
+	// models is nil until the server serves.
+	models atomic.Pointer[groups]
 	// observed counts and times calls. refused counts refusals by reason.
 	observed   *grpcprom.ServerMetrics
 	refused    func(reason string)
@@ -60,8 +60,6 @@ type server struct {
 	dial       cluster.Dialer
 	// schedule is nil without --backup-to.
 	schedule atomic.Pointer[schedule]
-	// wasCut: the HTTP server is closed.
-	wasCut atomic.Bool
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -76,6 +74,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 // serveBy is serve with a dialer for the other servers of the cluster; nil is the operating system's.
 func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer) (err error) {
 	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial}
+	s.replicated.started = time.Now()
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
@@ -149,137 +148,105 @@ func closing(err *error, what string, closePart func() error) {
 	}
 }
 
-// host serves calls to the models until the context ends. In a cluster host closes the store and opens it again after
-// a checkpoint of the owner has arrived.
-func (s *server) host(ctx context.Context) error {
-	for {
-		err := s.hostOnce(ctx)
-		if !errors.Is(err, errOpenAgain) || ctx.Err() != nil {
+// host serves calls to the models until the context ends.
+func (s *server) host(ctx context.Context) (err error) {
+	c, log := s.config, s.log
+	var host *cluster.Host
+	if c.ClusterAddress != "" {
+		if host, err = s.openHost(ctx); err != nil {
 			return err
 		}
-		if s.wasCut.Load() {
-			return fmt.Errorf("%w, but a call did not end: start the server again", err)
-		}
-		s.log.Info("the server opens its store again")
+		defer closing(&err, "close the cluster port", host.Close)
 	}
-}
-
-// errOpenAgain: the server must close its store and open it again.
-var errOpenAgain = errors.New("the server must open its store again")
-
-// opened is the store, the engine and the gRPC server.
-type opened struct {
-	disk   *store.Store
-	models *engine.Engine
-	server *rpc.Server
-	// member is nil without a cluster.
-	member *member
-}
-
-// hostOnce opens the store and the engine, and serves calls to them until the context ends.
-func (s *server) hostOnce(ctx context.Context) (err error) {
-	c, log := s.config, s.log
-	home, err := s.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer closing(&err, "close the store", home.close)
-	checkpoints := newControl(home.checkpoints, log.Named("control"))
-	backups, err := openSchedule(ctx, c, checkpoints, log.Named("backup"))
-	if err != nil {
-		return err
-	}
-	s.schedule.Store(backups)
-	endBackups := backups.start(ctx)
-	defer endBackups(ctx) // After the engine's last snapshots.
-	options := engineOptions(c, log, home.models, s.instruments)
-	options.Replication = home.member.replication()
-	models, err := engine.Open(ctx, options)
-	if err != nil {
-		return fmt.Errorf("open the models: %w", err)
-	}
-	defer closing(&err, "shut down", models.Close)
+	models := newGroups(host, log)
 	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
-		Groups: rpc.Single(models, home.member.cluster()), Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
+		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 		Forwarded: s.replicated.forwarded(),
 	})
 	api, err := s.newGateway(server)
-	if err == nil && s.opened.Swap(&opened{home.disk, models, server, home.member}) == nil {
-		err = s.watch()
+	if err == nil {
+		err = s.watch(models, server)
 	}
 	if err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	s.calls.Store(api)
-	group, groupCtx := errgroup.WithContext(ctx)
-	home.member.serve(groupCtx, group, models, server)
-	s.ready.Store(true) // The listener holds calls until Serve accepts them.
-	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
-	group.Go(func() error {
-		// A signal may have ended the server before it served.
-		if err := server.Serve(limited(home.member.lent(s.grpc), s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			return fmt.Errorf("serve gRPC: %w", err)
+	work, ctx := errgroup.WithContext(ctx)
+	// The models close after the last call.
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	work.Go(func() error { return s.run(last, models, server) })
+	work.Go(func() error {
+		<-ctx.Done()
+		s.drain(ctx, server, api, models)
+		end()
+		return nil
+	})
+	if host != nil {
+		s.replicated.groups.Store(models)
+		work.Go(func() error { return server.ServeMembers(host.Listener()) })
+		work.Go(func() error {
+			s.replicated.watchMembers(ctx)
+			return nil
+		})
+	}
+	work.Go(func() error {
+		select {
+		case <-models.first:
+			return s.serveCalls(ctx, models, server, api)
+		case <-ctx.Done():
+			return nil
 		}
-		return nil
 	})
-	group.Go(func() error { return checkpoints.serve(groupCtx, c.DataDir) })
-	group.Go(func() error {
-		<-groupCtx.Done()
-		s.drain(groupCtx, server, api, home.member)
-		return nil
-	})
-	group.Go(func() error { return s.watchDisk(groupCtx, home.disk, server) })
-	log.Info("serving",
-		zap.Stringer("grpc_address", s.grpc.Addr()), zap.Stringer("http_address", s.http.Addr()),
-		zap.Bool("tls", s.keeper != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
-	err = group.Wait()
+	err = work.Wait()
 	log.Info("stopped serving")
 	return err
 }
 
-// home is the store of the models, with the parts of the server that depend on the kind of store.
-type home struct {
-	disk   *store.Store
-	models storage.Store
-	// checkpoints makes checkpoints of disk.
-	checkpoints checkpointer
-	close       func() error
-	// member is nil without a cluster.
-	member *member
+// serveCalls serves calls until Drain. The listener holds calls until Serve accepts them.
+func (s *server) serveCalls(ctx context.Context, models *groups, server *rpc.Server, api *gateway.Gateway) error {
+	c := s.config
+	s.calls.Store(api)
+	s.models.Store(models)
+	s.ready.Store(ctx.Err() == nil)
+	s.log.Info("serving",
+		zap.Stringer("grpc_address", s.grpc.Addr()), zap.Stringer("http_address", s.http.Addr()),
+		zap.Bool("tls", s.keeper != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(supervised(ctx, s.log.Named("systemd"), server, models))
+	work.Go(func() error {
+		// A signal may have ended the server before it served.
+		if err := server.Serve(limited(s.grpc, s.keeper)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("serve gRPC: %w", err)
+		}
+		return nil
+	})
+	return work.Wait()
 }
 
-// openStore opens the store of this server, or of its cluster.
-func (s *server) openStore(ctx context.Context) (*home, error) {
+// storeOptions returns the options of the store of a group.
+func (s *server) storeOptions() store.Options {
 	c := s.config
-	options := store.Options{
+	return store.Options{
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: s.log.Named("store"),
 		Synced: s.instruments.Stages.Fsync,
 	}
-	if c.ClusterAddress != "" {
-		return s.openMember(ctx, options)
-	}
-	disk, err := store.Open(c.DataDir, options) //nolint:contextcheck // A directory is opened whole or not at all.
-	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
-	}
-	return &home{disk: disk, models: disk, checkpoints: disk, close: disk.Close}, nil
 }
 
 // isReady reports whether the server serves and, in a cluster, knows an owner.
-func (s *server) isReady() bool { return s.ready.Load() && s.opened.Load().member.knowsOwner() }
+func (s *server) isReady() bool { return s.ready.Load() && s.models.Load().knowsOwners() }
 
 // drain ends the calls in flight, within the shutdown timeout. An owner first hands ownership on.
-func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, m *member) {
+func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, models *groups) {
 	s.log.Info("draining")
 	s.ready.Store(false)
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.ShutdownTimeout)
 	defer cancel()
-	m.drain(limit)
+	models.drain(limit)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		stop := context.AfterFunc(limit, s.cut)

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"go.uber.org/zap"
 
 	"hindsight/cmd/server/internal/systemd"
-	"hindsight/internal/engine"
 	"hindsight/internal/rpc"
 )
 
@@ -16,17 +13,13 @@ import (
 // alive if the gRPC server answers a health check from within the process with any status, and
 // the engine can lock its table of models. The check needs no connection, so a server with
 // maxConnections clients is alive.
-func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *engine.Engine) func() error {
+func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *groups) func() error {
 	local := server.Local()
 	check := func(ctx context.Context) error {
 		if err := local.Answers(ctx); err != nil {
 			return err
 		}
-		// Resolve takes the lock of the table. No model has an empty name.
-		if _, err := models.Resolve(""); errors.Is(err, engine.ErrClosed) {
-			return fmt.Errorf("the engine: %w", err)
-		}
-		return nil
+		return models.answers()
 	}
 	return func() error { return systemd.Supervise(ctx, log, check) }
 }

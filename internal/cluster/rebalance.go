@@ -26,6 +26,9 @@ const (
 	placeSteps = 8
 )
 
+// ErrHasGroups: a server leaves the cluster after its groups have moved to other servers.
+var ErrHasGroups = errors.New("cluster: move the groups of the server before removing it")
+
 // ErrNotReachable: groups do not move while a server does not answer.
 var ErrNotReachable = errors.New("cluster: groups move only while every server answers: start the server, or name it as leaving")
 
@@ -43,6 +46,25 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 		return step, 0, err
 	}
 	return steps[0], len(steps) - 1, h.make(ctx, steps[0])
+}
+
+// MayLeave fails with ErrHasGroups if a server, named by id or address, is a member of a group of models.
+func (h *Host) MayLeave(ctx context.Context, server string) error {
+	groups, _, err := h.look(ctx, []string{server})
+	if err != nil {
+		return err
+	}
+	for _, m := range h.groups[0].node.Load().Status().Members {
+		if m.ID == server {
+			server = m.Address
+		}
+	}
+	for _, g := range groups {
+		if slices.Contains(g.Members, server) {
+			return fmt.Errorf("%w: %s has group %d: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, g.Number, server)
+		}
+	}
+	return nil
 }
 
 // plan asks all servers for their groups, and returns the steps that balance the groups.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,8 +19,8 @@ type Cluster struct {
 	Elections uint64        `metric:"hindsight_cluster_elections_total" help:"How often this server became the owner."`
 	Behind    uint64        `metric:"hindsight_replica_behind" help:"Entries of the log that the cluster has committed and this server has not applied yet."`
 	Age       time.Duration `metric:"hindsight_replica_age_seconds" help:"How old the state of this server is at most; 0 at the owner."`
-	// Owner: this server owns the models.
-	Owner bool
+	// Shards are the groups of models that this server has, and whether it owns them.
+	Shards map[uint32]bool
 	// Members counts the servers by MemberStates.
 	Members map[string]int
 }
@@ -47,10 +48,9 @@ func (m *Metrics) Replication(results []string, read func() Cluster) (*Replicati
 		}),
 		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied the entry."),
 	}
-	collectors := []prometheus.Collector{r.refused, r.unknown, r.commit, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hindsight_shard_owner", Help: "1 at the server that owns the models of the shard; there is one shard, 0.",
-		ConstLabels: prometheus.Labels{labelShard: "0"},
-	}, func() float64 { return flag(read().Owner) })}
+	collectors := []prometheus.Collector{r.refused, r.unknown, r.commit, shards{read, prometheus.NewDesc(
+		"hindsight_shard_owner", "1 at the server that owns the models of the shard, 0 at its other servers. A shard is a group of models; a cluster of one group has the shard 0.",
+		[]string{labelShard}, nil)}}
 	for _, state := range MemberStates() {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hindsight_cluster_members", Help: "Servers of the cluster by their state, as this server knows it: owner, voter, joining, or missing for a voter that does not answer.",
@@ -68,6 +68,22 @@ func (m *Metrics) Replication(results []string, read func() Cluster) (*Replicati
 	var err error
 	r.forwarded, err = m.counts("hindsight_forwarded_calls_total", "Calls that this server forwarded to the owner, by their result: answered, no_owner if no server took the call, unknown if the owner may have made the change.", labelResult, results)
 	return r, err
+}
+
+// shards shows the groups of models that a server has.
+type shards struct {
+	read  func() Cluster
+	owner *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (s shards) Describe(ch chan<- *prometheus.Desc) { ch <- s.owner }
+
+// Collect implements prometheus.Collector.
+func (s shards) Collect(ch chan<- prometheus.Metric) {
+	for number, owns := range s.read().Shards {
+		ch <- prometheus.MustNewConstMetric(s.owner, gauge, flag(owns), strconv.FormatUint(uint64(number), 10))
+	}
 }
 
 // Committed counts a committed entry and the time that it took.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,10 +24,17 @@ type row[T any] struct {
 	value      func(T) float64
 }
 
+// fieldRow is a metric of a field.
+type fieldRow struct {
+	row[reflect.Value]
+	// join joins the values of two parts.
+	join func(a, b float64) float64
+}
+
 // table shows what read returns, row by row.
 type table struct {
-	read  func() reflect.Value
-	rows  []row[reflect.Value]
+	read  func() []reflect.Value
+	rows  []fieldRow
 	descs []*prometheus.Desc
 }
 
@@ -45,7 +53,18 @@ type table struct {
 // Every scrape calls read, and several scrapes may call read at once. A metric that is
 // already registered is an error.
 func Watch[T any](m *Metrics, read func() T) error {
-	t := &table{read: func() reflect.Value { return reflect.ValueOf(read()) }}
+	return WatchParts(m, func() []T { return []T{read()} })
+}
+
+// WatchParts is Watch for a T that a server has in several parts. It shows the sum over the parts, the largest value if
+// the tag is "name,largest", and the least if the tag is "name,least".
+func WatchParts[T any](m *Metrics, read func() []T) error {
+	t := &table{read: func() (parts []reflect.Value) {
+		for _, part := range read() {
+			parts = append(parts, reflect.ValueOf(part))
+		}
+		return parts
+	}}
 	t.rows = fieldRows(reflect.TypeFor[T](), nil)
 	for _, r := range t.rows {
 		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
@@ -57,7 +76,7 @@ func Watch[T any](m *Metrics, read func() T) error {
 }
 
 // fieldRows are the rows of the tagged fields of a struct type at an index within another.
-func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
+func fieldRows(of reflect.Type, at []int) (rows []fieldRow) {
 	for i := range of.NumField() {
 		field, index := of.Field(i), slices.Concat(at, []int{i})
 		tag, tagged := field.Tag.Lookup("metric")
@@ -72,7 +91,7 @@ func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
 			continue
 		}
 		name, option, _ := strings.Cut(tag, ",")
-		r := row[reflect.Value]{name: name, help: field.Tag.Get("help"), kind: gauge}
+		r := fieldRow{row[reflect.Value]{name: name, help: field.Tag.Get("help"), kind: gauge}, joins(option)}
 		if strings.HasSuffix(name, "_total") {
 			r.kind = counter
 		}
@@ -86,6 +105,16 @@ func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+func joins(option string) func(a, b float64) float64 {
+	switch option {
+	case "largest":
+		return func(a, b float64) float64 { return max(a, b) }
+	case "least":
+		return func(a, b float64) float64 { return min(a, b) }
+	}
+	return func(a, b float64) float64 { return a + b }
 }
 
 // number is the value of a field as Watch shows it.
@@ -120,10 +149,20 @@ func (t *table) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (t *table) Collect(ch chan<- prometheus.Metric) {
-	read := t.read()
+	parts := t.read()
 	for i, r := range t.rows {
-		if v := r.value(read); finite(v) {
-			ch <- prometheus.MustNewConstMetric(t.descs[i], r.kind, v)
+		all := math.NaN()
+		for _, part := range parts {
+			switch v := r.value(part); {
+			case !finite(v):
+			case finite(all):
+				all = r.join(all, v)
+			default:
+				all = v
+			}
+		}
+		if finite(all) {
+			ch <- prometheus.MustNewConstMetric(t.descs[i], r.kind, all)
 		}
 	}
 }

@@ -13,6 +13,7 @@ func clusterSettings(c *Config) []setting {
 	return []setting{
 		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT that other servers can connect to", &c.ClusterAddress, isPeer), "address that this server listens on for the other servers of its cluster; without it the server has no cluster"},
 		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of the servers that found the cluster, or of servers to join"},
+		{cluster, "cluster-groups", "1", count(1, 1024, &c.ClusterGroups), "groups of models of the cluster, fixed when it is founded; with several groups three servers keep each model, and more servers learn more"},
 		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate that this server shows to the other servers, in PEM; required unless all addresses are loopback addresses"},
 		{cluster, "cluster-key", "", file(&c.ClusterKey), "key of cluster-cert, in PEM"},
 		{cluster, "cluster-ca", "", file(&c.ClusterCA), "authority of the certificates of all servers of the cluster, in PEM"},

@@ -63,6 +63,7 @@ type Config struct {
 	AuditLog               string // "" is no audit log.
 
 	ClusterAddress                     string // "" is no cluster.
+	ClusterGroups                      int
 	ClusterJoin                        string // Between commas. See Peers.
 	ClusterCert, ClusterKey, ClusterCA string // Files; "" is no TLS.
 
