@@ -12,6 +12,9 @@ import (
 // index of each.
 type transport struct {
 	*raft.NetworkTransport
+	// quiet is nil unless Options.Calm.
+	quiet   *quiet
+	now     func() time.Time
 	self    raft.ServerAddress
 	out     chan raft.RPC
 	once    sync.Once

@@ -33,8 +33,10 @@ var (
 
 const (
 	electionTimeout = 500 * time.Millisecond
-	leaseTimeout    = 250 * time.Millisecond
 	commitTimeout   = 10 * time.Millisecond
+	// The timeouts of one of several logs of a server, whose messages at rest would else add up.
+	calmElectionTimeout = time.Second
+	calmCommitTimeout   = 50 * time.Millisecond
 	// A request to another server has at most maxAppend entries.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
@@ -48,7 +50,7 @@ const (
 	// proposals, and then shutdownTimeout for raft.
 	proposalTimeout  = 2 * time.Second
 	shutdownTimeout  = 10 * time.Second
-	stepDownTimeout  = 4 * leaseTimeout
+	stepDownTimeout  = 2 * calmElectionTimeout
 	transferAttempts = 3
 	// The requests of an earlier transfer end within transferTimeout.
 	transferTimeout = 3 * rpcTimeout
@@ -73,7 +75,9 @@ type Marks struct {
 // Options of a log.
 type Options struct {
 	// Group is the number of the log's group. Logs of other groups may use the same Stream.
-	Group   uint32
+	Group uint32
+	// Calm: the server has many logs. Each sends fewer messages at rest, and elects its owner later.
+	Calm    bool
 	Self    Member
 	Storage Storage
 	Stream  *Stream
@@ -157,6 +161,9 @@ func Open(o Options) (*Log, error) {
 	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
+	if l.transport.now = o.Now; o.Calm {
+		l.transport.quiet = &quiet{followers: map[raft.ServerAddress]*told{}}
+	}
 	if err := l.begin(logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())
 	}

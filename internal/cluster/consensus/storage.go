@@ -132,8 +132,12 @@ func (l *Log) trim() {
 func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(l.o.Self.ID)
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, leaseTimeout
+	election := electionTimeout
 	c.CommitTimeout = commitTimeout
+	if l.o.Calm {
+		election, c.CommitTimeout = calmElectionTimeout, calmCommitTimeout
+	}
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, election/2
 	c.MaxAppendEntries = maxAppend
 	c.BatchApplyCh = true
 	c.ShutdownOnRemove = false

@@ -1,0 +1,96 @@
+package consensus
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// A follower gets a repeated message again after repeatAfter, because it may have started again.
+	repeatAfter = 2 * time.Second
+	// A repeated message needs no answer of a follower that has answered within answeredWithin. With the lease, an owner
+	// without a majority steps down before the others elect:
+	//
+	//	calmElectionTimeout/2 + answeredWithin < calmElectionTimeout
+	answeredWithin = 300 * time.Millisecond
+)
+
+// quiet answers the messages of a log at rest that tell a follower nothing new. The library sends such a message every
+// calmCommitTimeout, beside the heartbeats.
+type quiet struct {
+	mu        sync.Mutex
+	followers map[raft.ServerAddress]*told
+}
+
+// told is what a follower has last acknowledged.
+type told struct {
+	request  raft.AppendEntriesRequest
+	response raft.AppendEntriesResponse
+	// at is the time of that answer, and heard of the last answer to any message.
+	at, heard time.Time
+}
+
+// isHeartbeat reports whether a request is a heartbeat, which has neither entries nor a position.
+func isHeartbeat(r *raft.AppendEntriesRequest) bool {
+	return len(r.Entries) == 0 && r.PrevLogEntry == 0 && r.PrevLogTerm == 0 && r.LeaderCommitIndex == 0
+}
+
+// answer answers a request, if the follower has acknowledged the same request.
+func (q *quiet) answer(now time.Time, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) bool {
+	if len(r.Entries) > 0 || isHeartbeat(r) {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.followers[to]
+	if t == nil || now.Sub(t.at) > repeatAfter || now.Sub(t.heard) > answeredWithin {
+		return false
+	}
+	if r.Term != t.request.Term || r.PrevLogEntry != t.request.PrevLogEntry || r.PrevLogTerm != t.request.PrevLogTerm ||
+		r.LeaderCommitIndex != t.request.LeaderCommitIndex {
+		return false
+	}
+	*out = t.response
+	return true
+}
+
+// heard keeps the outcome of a request.
+func (q *quiet) heard(now time.Time, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil || !out.Success {
+		delete(q.followers, to)
+		return
+	}
+	t := q.followers[to]
+	switch {
+	case isHeartbeat(r):
+		if t != nil {
+			t.heard = now
+		}
+		return
+	case t == nil:
+		t = &told{}
+		q.followers[to] = t
+	}
+	t.heard = now
+	t.request, t.response, t.at = raft.AppendEntriesRequest{}, *out, now
+	if len(r.Entries) == 0 {
+		t.request = *r
+	}
+}
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
+	if t.quiet == nil {
+		return t.NetworkTransport.AppendEntries(id, to, r, out)
+	}
+	if t.quiet.answer(t.now(), to, r, out) {
+		return nil
+	}
+	err := t.NetworkTransport.AppendEntries(id, to, r, out)
+	t.quiet.heard(t.now(), to, r, out, err)
+	return err
+}
