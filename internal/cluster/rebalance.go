@@ -230,11 +230,12 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 // place gives the groups that this server has founded their members, once all servers of Options.Join are members of
 // the cluster.
 func (h *Host) place(ctx context.Context) {
+	begun := false
 	for pause(ctx, placeInterval) == nil {
 		if !h.groups[0].Owns() {
 			continue
 		}
-		placed, err := h.placeSome(ctx)
+		placed, err := h.placeAll(ctx, &begun)
 		if err != nil {
 			h.log.Debug("the founded groups wait for their members", zap.Error(err))
 		}
@@ -244,8 +245,8 @@ func (h *Host) place(ctx context.Context) {
 	}
 }
 
-// placeSome reports whether every group has its members.
-func (h *Host) placeSome(ctx context.Context) (placed bool, err error) {
+// placeAll reports whether every group has its members. It sets begun once it moves groups.
+func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
 	groups, servers, err := h.look(ctx, nil)
@@ -258,7 +259,8 @@ func (h *Host) placeSome(ctx context.Context) (placed bool, err error) {
 		}
 	}
 	want := min(placement.Replicas, len(servers))
-	if !slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want }) {
+	*begun = *begun || slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want })
+	if !*begun {
 		return true, nil
 	}
 	for steps := placement.Plan(groups, servers); len(steps) > 0; {
