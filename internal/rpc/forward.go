@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -323,7 +324,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
-	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to))...)
+	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to), grpc.MaxCallRecvMsgSize(math.MaxInt32))...)
 	if err := f.judge(ctx, err, to.Addr != nil); err != nil {
 		return nil, err
 	}

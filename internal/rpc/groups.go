@@ -1,8 +1,16 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -88,6 +96,54 @@ func (h hosts) together(field, name, with string) error {
 		Field: field, Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q, which is in another group than %q", name, with),
 		Want: "a name in the same group: names with the same part before the first '.' share a group",
 	}
+}
+
+// asksAtOnce bounds the groups that one list asks at a time.
+const asksAtOnce = 16
+
+// asked returns the groups that a list has: all groups, or the group of a forwarded list. It sets the trailer with
+// the age of the oldest state.
+func (m *models) asked(ctx context.Context) ([]Group, error) {
+	if m.forward == nil {
+		return m.groups.All(), nil
+	}
+	if m.forward.member {
+		text := strings.Join(metadata.ValueFromIncomingContext(ctx, groupKey), "")
+		number, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 32)
+		g, exists := m.groups.Numbered(uint32(number))
+		if err != nil || !exists {
+			return nil, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: text, Want: "a group of the cluster"}
+		}
+		return []Group{g}, nil
+	}
+	all := m.groups.All()
+	oldest, replica := time.Duration(0), false
+	for _, g := range all {
+		if g.Engine != nil && !g.Cluster.Owns() {
+			oldest, replica = max(oldest, g.Cluster.Age()), true
+		}
+	}
+	if replica {
+		setAge(ctx, oldest)
+	}
+	return all, nil
+}
+
+// ask asks one group: the engine of this server by here, or else the owner of the group.
+func (m *models) ask(
+	ctx context.Context, g Group, method string, request any, here func(*engine.Engine) (any, error), options ...grpc.CallOption,
+) (answer any, err error) {
+	err = errAbsent
+	if g.Engine != nil {
+		answer, err = here(g.Engine)
+		err = m.forward.absent(err)
+	}
+	if !errors.Is(err, errAbsent) || m.forward == nil || m.forward.member {
+		return answer, m.forward.named(g, err)
+	}
+	search, cancel := searching(ctx)
+	defer cancel()
+	return m.forward.byOwner(ctx, search, g, request, method, nil, options...)
 }
 
 // of returns the group of a request. It returns false if the request names a group that does not exist.
