@@ -76,6 +76,8 @@ func places() map[string]place {
 		// This server passes the call to the server that the request names.
 		hindsightv1.ClusterService_DrainServer_FullMethodName:  anywhere,
 		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
+		// Group 0 has the list of servers, and its owner moves groups.
+		hindsightv1.ClusterService_RebalanceCluster_FullMethodName: atOwner,
 	}
 }
 

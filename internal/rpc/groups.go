@@ -149,7 +149,7 @@ func (m *models) ask(
 // of returns the group of a request. It returns false if the request names a group that does not exist.
 func (h hosts) of(request any) (Group, bool) {
 	switch r := request.(type) {
-	case *hindsightv1.RemoveServerRequest: // Group 0 has all servers.
+	case *hindsightv1.RemoveServerRequest, *hindsightv1.RebalanceClusterRequest: // Group 0 has all servers.
 		return h.Numbered(0)
 	case interface{ GetGroup() uint32 }:
 		return h.Numbered(r.GetGroup())

@@ -193,7 +193,7 @@ func TestListsMergeGroups(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k := range rows {
-				if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1}, Target: label(float64((k*n)%5))}); err != nil {
+				if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1}, Target: label(float64((k * n) % 5))}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -267,5 +267,240 @@ func TestListsMergeGroups(t *testing.T) {
 	}
 	if _, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{OrderBy: "size"}); reason(status.Convert(err)) != "INVALID_REQUEST" {
 		t.Errorf("a bad order: %v", err)
+	}
+}
+
+// A server answers the calls of each group where the group is: from its own engine, or by the owner. The server has
+// group 1 as a replica, and no copy of group 2.
+func TestCallsGoToTheirGroup(t *testing.T) {
+	m := serveMany(t, 2, func(*engine.Options) {})
+	m.host(1, false)
+	names, ctx := m.names(), t.Context()
+	m.fakes[1].conn.Store(nil) // This server has the engine of the owner. A forwarded call would fail.
+	for n := 1; n <= 2; n++ {
+		m.owners[n].create(t, names[n], linear(2))
+		if n == 2 {
+			m.front.create(t, names[n]+".made", linear(2))
+		}
+	}
+	forgotten := proto.Bool(false)
+	for n := 1; n <= 2; n++ {
+		var trailer metadata.MD
+		r := &hindsightv1.PredictRequest{Model: names[n], Features: []float64{1, 2}, Remember: forgotten}
+		if _, err := m.front.Predict(ctx, r, grpc.Trailer(&trailer)); err != nil || len(trailer.Get(rpc.AgeTrailer)) != 2-n {
+			t.Errorf("predict in group %d: trailer %v, %v", n, trailer, err)
+		}
+		if _, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[n]}); err != nil {
+			t.Errorf("a model of group %d: %v", n, err)
+		}
+	}
+	r, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: names[2], ObservationId: "o", Features: []float64{1, 2}, Target: label(1)})
+	if err != nil || r.GetOutcome().GetSequence() != 1 {
+		t.Errorf("observe in group 2: %v, %v", r, err)
+	}
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if _, err := m.front.Observe(short, &hindsightv1.ObserveRequest{Model: names[1], Features: []float64{1, 2}, Target: label(1)}); reason(status.Convert(err)) != "NOT_OWNER" {
+		t.Errorf("observe in group 1, which has no owner: %v", err)
+	}
+	watch, err := m.front.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: names[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if event, err := watch.Recv(); err != nil || event.GetStats().GetObservations() != 1 {
+		t.Errorf("a watch of group 2: %v, %v", event, err)
+	}
+	if _, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[2] + ".none"}); reason(status.Convert(err)) != "MODEL_NOT_FOUND" {
+		t.Errorf("no model: %v", err)
+	}
+	// A server without any group describes learners and specs.
+	m.groups.hosted[1].Store(nil)
+	if r, err := m.front.models.ListLearners(ctx, &hindsightv1.ListLearnersRequest{}); err != nil || len(r.GetLearners()) == 0 {
+		t.Errorf("learners: %v, %v", r, err)
+	}
+	if r, err := m.front.models.ValidateSpec(ctx, &hindsightv1.ValidateSpecRequest{Spec: linear(2)}); err != nil || r.GetStateBytes() == 0 {
+		t.Errorf("a spec: %v, %v", r, err)
+	}
+	// The watch ends when this server drains.
+	m.front.server.Drain(ctx)
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	if reason(status.Convert(err)) != "SHUTTING_DOWN" {
+		t.Errorf("the watch ends with %v", err)
+	}
+}
+
+// A session may have calls of all groups. Each group has its relay, and the answers are in the order of the calls.
+func TestSessionOfGroups(t *testing.T) {
+	m := serveMany(t, 3, func(*engine.Options) {})
+	m.host(1, true)
+	names := m.names()
+	for n := 1; n <= 3; n++ {
+		m.owners[n].create(t, names[n], linear(2))
+	}
+	stream, err := m.front.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const calls = 300
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for n := range calls {
+			o := observation(n)
+			o.Model = names[1+n%3]
+			r := &hindsightv1.SessionRequest{CorrelationId: uint64(n), Call: &hindsightv1.SessionRequest_Observe{Observe: o}}
+			if n%2 == 0 {
+				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: o.GetModel(), Features: []float64{1, 2}, Remember: proto.Bool(n%4 == 0)}}
+			}
+			if err := stream.Send(r); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	sequences := map[int]uint64{}
+	for n := range calls {
+		r, err := stream.Recv()
+		if err != nil || r.GetCorrelationId() != uint64(n) || r.GetError() != nil {
+			t.Fatalf("answer %d: %v, %v", n, r, err)
+		}
+		if n%2 == 1 {
+			sequences[n%3]++
+			if got := r.GetOutcome().GetSequence(); got != sequences[n%3] {
+				t.Errorf("answer %d: sequence %d, want %d", n, got, sequences[n%3])
+			}
+		} else if got := r.GetPrediction(); got.GetStateSequence() > sequences[n%3] || (got.GetPredictionId() != "") != (n%4 == 0) {
+			t.Errorf("answer %d: %v, want a sequence up to %d", n, got, sequences[n%3])
+		}
+	}
+	sent.Wait()
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// When this server closes an engine to open the store of its group again, the calls in between go to the owner.
+func TestGroupIsOpenedAgain(t *testing.T) {
+	m := serveMany(t, 1, func(*engine.Options) {})
+	name := m.names()[1]
+	m.owners[1].create(t, name, linear(2))
+	var old *engine.Engine
+	serveOver(t, vfs.NewMem(), func(*engine.Options) {}, func(o *rpc.Options) { old = o.Groups.Of("").Engine }).end()
+	m.groups.hosted[1].Store(old) // It is closed.
+	ctx := t.Context()
+	if _, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: name}); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+	if _, err := m.front.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
+		t.Errorf("a prediction: %v", err)
+	}
+	if r, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{}); err != nil || r.GetTotalSize() != 1 {
+		t.Errorf("a list: %v, %v", r, err)
+	}
+	m.fakes[1].owns.Store(true) // This server has just lost the ownership.
+	lost := time.AfterFunc(50*time.Millisecond, func() { m.fakes[1].owns.Store(false) })
+	defer lost.Stop()
+	if _, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)}); err != nil {
+		t.Errorf("an observation: %v", err)
+	}
+	stream, err := m.front.Session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)}}
+	if err := stream.Send(&hindsightv1.SessionRequest{Call: call}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := stream.Recv(); err != nil || reason(status.FromProto(r.GetError())) != "NOT_OWNER" {
+		t.Errorf("in a session: %v, %v", r, err)
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An alias, the model it names, and a follower are in one group.
+func TestNamesOfSeveralGroups(t *testing.T) {
+	m := serveMany(t, 2, func(*engine.Options) {})
+	names, ctx := m.names(), t.Context()
+	for n := 1; n <= 2; n++ {
+		m.front.create(t, names[n], linear(2))
+		m.front.create(t, names[n]+".v2", linear(2))
+	}
+	_, across := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[1] + ".now", Model: names[2]})
+	_, share := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[1] + ".now", Model: names[1], Share: &hindsightv1.Share{Model: names[2], Fraction: 0.5}})
+	_, follower := m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[1] + ".f", Spec: linear(2), Follows: names[2]})
+	for field, err := range map[string]error{"model": across, "share.model": share, "follows": follower} {
+		if s := status.Convert(err); reason(s) != "INVALID_REQUEST" || !strings.HasPrefix(s.Message(), field) || !strings.Contains(s.Message(), "the same part before the first '.' share a group") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	a, err := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[2] + ".now", Model: names[2], Share: &hindsightv1.Share{Model: names[2] + ".v2", Fraction: 0.5}})
+	if err != nil || a.GetAlias().GetShare() == nil {
+		t.Errorf("an alias of one group: %v, %v", a, err)
+	}
+	if _, err := m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[2] + ".f", Spec: linear(2), Follows: names[2]}); err != nil {
+		t.Errorf("a follower in the group: %v", err)
+	}
+	for _, bad := range []*hindsightv1.SetAliasRequest{{Alias: names[1] + ".x"}, {Model: names[1]}} {
+		if _, err := m.front.models.SetAlias(ctx, bad); reason(status.Convert(err)) != "INVALID_ID" {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+// The calls of ClusterService concern one group, or all groups of a server.
+func TestClusterOfGroups(t *testing.T) {
+	m := serveMany(t, 2, func(*engine.Options) {})
+	m.host(1, true)
+	m.fakes[0].owns.Store(true)
+	m.fakes[1].age.Store(int64(7 * time.Millisecond))
+	m.fakes[2].age.Store(1<<63 - 1)
+	m.groups.step, m.groups.left = "moved group 1", 3
+	ctx := t.Context()
+	r, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+	if err != nil || len(r.GetGroups()) != 2 || len(r.GetServers()) != 3 {
+		t.Fatalf("the cluster: %v, %v", r, err)
+	}
+	if g := r.GetGroups()[0]; g.GetGroup() != 1 || g.GetOwner() != "192.0.2.1:7" || len(g.GetServers()) != 2 || g.GetAge().AsDuration() != 7*time.Millisecond {
+		t.Errorf("group 1: %v", g)
+	}
+	if g := r.GetGroups()[1]; g.GetGroup() != 2 || g.GetAge() != nil {
+		t.Errorf("group 2: %v", g)
+	}
+	if r, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 2}); err != nil || r.GetGroup() != 2 || len(r.GetGroups()) > 0 {
+		t.Errorf("group 2: %v, %v", r, err)
+	}
+	if _, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 3}); reason(status.Convert(err)) != "INVALID_REQUEST" {
+		t.Errorf("group 3: %v", err)
+	}
+	if _, err := m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 3}); reason(status.Convert(err)) != "INVALID_REQUEST" {
+		t.Errorf("move group 3: %v", err)
+	}
+	if r, err := m.front.cluster.RebalanceCluster(ctx, &hindsightv1.RebalanceClusterRequest{Leaving: []string{"c"}}); err != nil ||
+		r.GetStep() != "moved group 1" || r.GetLeft() != 3 || !slices.Equal(m.groups.leaving, []string{"c"}) {
+		t.Errorf("rebalance: %v, %v", r, err)
+	}
+	if _, err := m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 1, Server: "a"}); err != nil {
+		t.Errorf("move group 1: %v", err)
+	}
+	if _, err := m.front.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"}); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	// The servers a and b have groups, c has none.
+	_, err = m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "a"})
+	if s := status.Convert(err); reason(s) != "SERVER_STATE" || !strings.Contains(s.Message(), "the groups 1, 2") || !strings.Contains(s.Message(), "hindsight cluster rebalance --leaving 192.0.2.1:7") {
+		t.Errorf("remove a server with groups: %v", err)
+	}
+	if _, err := m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"}); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+	if _, err := m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Group: 1, Server: "c"}); reason(status.Convert(err)) != "INVALID_REQUEST" {
+		t.Errorf("remove from a group: %v", err)
+	}
+	for n, want := range [][]string{{"drain ", "remove c"}, {"move a", "drain "}, {"drain "}} {
+		if !slices.Equal(m.fakes[n].calls, want) {
+			t.Errorf("calls of group %d: %v, want %v", n, m.fakes[n].calls, want)
+		}
 	}
 }
