@@ -218,7 +218,7 @@ func ofAllServers(group uint32) error {
 	}
 }
 
-// drain moves the ownership of all groups away from this server. all is the group of all servers.
+// drain moves the ownership of all groups away from this server. The group of all servers is all.
 func (c *clusters) drain(ctx context.Context, all Cluster) error {
 	var draining errgroup.Group // One group that cannot move keeps no other from moving.
 	draining.SetLimit(asksAtOnce)
@@ -246,7 +246,7 @@ func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServer
 	return new(hindsightv1.RemoveServerResponse), nil
 }
 
-// checkLeft refuses a server that still has groups of models. all is the group of all servers.
+// checkLeft refuses a server that still has groups of models. The group of all servers is all.
 func (c *clusters) checkLeft(ctx context.Context, all Cluster, server string) error {
 	groups := c.groups.All()
 	if len(groups) == 1 {

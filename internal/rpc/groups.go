@@ -89,8 +89,9 @@ func (h hosts) target(name string) string {
 
 // together refuses a name in another group. A log orders the changes of one group alone.
 func (h hosts) together(field, name, with string) error {
-	if engine.CheckID(name) != nil || engine.CheckID(with) != nil || h.Of(name).Number == h.Of(with).Number {
-		return nil // The engine refuses invalid names.
+	valid := engine.CheckID(name) == nil && engine.CheckID(with) == nil // The engine refuses other names.
+	if !valid || h.Of(name).Number == h.Of(with).Number {
+		return nil
 	}
 	return &model.FieldError{
 		Field: field, Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q, which is in another group than %q", name, with),

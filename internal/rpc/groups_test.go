@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,7 +186,7 @@ func TestListsMergeGroups(t *testing.T) {
 			name = fmt.Sprintf("a.%d", n) // One group has more models than the others.
 		}
 		counts[groupOf(name, 4)]++
-		labels, rows, deleted := map[string]string{"k": fmt.Sprint(rng.IntN(2))}, rng.IntN(4), rng.IntN(8) == 0
+		labels, rows, deleted := map[string]string{"k": strconv.Itoa(rng.IntN(2))}, rng.IntN(4), rng.IntN(8) == 0
 		alias := n%7 == 0
 		now.Add(1e8) // An engine makes two models at different times.
 		for _, s := range []*service{m.owners[groupOf(name, 4)], one} {
@@ -236,7 +237,7 @@ func TestListsMergeGroups(t *testing.T) {
 						model.Etag = ""
 					}
 					pages[side] = append(pages[side], page)
-					if r.PageToken = page.GetNextPageToken(); r.PageToken == "" {
+					if r.PageToken = page.GetNextPageToken(); r.GetPageToken() == "" {
 						break
 					}
 				}

@@ -52,9 +52,10 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	if err != nil {
 		return nil, err
 	}
-	list := merged{models: m, request: r, chunk: chunkOf(o.Limit, len(groups))}
+	// Models are spread evenly over groups, so most pages need twice the mean of each group and a few.
+	list := merged{models: m, request: r, chunk: min(o.Limit, 2*o.Limit/len(groups)+8)}
 	for _, g := range groups {
-		list.parts = append(list.parts, &listPart{group: g})
+		list.parts = append(list.parts, &listPart{group: g, token: r.GetPageToken(), more: true})
 	}
 	response, last := new(hindsightv1.ListModelsResponse), engine.Cursor{}
 	var keys []byte
@@ -73,7 +74,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	}
 	for _, p := range list.parts {
 		response.TotalSize += p.total
-		if len(p.models) > 0 || p.token != "" {
+		if len(p.models) > 0 || p.more {
 			response.NextPageToken = tokenOf(&last, r.GetOrderBy())
 		}
 	}
@@ -87,21 +88,13 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 // computed after the key may differ from the key.
 const keysKey = "hindsight-keys-bin"
 
-// chunkOf returns how many models of each group a page of a size asks for. Models are spread evenly over groups, so
-// most pages need twice the mean and a few.
-func chunkOf(size, groups int) int {
-	if groups == 1 {
-		return size
-	}
-	return min(size, 2*size/groups+8)
-}
-
 // merged is a list that merges the lists of groups.
 type merged struct {
 	models  *models
 	request *hindsightv1.ListModelsRequest
-	chunk   int
-	parts   []*listPart
+	// chunk is the number of models in one request to a group.
+	chunk int
+	parts []*listPart
 }
 
 // listPart is the list of one group.
@@ -110,9 +103,9 @@ type listPart struct {
 	// models are read and not merged yet. keys are their keys.
 	models []*hindsightv1.Model
 	keys   []uint64
-	// token leads to the next models, empty after the last.
+	// token leads to the next models. more is false after the last.
 	token string
-	read  bool
+	more  bool
 	total int64
 }
 
@@ -126,17 +119,14 @@ func (l *merged) fill(ctx context.Context) error {
 	asking, each := errgroup.WithContext(ctx)
 	asking.SetLimit(asksAtOnce)
 	for _, p := range l.parts {
-		if len(p.models) > 0 || p.read && p.token == "" {
-			continue
-		}
-		asking.Go(func() error {
-			for len(p.models) == 0 && (!p.read || p.token != "") { // All models of a page may be deleted meanwhile.
-				if err := l.read(each, p); err != nil {
-					return err
+		if len(p.models) == 0 && p.more {
+			asking.Go(func() (err error) {
+				for len(p.models) == 0 && p.more && err == nil { // All models of a page may be deleted meanwhile.
+					err = l.read(each, p)
 				}
-			}
-			return nil
-		})
+				return err
+			})
+		}
 	}
 	return asking.Wait()
 }
@@ -155,10 +145,7 @@ func (l *merged) least(o *engine.ListOptions) *listPart {
 // read reads the next models of a group.
 func (l *merged) read(ctx context.Context, p *listPart) error {
 	r := proto.CloneOf(l.request)
-	r.PageSize = int32(l.chunk)
-	if p.read {
-		r.PageToken = p.token
-	}
+	r.PageSize, r.PageToken = int32(l.chunk), p.token
 	var trailer metadata.MD
 	answer, err := l.models.ask(ctx, p.group, hindsightv1.ModelService_ListModels_FullMethodName, r, func(e *engine.Engine) (any, error) {
 		var response *hindsightv1.ListModelsResponse
@@ -170,10 +157,8 @@ func (l *merged) read(ctx context.Context, p *listPart) error {
 		return err
 	}
 	response, _ := answer.(*hindsightv1.ListModelsResponse)
-	if !p.read {
-		p.total = response.GetTotalSize()
-	}
-	p.models, p.token, p.read = response.GetModels(), response.GetNextPageToken(), true
+	p.models, p.token, p.total = response.GetModels(), response.GetNextPageToken(), response.GetTotalSize()
+	p.more = p.token != ""
 	if sent := trailer.Get(keysKey); len(sent) > 0 {
 		for keys := []byte(sent[0]); len(keys) >= 8; keys = keys[8:] {
 			p.keys = append(p.keys, binary.BigEndian.Uint64(keys))
