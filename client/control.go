@@ -163,17 +163,33 @@ func (c *Client) DeleteAlias(ctx context.Context, alias string) error {
 
 // Servers returns the servers of the cluster. Without a cluster the list is empty.
 func (c *Client) Servers(ctx context.Context) (*hindsightv1.GetClusterResponse, error) {
-	return invoke(ctx, c, true, c.cluster.GetCluster, &hindsightv1.GetClusterRequest{})
+	return c.ServersOf(ctx, 0)
+}
+
+// ServersOf is Servers of a group, by its number.
+func (c *Client) ServersOf(ctx context.Context, group uint32) (*hindsightv1.GetClusterResponse, error) {
+	return invoke(ctx, c, true, c.cluster.GetCluster, &hindsightv1.GetClusterRequest{Group: group})
 }
 
 // MoveOwner makes another server the owner, named by id or address. An empty name lets the cluster
 // choose.
 func (c *Client) MoveOwner(ctx context.Context, server string) error {
-	_, err := invoke(ctx, c, server != "", c.cluster.MoveOwner, &hindsightv1.MoveOwnerRequest{Server: server})
+	return c.MoveOwnerOf(ctx, 0, server)
+}
+
+// MoveOwnerOf is MoveOwner of a group, by its number.
+func (c *Client) MoveOwnerOf(ctx context.Context, group uint32, server string) error {
+	_, err := invoke(ctx, c, server != "", c.cluster.MoveOwner, &hindsightv1.MoveOwnerRequest{Group: group, Server: server})
 	return err
 }
 
-// DrainServer moves ownership away from a server, so that an operator can stop the server.
+// Rebalance makes one step towards a cluster whose servers have about as many groups. The servers in
+// leaving lose all groups. Call it until no step is left.
+func (c *Client) Rebalance(ctx context.Context, leaving ...string) (*hindsightv1.RebalanceClusterResponse, error) {
+	return invoke(ctx, c, true, c.cluster.RebalanceCluster, &hindsightv1.RebalanceClusterRequest{Leaving: leaving})
+}
+
+// DrainServer moves the ownership of all groups away from a server, so that an operator can stop the server.
 func (c *Client) DrainServer(ctx context.Context, server string) error {
 	_, err := invoke(ctx, c, true, c.cluster.DrainServer, &hindsightv1.DrainServerRequest{Server: server})
 	return err

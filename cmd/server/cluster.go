@@ -285,6 +285,16 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 	return out
 }
 
+// Addresses implements rpc.Cluster.
+func (s servers) Addresses() []string {
+	var out []string
+	for _, m := range s.Node.Status().Members {
+		out = append(out, m.Address)
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Server implements rpc.Cluster.
 func (s servers) Server(which string) (grpc.ClientConnInterface, error) {
 	conn, err := s.host.ConnTo(which)

@@ -177,6 +177,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 	// This server has no cluster.
 	for _, o := range [][4]string{
 		{"MoveOwner", "POST", "/v1/cluster:moveOwner", `{"server":"a"}`},
+		{"RebalanceCluster", "POST", "/v1/cluster:rebalance", `{"leaving":["a"]}`},
 		{"DrainServer", "POST", "/v1/servers/a:drain", "{}"},
 		{"RemoveServer", "DELETE", "/v1/servers/127.0.0.1:7946", ""},
 	} {

@@ -2,6 +2,10 @@ package rpc
 
 import (
 	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -32,11 +36,35 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 	return &hindsightv1.SetAliasResponse{Alias: aliasToProto(&a)}, nil
 }
 
-func (m *models) ListAliases(context.Context, *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
-	e, err := m.groups.engine("")
+// ListAliases merges the aliases of all groups.
+func (m *models) ListAliases(ctx context.Context, r *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
+	groups, err := m.asked(ctx)
 	if err != nil {
 		return nil, err
 	}
+	answers := make([]any, len(groups))
+	asking, each := errgroup.WithContext(ctx)
+	asking.SetLimit(asksAtOnce)
+	for n, g := range groups {
+		asking.Go(func() (err error) {
+			answers[n], err = m.ask(each, g, hindsightv1.ModelService_ListAliases_FullMethodName, r, aliasesHere)
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	response := new(hindsightv1.ListAliasesResponse)
+	for _, answer := range answers {
+		part, _ := answer.(*hindsightv1.ListAliasesResponse)
+		response.Aliases = append(response.Aliases, part.GetAliases()...)
+	}
+	slices.SortFunc(response.GetAliases(), func(a, b *hindsightv1.Alias) int { return strings.Compare(a.GetAlias(), b.GetAlias()) })
+	return response, nil
+}
+
+// aliasesHere returns the aliases of an engine.
+func aliasesHere(e *engine.Engine) (any, error) {
 	aliases, err := e.ListAliases()
 	if err != nil {
 		return nil, err

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -25,8 +29,9 @@ var (
 	ErrServerState = errors.New("the state of the server does not allow this")
 )
 
-// Cluster is the cluster as package rpc uses it. Its servers keep the same models. One server, the
-// owner, makes all changes. The methods may be called concurrently.
+// Cluster has the servers of a group. They keep the same models. One server, the owner, makes all
+// changes. The methods may be called concurrently. A server that has no copy of the group also has
+// its Cluster: there Owns is false, and Age is the longest duration.
 type Cluster interface {
 	Ownership
 	Membership
@@ -50,7 +55,10 @@ type Ownership interface {
 
 // Membership shows and changes the members.
 type Membership interface {
+	// Status asks the members.
 	Status(ctx context.Context) ClusterStatus
+	// Addresses returns the addresses of the members as this server knows them. It asks no member.
+	Addresses() []string
 	// Server returns a connection to the cluster port of a member, named by id or address. For this
 	// server the connection is nil.
 	Server(server string) (grpc.ClientConnInterface, error)
@@ -95,7 +103,15 @@ func (c *clusters) group(n uint32) (Group, error) {
 	if exists {
 		return g, nil
 	}
-	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: "0, the only group"}
+	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: c.numbers()}
+}
+
+// numbers describes the numbers of groups.
+func (c *clusters) numbers() string {
+	if all := c.groups.All(); len(all) > 1 {
+		return fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
+	}
+	return "0, the only group"
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
@@ -108,7 +124,22 @@ func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequ
 	for n := range s.Servers {
 		response.Servers = append(response.Servers, serverToProto(&s.Servers[n], s.Owner))
 	}
+	if all := c.groups.All(); r.GetGroup() == 0 && len(all) > 1 {
+		for _, g := range all {
+			response.Groups = append(response.Groups, groupToProto(g))
+		}
+	}
 	return response, nil
+}
+
+// groupToProto describes a group as this server knows it.
+func groupToProto(g Group) *hindsightv1.Group {
+	out := &hindsightv1.Group{Group: g.Number, Servers: g.Cluster.Addresses()}
+	_, out.Owner = g.Cluster.Owner()
+	if age := g.Cluster.Age(); age != math.MaxInt64 {
+		out.Age = durationpb.New(age)
+	}
+	return out
 }
 
 func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
@@ -155,13 +186,16 @@ func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerReques
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	err := c.change(r.GetGroup(), r.GetServer(), true, func(cluster Cluster) error {
+	if err := ofAllServers(r.GetGroup()); err != nil {
+		return nil, err
+	}
+	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
 		conn, err := cluster.Server(r.GetServer())
 		switch {
 		case err != nil:
 			return err
 		case conn == nil:
-			return cluster.Drain(ctx)
+			return c.drain(ctx, cluster)
 		case c.forward.member:
 			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
 		}
@@ -171,13 +205,80 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 	if err != nil {
 		return nil, err
 	}
-	return &hindsightv1.DrainServerResponse{Group: r.GetGroup()}, nil
+	return new(hindsightv1.DrainServerResponse), nil
+}
+
+// ofAllServers refuses a group in a call that concerns whole servers.
+func ofAllServers(group uint32) error {
+	if group == 0 {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
+	}
+}
+
+// drain moves the ownership of all groups away from this server. The group of all servers is all.
+func (c *clusters) drain(ctx context.Context, all Cluster) error {
+	var draining errgroup.Group // One group that cannot move keeps no other from moving.
+	draining.SetLimit(asksAtOnce)
+	for _, g := range c.groups.All() {
+		if g.Number != 0 {
+			draining.Go(func() error { return g.Cluster.Drain(ctx) })
+		}
+	}
+	return errors.Join(draining.Wait(), all.Drain(ctx))
 }
 
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
-	err := c.change(r.GetGroup(), r.GetServer(), true, func(c Cluster) error { return c.Remove(ctx, r.GetServer()) })
+	if err := ofAllServers(r.GetGroup()); err != nil {
+		return nil, err
+	}
+	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
+		if err := c.checkLeft(ctx, cluster, r.GetServer()); err != nil {
+			return err
+		}
+		return cluster.Remove(ctx, r.GetServer())
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &hindsightv1.RemoveServerResponse{Group: r.GetGroup()}, nil
+	return new(hindsightv1.RemoveServerResponse), nil
+}
+
+// checkLeft refuses a server that still has groups of models. The group of all servers is all.
+func (c *clusters) checkLeft(ctx context.Context, all Cluster, server string) error {
+	groups := c.groups.All()
+	if len(groups) == 1 {
+		return nil
+	}
+	address := server
+	for _, s := range all.Status(ctx).Servers {
+		if s.ID == server { // The server has another id in each group.
+			address = s.Address
+		}
+	}
+	var has []string
+	for _, g := range groups {
+		if slices.Contains(g.Cluster.Addresses(), address) {
+			has = append(has, strconv.FormatUint(uint64(g.Number), 10))
+		}
+	}
+	if len(has) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has the groups %s; first move them: hindsight cluster rebalance --leaving %s", ErrServerState, server, strings.Join(has, ", "), address)
+}
+
+func (c *clusters) RebalanceCluster(ctx context.Context, r *hindsightv1.RebalanceClusterRequest) (*hindsightv1.RebalanceClusterResponse, error) {
+	response := new(hindsightv1.RebalanceClusterResponse)
+	err := c.change(0, "", false, func(Cluster) error {
+		step, left, err := c.groups.Rebalance(ctx, r.GetLeaving())
+		response.Step, response.Left = step, uint32(max(left, 0))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
 }

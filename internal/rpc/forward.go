@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -75,6 +76,8 @@ func places() map[string]place {
 		// This server passes the call to the server that the request names.
 		hindsightv1.ClusterService_DrainServer_FullMethodName:  anywhere,
 		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
+		// Group 0 has the list of servers, and its owner moves groups.
+		hindsightv1.ClusterService_RebalanceCluster_FullMethodName: atOwner,
 	}
 }
 
@@ -323,7 +326,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
-	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to))...)
+	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to), grpc.MaxCallRecvMsgSize(math.MaxInt32))...)
 	if err := f.judge(ctx, err, to.Addr != nil); err != nil {
 		return nil, err
 	}

@@ -98,6 +98,8 @@ func (c *fakeCluster) Status(context.Context) rpc.ClusterStatus {
 	}}
 }
 
+func (c *fakeCluster) Addresses() []string { return []string{"192.0.2.1:7", "192.0.2.2:7"} }
+
 func (c *fakeCluster) note(call, server string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,16 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -81,8 +89,9 @@ func (h hosts) target(name string) string {
 
 // together refuses a name in another group. A log orders the changes of one group alone.
 func (h hosts) together(field, name, with string) error {
-	if engine.CheckID(name) != nil || engine.CheckID(with) != nil || h.Of(name).Number == h.Of(with).Number {
-		return nil // The engine refuses invalid names.
+	valid := engine.CheckID(name) == nil && engine.CheckID(with) == nil // The engine refuses other names.
+	if !valid || h.Of(name).Number == h.Of(with).Number {
+		return nil
 	}
 	return &model.FieldError{
 		Field: field, Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q, which is in another group than %q", name, with),
@@ -90,10 +99,58 @@ func (h hosts) together(field, name, with string) error {
 	}
 }
 
+// asksAtOnce bounds the groups that one list asks at a time.
+const asksAtOnce = 16
+
+// asked returns the groups that a list has: all groups, or the group of a forwarded list. It sets the trailer with
+// the age of the oldest state.
+func (m *models) asked(ctx context.Context) ([]Group, error) {
+	if m.forward == nil {
+		return m.groups.All(), nil
+	}
+	if m.forward.member {
+		text := strings.Join(metadata.ValueFromIncomingContext(ctx, groupKey), "")
+		number, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 32)
+		g, exists := m.groups.Numbered(uint32(number))
+		if err != nil || !exists {
+			return nil, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: text, Want: "a group of the cluster"}
+		}
+		return []Group{g}, nil
+	}
+	all := m.groups.All()
+	oldest, replica := time.Duration(0), false
+	for _, g := range all {
+		if g.Engine != nil && !g.Cluster.Owns() {
+			oldest, replica = max(oldest, g.Cluster.Age()), true
+		}
+	}
+	if replica {
+		setAge(ctx, oldest)
+	}
+	return all, nil
+}
+
+// ask asks one group: the engine of this server by here, or else the owner of the group.
+func (m *models) ask(
+	ctx context.Context, g Group, method string, request any, here func(*engine.Engine) (any, error), options ...grpc.CallOption,
+) (answer any, err error) {
+	err = errAbsent
+	if g.Engine != nil {
+		answer, err = here(g.Engine)
+		err = m.forward.absent(err)
+	}
+	if !errors.Is(err, errAbsent) || m.forward == nil || m.forward.member {
+		return answer, m.forward.named(g, err)
+	}
+	search, cancel := searching(ctx)
+	defer cancel()
+	return m.forward.byOwner(ctx, search, g, request, method, nil, options...)
+}
+
 // of returns the group of a request. It returns false if the request names a group that does not exist.
 func (h hosts) of(request any) (Group, bool) {
 	switch r := request.(type) {
-	case *hindsightv1.RemoveServerRequest: // Group 0 has all servers.
+	case *hindsightv1.RemoveServerRequest, *hindsightv1.RebalanceClusterRequest: // Group 0 has all servers.
 		return h.Numbered(0)
 	case interface{ GetGroup() uint32 }:
 		return h.Numbered(r.GetGroup())

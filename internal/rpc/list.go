@@ -9,6 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
 	"hindsight/internal/engine"
@@ -18,7 +23,8 @@ import (
 // maxPage is the default and the largest page of ListModels.
 const maxPage = 1000
 
-func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {
+// listOptions reads a request. The list has the models that the caller may see.
+func listOptions(ctx context.Context, r *hindsightv1.ListModelsRequest) (engine.ListOptions, error) {
 	size := int(r.GetPageSize())
 	var sizeErr error
 	if size < 0 {
@@ -29,20 +35,150 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	}
 	order, descending, orderErr := orderFromProto(r.GetOrderBy())
 	after, tokenErr := cursorFromToken(r.GetPageToken(), r.GetOrderBy())
-	if err := model.JoinFields(sizeErr, tokenErr, orderErr); err != nil {
-		return nil, err
-	}
-	e, err := m.groups.engine("")
-	if err != nil {
-		return nil, err
-	}
-	page, err := e.ListModels(ctx, engine.ListOptions{
+	return engine.ListOptions{
 		Prefix: r.GetPrefix(), Contains: r.GetContains(), Learner: r.GetLearner(), Labels: r.GetLabels(), Deleted: r.GetShowDeleted(),
 		Among: auth.FromContext(ctx).Prefixes(),
 		Order: order, Descending: descending, After: after, Limit: size, Figures: r.GetIncludeSummary(),
-	})
+	}, model.JoinFields(sizeErr, tokenErr, orderErr)
+}
+
+// ListModels merges the lists of all groups. A list of a group that this server has a copy of is made here.
+func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {
+	o, err := listOptions(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	groups, err := m.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Models are spread evenly over groups, so most pages need twice the mean of each group and a few.
+	list := merged{models: m, request: r, chunk: min(o.Limit, 2*o.Limit/len(groups)+8)}
+	for _, g := range groups {
+		list.parts = append(list.parts, &listPart{group: g, token: r.GetPageToken(), more: true})
+	}
+	response, last := new(hindsightv1.ListModelsResponse), engine.Cursor{}
+	var keys []byte
+	for len(response.GetModels()) < o.Limit {
+		if err := list.fill(ctx); err != nil {
+			return nil, err
+		}
+		next := list.least(&o)
+		if next == nil {
+			break
+		}
+		last = next.head()
+		keys = binary.BigEndian.AppendUint64(keys, last.Key)
+		response.Models = append(response.Models, next.models[0])
+		next.models, next.keys = next.models[1:], next.keys[1:]
+	}
+	for _, p := range list.parts {
+		response.TotalSize += p.total
+		if len(p.models) > 0 || p.more {
+			response.NextPageToken = tokenOf(&last, r.GetOrderBy())
+		}
+	}
+	if m.forward != nil && m.forward.member {
+		_ = grpc.SetTrailer(ctx, metadata.MD{keysKey: {string(keys)}})
+	}
+	return response, nil
+}
+
+// keysKey is the metadata key of the keys of the models in a forwarded list, eight bytes each. A summary that is
+// computed after the key may differ from the key.
+const keysKey = "hindsight-keys-bin"
+
+// merged is a list that merges the lists of groups.
+type merged struct {
+	models  *models
+	request *hindsightv1.ListModelsRequest
+	// chunk is the number of models in one request to a group.
+	chunk int
+	parts []*listPart
+}
+
+// listPart is the list of one group.
+type listPart struct {
+	group Group
+	// models are read and not merged yet. keys are their keys.
+	models []*hindsightv1.Model
+	keys   []uint64
+	// token leads to the next models. more is false after the last.
+	token string
+	more  bool
+	total int64
+}
+
+// head returns the cursor of the first model.
+func (p *listPart) head() engine.Cursor {
+	return engine.Cursor{Key: p.keys[0], ID: p.models[0].GetId()}
+}
+
+// fill reads the parts whose models are all merged.
+func (l *merged) fill(ctx context.Context) error {
+	asking, each := errgroup.WithContext(ctx)
+	asking.SetLimit(asksAtOnce)
+	for _, p := range l.parts {
+		if len(p.models) == 0 && p.more {
+			asking.Go(func() (err error) {
+				for len(p.models) == 0 && p.more && err == nil { // All models of a page may be deleted meanwhile.
+					err = l.read(each, p)
+				}
+				return err
+			})
+		}
+	}
+	return asking.Wait()
+}
+
+// least returns the part with the next model of the list, nil at its end.
+func (l *merged) least(o *engine.ListOptions) *listPart {
+	var least *listPart
+	for _, p := range l.parts {
+		if len(p.models) > 0 && (least == nil || o.Compare(p.head(), least.head()) < 0) {
+			least = p
+		}
+	}
+	return least
+}
+
+// read reads the next models of a group.
+func (l *merged) read(ctx context.Context, p *listPart) error {
+	r := proto.CloneOf(l.request)
+	r.PageSize, r.PageToken = int32(l.chunk), p.token
+	var trailer metadata.MD
+	answer, err := l.models.ask(ctx, p.group, hindsightv1.ModelService_ListModels_FullMethodName, r, func(e *engine.Engine) (any, error) {
+		var response *hindsightv1.ListModelsResponse
+		var err error
+		response, p.keys, err = listHere(ctx, e, r)
+		return response, err
+	}, grpc.Trailer(&trailer))
+	if err != nil {
+		return err
+	}
+	response, _ := answer.(*hindsightv1.ListModelsResponse)
+	p.models, p.token, p.total = response.GetModels(), response.GetNextPageToken(), response.GetTotalSize()
+	p.more = p.token != ""
+	if sent := trailer.Get(keysKey); len(sent) > 0 {
+		for keys := []byte(sent[0]); len(keys) >= 8; keys = keys[8:] {
+			p.keys = append(p.keys, binary.BigEndian.Uint64(keys))
+		}
+	}
+	if len(p.keys) != len(p.models) {
+		return fmt.Errorf("rpc: group %d has sent %d keys of %d models", p.group.Number, len(p.keys), len(p.models))
+	}
+	return nil
+}
+
+// listHere returns a page of the models of an engine, and their keys.
+func listHere(ctx context.Context, e *engine.Engine, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, []uint64, error) {
+	o, err := listOptions(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := e.ListModels(ctx, o)
+	if err != nil {
+		return nil, nil, err
 	}
 	response := &hindsightv1.ListModelsResponse{TotalSize: int64(page.Total)}
 	if page.Next != nil {
@@ -51,7 +187,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	for n := range page.Models {
 		response.Models = append(response.Models, infoToProto(&page.Models[n]))
 	}
-	return response, nil
+	return response, page.Keys, nil
 }
 
 // orders are those of ListModels by name.

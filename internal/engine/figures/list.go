@@ -59,6 +59,8 @@ type ListOptions struct {
 // Page is a page of a list.
 type Page struct {
 	Models []Info
+	// Keys are the keys of the models, as of Cursor.
+	Keys []uint64
 	// Next is the end of the page, nil on the last one.
 	Next *Cursor
 	// Total counts the models on all pages.
@@ -129,7 +131,7 @@ func (r *Reporter) List(ctx context.Context, t Table, o ListOptions) (page Page,
 			f := row.Figures()
 			info.Figures = &f
 		}
-		page.Models = append(page.Models, info)
+		page.Models, page.Keys = append(page.Models, info), append(page.Keys, row.key)
 	}
 	return page, nil
 }
@@ -162,23 +164,23 @@ func (o *ListOptions) sort(t Table) (rows []row, total int, err error) {
 		}
 		total++
 		row := row{key: o.key(reader, is.Entry), id: is.ID, Reader: reader}
-		if o.After == nil || o.compare(row.key, row.id, o.After.Key, o.After.ID) > 0 {
+		if o.After == nil || o.Compare(Cursor{row.key, row.id}, *o.After) > 0 {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b row) int { return o.compare(a.key, a.id, b.key, b.id) })
+	slices.SortFunc(rows, func(a, b row) int { return o.Compare(Cursor{a.key, a.id}, Cursor{b.key, b.id}) })
 	return rows[:min(len(rows), o.Limit+1)], total, nil
 }
 
-// compare orders two models by their keys and ids.
-func (o *ListOptions) compare(key uint64, id string, other uint64, otherID string) int {
-	if c := cmp.Compare(key, other); c != 0 {
+// Compare orders two models by their keys and ids. The models may be of different engines.
+func (o *ListOptions) Compare(a, b Cursor) int {
+	if c := cmp.Compare(a.Key, b.Key); c != 0 {
 		return c
 	}
 	if o.Order == ByID && o.Descending {
-		return strings.Compare(otherID, id)
+		return strings.Compare(b.ID, a.ID)
 	}
-	return strings.Compare(id, otherID)
+	return strings.Compare(a.ID, b.ID)
 }
 
 // matches tells whether the list has a model. Contains is in lower case.

@@ -199,10 +199,84 @@ func (x *Server) GetDraining() bool {
 	return false
 }
 
+// Group is a group of models.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the group.
+	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The address of the owner. Empty while the answering server knows no owner.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The addresses of the servers that have the group, as the answering server knows them.
+	Servers []string `protobuf:"bytes,3,rep,name=servers,proto3" json:"servers,omitempty"`
+	// A bound of the age of the group's state on the answering server. Absent if the answering server
+	// does not have the group, or knows no owner.
+	Age           *durationpb.Duration `protobuf:"bytes,4,opt,name=age,proto3" json:"age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Group) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *Group) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Group) GetServers() []string {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+func (x *Group) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 // GetClusterRequest names a group.
 type GetClusterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The group of models; 0 is the only one.
+	// The number of the group. 0 is the group of all servers.
 	Group         uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -210,7 +284,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[1]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +296,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[1]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +309,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetClusterRequest) GetGroup() uint32 {
@@ -248,21 +322,23 @@ func (x *GetClusterRequest) GetGroup() uint32 {
 // GetClusterResponse answers GetCluster.
 type GetClusterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The group of models.
+	// The number of the group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// The id of the answering server. Empty without a cluster.
+	// The id of the answering server. Empty without a cluster. A server has another id in each group.
 	Server string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	// The id of the owner. Empty while the answering server knows no owner.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The servers, by address.
-	Servers       []*Server `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"`
+	// The servers of the group, by address.
+	Servers []*Server `protobuf:"bytes,4,rep,name=servers,proto3" json:"servers,omitempty"`
+	// The groups with models, by number. Only for group 0 of a cluster of several groups.
+	Groups        []*Group `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetClusterResponse) Reset() {
 	*x = GetClusterResponse{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[2]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +350,7 @@ func (x *GetClusterResponse) String() string {
 func (*GetClusterResponse) ProtoMessage() {}
 
 func (x *GetClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[2]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +363,7 @@ func (x *GetClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterResponse.ProtoReflect.Descriptor instead.
 func (*GetClusterResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetClusterResponse) GetGroup() uint32 {
@@ -318,6 +394,13 @@ func (x *GetClusterResponse) GetServers() []*Server {
 	return nil
 }
 
+func (x *GetClusterResponse) GetGroups() []*Group {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 // MoveOwnerRequest names the next owner.
 type MoveOwnerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -331,7 +414,7 @@ type MoveOwnerRequest struct {
 
 func (x *MoveOwnerRequest) Reset() {
 	*x = MoveOwnerRequest{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[3]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +426,7 @@ func (x *MoveOwnerRequest) String() string {
 func (*MoveOwnerRequest) ProtoMessage() {}
 
 func (x *MoveOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[3]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +439,7 @@ func (x *MoveOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOwnerRequest.ProtoReflect.Descriptor instead.
 func (*MoveOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MoveOwnerRequest) GetGroup() uint32 {
@@ -384,7 +467,7 @@ type MoveOwnerResponse struct {
 
 func (x *MoveOwnerResponse) Reset() {
 	*x = MoveOwnerResponse{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[4]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +479,7 @@ func (x *MoveOwnerResponse) String() string {
 func (*MoveOwnerResponse) ProtoMessage() {}
 
 func (x *MoveOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[4]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +492,7 @@ func (x *MoveOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOwnerResponse.ProtoReflect.Descriptor instead.
 func (*MoveOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MoveOwnerResponse) GetGroup() uint32 {
@@ -422,7 +505,7 @@ func (x *MoveOwnerResponse) GetGroup() uint32 {
 // DrainServerRequest names a server.
 type DrainServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in GetClusterRequest.
+	// 0: a server drains all its groups.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// The id or the address of the server.
 	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
@@ -432,7 +515,7 @@ type DrainServerRequest struct {
 
 func (x *DrainServerRequest) Reset() {
 	*x = DrainServerRequest{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[5]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +527,7 @@ func (x *DrainServerRequest) String() string {
 func (*DrainServerRequest) ProtoMessage() {}
 
 func (x *DrainServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[5]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +540,7 @@ func (x *DrainServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainServerRequest.ProtoReflect.Descriptor instead.
 func (*DrainServerRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *DrainServerRequest) GetGroup() uint32 {
@@ -485,7 +568,7 @@ type DrainServerResponse struct {
 
 func (x *DrainServerResponse) Reset() {
 	*x = DrainServerResponse{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[6]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +580,7 @@ func (x *DrainServerResponse) String() string {
 func (*DrainServerResponse) ProtoMessage() {}
 
 func (x *DrainServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[6]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +593,7 @@ func (x *DrainServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainServerResponse.ProtoReflect.Descriptor instead.
 func (*DrainServerResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainServerResponse) GetGroup() uint32 {
@@ -523,7 +606,7 @@ func (x *DrainServerResponse) GetGroup() uint32 {
 // RemoveServerRequest names a server.
 type RemoveServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in GetClusterRequest.
+	// 0: the group of all servers.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// The id or the address of the server.
 	Server        string `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
@@ -533,7 +616,7 @@ type RemoveServerRequest struct {
 
 func (x *RemoveServerRequest) Reset() {
 	*x = RemoveServerRequest{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[7]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +628,7 @@ func (x *RemoveServerRequest) String() string {
 func (*RemoveServerRequest) ProtoMessage() {}
 
 func (x *RemoveServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[7]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +641,7 @@ func (x *RemoveServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveServerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveServerRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RemoveServerRequest) GetGroup() uint32 {
@@ -586,7 +669,7 @@ type RemoveServerResponse struct {
 
 func (x *RemoveServerResponse) Reset() {
 	*x = RemoveServerResponse{}
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[8]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +681,7 @@ func (x *RemoveServerResponse) String() string {
 func (*RemoveServerResponse) ProtoMessage() {}
 
 func (x *RemoveServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_cluster_proto_msgTypes[8]
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,12 +694,113 @@ func (x *RemoveServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveServerResponse.ProtoReflect.Descriptor instead.
 func (*RemoveServerResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RemoveServerResponse) GetGroup() uint32 {
 	if x != nil {
 		return x.Group
+	}
+	return 0
+}
+
+// RebalanceClusterRequest names the servers that leave.
+type RebalanceClusterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ids or the addresses of servers that must have no group.
+	Leaving       []string `protobuf:"bytes,1,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceClusterRequest) Reset() {
+	*x = RebalanceClusterRequest{}
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceClusterRequest) ProtoMessage() {}
+
+func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RebalanceClusterRequest) GetLeaving() []string {
+	if x != nil {
+		return x.Leaving
+	}
+	return nil
+}
+
+// RebalanceClusterResponse describes the step.
+type RebalanceClusterResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the step did. Empty if no step was left.
+	Step string `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	// The number of steps that are left.
+	Left          uint32 `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceClusterResponse) Reset() {
+	*x = RebalanceClusterResponse{}
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceClusterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceClusterResponse) ProtoMessage() {}
+
+func (x *RebalanceClusterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_cluster_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceClusterResponse.ProtoReflect.Descriptor instead.
+func (*RebalanceClusterResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_cluster_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RebalanceClusterResponse) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *RebalanceClusterResponse) GetLeft() uint32 {
+	if x != nil {
+		return x.Left
 	}
 	return 0
 }
@@ -643,14 +827,20 @@ const file_hindsight_v1_cluster_proto_rawDesc = "" +
 	"\rSTATE_JOINING\x10\x03B\n" +
 	"\n" +
 	"\b_appliedB\t\n" +
-	"\a_behind\")\n" +
+	"\a_behind\"z\n" +
+	"\x05Group\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x18\n" +
+	"\aservers\x18\x03 \x03(\tR\aservers\x12+\n" +
+	"\x03age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03age\")\n" +
 	"\x11GetClusterRequest\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\rR\x05group\"\x88\x01\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\"\xb5\x01\n" +
 	"\x12GetClusterResponse\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12.\n" +
-	"\aservers\x18\x04 \x03(\v2\x14.hindsight.v1.ServerR\aservers\"@\n" +
+	"\aservers\x18\x04 \x03(\v2\x14.hindsight.v1.ServerR\aservers\x12+\n" +
+	"\x06groups\x18\x05 \x03(\v2\x13.hindsight.v1.GroupR\x06groups\"@\n" +
 	"\x10MoveOwnerRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\")\n" +
@@ -665,13 +855,19 @@ const file_hindsight_v1_cluster_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\",\n" +
 	"\x14RemoveServerResponse\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\rR\x05group2\xfb\x03\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\"3\n" +
+	"\x17RebalanceClusterRequest\x12\x18\n" +
+	"\aleaving\x18\x01 \x03(\tR\aleaving\"B\n" +
+	"\x18RebalanceClusterResponse\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x12\n" +
+	"\x04left\x18\x02 \x01(\rR\x04left2\x8b\x05\n" +
 	"\x0eClusterService\x12j\n" +
 	"\n" +
 	"GetCluster\x12\x1f.hindsight.v1.GetClusterRequest\x1a .hindsight.v1.GetClusterResponse\"\x19\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12x\n" +
 	"\tMoveOwner\x12\x1e.hindsight.v1.MoveOwnerRequest\x1a\x1f.hindsight.v1.MoveOwnerResponse\"*\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/cluster:moveOwner\x12\x83\x01\n" +
 	"\vDrainServer\x12 .hindsight.v1.DrainServerRequest\x1a!.hindsight.v1.DrainServerResponse\"/\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/servers/{server}:drain\x12}\n" +
-	"\fRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"&\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"\fRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"&\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}\x12\x8d\x01\n" +
+	"\x10RebalanceCluster\x12%.hindsight.v1.RebalanceClusterRequest\x1a&.hindsight.v1.RebalanceClusterResponse\"*\xca\xf3\x18\x06\b\x03 \x010\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/cluster:rebalanceB.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_cluster_proto_rawDescOnce sync.Once
@@ -686,37 +882,44 @@ func file_hindsight_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_hindsight_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_hindsight_v1_cluster_proto_goTypes = []any{
-	(Server_State)(0),            // 0: hindsight.v1.Server.State
-	(*Server)(nil),               // 1: hindsight.v1.Server
-	(*GetClusterRequest)(nil),    // 2: hindsight.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),   // 3: hindsight.v1.GetClusterResponse
-	(*MoveOwnerRequest)(nil),     // 4: hindsight.v1.MoveOwnerRequest
-	(*MoveOwnerResponse)(nil),    // 5: hindsight.v1.MoveOwnerResponse
-	(*DrainServerRequest)(nil),   // 6: hindsight.v1.DrainServerRequest
-	(*DrainServerResponse)(nil),  // 7: hindsight.v1.DrainServerResponse
-	(*RemoveServerRequest)(nil),  // 8: hindsight.v1.RemoveServerRequest
-	(*RemoveServerResponse)(nil), // 9: hindsight.v1.RemoveServerResponse
-	(*durationpb.Duration)(nil),  // 10: google.protobuf.Duration
+	(Server_State)(0),                // 0: hindsight.v1.Server.State
+	(*Server)(nil),                   // 1: hindsight.v1.Server
+	(*Group)(nil),                    // 2: hindsight.v1.Group
+	(*GetClusterRequest)(nil),        // 3: hindsight.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),       // 4: hindsight.v1.GetClusterResponse
+	(*MoveOwnerRequest)(nil),         // 5: hindsight.v1.MoveOwnerRequest
+	(*MoveOwnerResponse)(nil),        // 6: hindsight.v1.MoveOwnerResponse
+	(*DrainServerRequest)(nil),       // 7: hindsight.v1.DrainServerRequest
+	(*DrainServerResponse)(nil),      // 8: hindsight.v1.DrainServerResponse
+	(*RemoveServerRequest)(nil),      // 9: hindsight.v1.RemoveServerRequest
+	(*RemoveServerResponse)(nil),     // 10: hindsight.v1.RemoveServerResponse
+	(*RebalanceClusterRequest)(nil),  // 11: hindsight.v1.RebalanceClusterRequest
+	(*RebalanceClusterResponse)(nil), // 12: hindsight.v1.RebalanceClusterResponse
+	(*durationpb.Duration)(nil),      // 13: google.protobuf.Duration
 }
 var file_hindsight_v1_cluster_proto_depIdxs = []int32{
 	0,  // 0: hindsight.v1.Server.state:type_name -> hindsight.v1.Server.State
-	10, // 1: hindsight.v1.Server.age:type_name -> google.protobuf.Duration
-	1,  // 2: hindsight.v1.GetClusterResponse.servers:type_name -> hindsight.v1.Server
-	2,  // 3: hindsight.v1.ClusterService.GetCluster:input_type -> hindsight.v1.GetClusterRequest
-	4,  // 4: hindsight.v1.ClusterService.MoveOwner:input_type -> hindsight.v1.MoveOwnerRequest
-	6,  // 5: hindsight.v1.ClusterService.DrainServer:input_type -> hindsight.v1.DrainServerRequest
-	8,  // 6: hindsight.v1.ClusterService.RemoveServer:input_type -> hindsight.v1.RemoveServerRequest
-	3,  // 7: hindsight.v1.ClusterService.GetCluster:output_type -> hindsight.v1.GetClusterResponse
-	5,  // 8: hindsight.v1.ClusterService.MoveOwner:output_type -> hindsight.v1.MoveOwnerResponse
-	7,  // 9: hindsight.v1.ClusterService.DrainServer:output_type -> hindsight.v1.DrainServerResponse
-	9,  // 10: hindsight.v1.ClusterService.RemoveServer:output_type -> hindsight.v1.RemoveServerResponse
-	7,  // [7:11] is the sub-list for method output_type
-	3,  // [3:7] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	13, // 1: hindsight.v1.Server.age:type_name -> google.protobuf.Duration
+	13, // 2: hindsight.v1.Group.age:type_name -> google.protobuf.Duration
+	1,  // 3: hindsight.v1.GetClusterResponse.servers:type_name -> hindsight.v1.Server
+	2,  // 4: hindsight.v1.GetClusterResponse.groups:type_name -> hindsight.v1.Group
+	3,  // 5: hindsight.v1.ClusterService.GetCluster:input_type -> hindsight.v1.GetClusterRequest
+	5,  // 6: hindsight.v1.ClusterService.MoveOwner:input_type -> hindsight.v1.MoveOwnerRequest
+	7,  // 7: hindsight.v1.ClusterService.DrainServer:input_type -> hindsight.v1.DrainServerRequest
+	9,  // 8: hindsight.v1.ClusterService.RemoveServer:input_type -> hindsight.v1.RemoveServerRequest
+	11, // 9: hindsight.v1.ClusterService.RebalanceCluster:input_type -> hindsight.v1.RebalanceClusterRequest
+	4,  // 10: hindsight.v1.ClusterService.GetCluster:output_type -> hindsight.v1.GetClusterResponse
+	6,  // 11: hindsight.v1.ClusterService.MoveOwner:output_type -> hindsight.v1.MoveOwnerResponse
+	8,  // 12: hindsight.v1.ClusterService.DrainServer:output_type -> hindsight.v1.DrainServerResponse
+	10, // 13: hindsight.v1.ClusterService.RemoveServer:output_type -> hindsight.v1.RemoveServerResponse
+	12, // 14: hindsight.v1.ClusterService.RebalanceCluster:output_type -> hindsight.v1.RebalanceClusterResponse
+	10, // [10:15] is the sub-list for method output_type
+	5,  // [5:10] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_cluster_proto_init() }
@@ -732,7 +935,7 @@ func file_hindsight_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_cluster_proto_rawDesc), len(file_hindsight_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,30 +19,38 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetCluster_FullMethodName   = "/hindsight.v1.ClusterService/GetCluster"
-	ClusterService_MoveOwner_FullMethodName    = "/hindsight.v1.ClusterService/MoveOwner"
-	ClusterService_DrainServer_FullMethodName  = "/hindsight.v1.ClusterService/DrainServer"
-	ClusterService_RemoveServer_FullMethodName = "/hindsight.v1.ClusterService/RemoveServer"
+	ClusterService_GetCluster_FullMethodName       = "/hindsight.v1.ClusterService/GetCluster"
+	ClusterService_MoveOwner_FullMethodName        = "/hindsight.v1.ClusterService/MoveOwner"
+	ClusterService_DrainServer_FullMethodName      = "/hindsight.v1.ClusterService/DrainServer"
+	ClusterService_RemoveServer_FullMethodName     = "/hindsight.v1.ClusterService/RemoveServer"
+	ClusterService_RebalanceCluster_FullMethodName = "/hindsight.v1.ClusterService/RebalanceCluster"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
-// server, the owner, orders all changes. Every server answers every call, and forwards changes to
-// the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+// ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
+// of a group keep the same models. One of them, the owner, orders all changes of the group. Every
+// server answers every call, and forwards a change to the owner of the model's group. A cluster of
+// one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
+// above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
 // calls with NO_CLUSTER.
 type ClusterServiceClient interface {
-	// GetCluster returns the servers and their owner as the answering server knows them.
+	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
-	// MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
+	// MoveOwner makes another server the owner of a group. Calls wait for some milliseconds. None fails.
 	MoveOwner(ctx context.Context, in *MoveOwnerRequest, opts ...grpc.CallOption) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, now and until the server stops.
+	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(ctx context.Context, in *DrainServerRequest, opts ...grpc.CallOption) (*DrainServerResponse, error)
 	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-	// ownership first. A removed server can join again only as a new server, with an empty directory.
+	// ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
+	// server in leaving. A removed server can join again only as a new server, with an empty directory.
 	RemoveServer(ctx context.Context, in *RemoveServerRequest, opts ...grpc.CallOption) (*RemoveServerResponse, error)
+	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
+	// servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
+	// left. Groups never move otherwise.
+	RebalanceCluster(ctx context.Context, in *RebalanceClusterRequest, opts ...grpc.CallOption) (*RebalanceClusterResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -93,24 +101,41 @@ func (c *clusterServiceClient) RemoveServer(ctx context.Context, in *RemoveServe
 	return out, nil
 }
 
+func (c *clusterServiceClient) RebalanceCluster(ctx context.Context, in *RebalanceClusterRequest, opts ...grpc.CallOption) (*RebalanceClusterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RebalanceClusterResponse)
+	err := c.cc.Invoke(ctx, ClusterService_RebalanceCluster_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
-// server, the owner, orders all changes. Every server answers every call, and forwards changes to
-// the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+// ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
+// of a group keep the same models. One of them, the owner, orders all changes of the group. Every
+// server answers every call, and forwards a change to the owner of the model's group. A cluster of
+// one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
+// above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
 // calls with NO_CLUSTER.
 type ClusterServiceServer interface {
-	// GetCluster returns the servers and their owner as the answering server knows them.
+	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
-	// MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
+	// MoveOwner makes another server the owner of a group. Calls wait for some milliseconds. None fails.
 	MoveOwner(context.Context, *MoveOwnerRequest) (*MoveOwnerResponse, error)
-	// DrainServer moves ownership away from a server, now and until the server stops.
+	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(context.Context, *DrainServerRequest) (*DrainServerResponse, error)
 	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-	// ownership first. A removed server can join again only as a new server, with an empty directory.
+	// ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
+	// server in leaving. A removed server can join again only as a new server, with an empty directory.
 	RemoveServer(context.Context, *RemoveServerRequest) (*RemoveServerResponse, error)
+	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
+	// servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
+	// left. Groups never move otherwise.
+	RebalanceCluster(context.Context, *RebalanceClusterRequest) (*RebalanceClusterResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -132,6 +157,9 @@ func (UnimplementedClusterServiceServer) DrainServer(context.Context, *DrainServ
 }
 func (UnimplementedClusterServiceServer) RemoveServer(context.Context, *RemoveServerRequest) (*RemoveServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveServer not implemented")
+}
+func (UnimplementedClusterServiceServer) RebalanceCluster(context.Context, *RebalanceClusterRequest) (*RebalanceClusterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RebalanceCluster not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -226,6 +254,24 @@ func _ClusterService_RemoveServer_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_RebalanceCluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RebalanceClusterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RebalanceCluster(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RebalanceCluster_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RebalanceCluster(ctx, req.(*RebalanceClusterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -248,6 +294,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemoveServer",
 			Handler:    _ClusterService_RemoveServer_Handler,
+		},
+		{
+			MethodName: "RebalanceCluster",
+			Handler:    _ClusterService_RebalanceCluster_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -2,6 +2,7 @@
 
 from hindsight.messages.cluster import (
     Cluster,
+    Group,
     Server,
 )
 from hindsight.messages.history import (
@@ -56,7 +57,7 @@ from hindsight.messages.stats import (
 
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
-    "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "History",
+    "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group", "History",
     "HistoryPoint", "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats",
     "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats",
     "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",

@@ -51,17 +51,45 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Group is a group of models."""
+
+    #: The number of the group.
+    group: int
+    #: The address of the owner. Empty while the answering server knows no owner.
+    owner: str
+    #: The addresses of the servers that have the group, as the answering server knows them.
+    servers: tuple[str, ...]
+    #: A bound of the age of the group's state on the answering server. Absent if the answering
+    #: server does not have the group, or knows no owner.
+    age: Optional[timedelta]
+
+    @classmethod
+    def of(cls, m: cluster_pb2.Group) -> Group:
+        """Reads the message of the API."""
+        return cls(
+            group=m.group,
+            owner=m.owner,
+            servers=tuple(m.servers),
+            age=m.age.ToTimedelta() if m.HasField("age") else None,
+        )
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Cluster answers GetCluster."""
 
-    #: The group of models.
+    #: The number of the group.
     group: int
-    #: The id of the answering server. Empty without a cluster.
+    #: The id of the answering server. Empty without a cluster. A server has another id in each
+    #: group.
     server: str
     #: The id of the owner. Empty while the answering server knows no owner.
     owner: str
-    #: The servers, by address.
+    #: The servers of the group, by address.
     servers: tuple[Server, ...]
+    #: The groups with models, by number. Only for group 0 of a cluster of several groups.
+    groups: tuple[Group, ...]
 
     @classmethod
     def of(cls, m: cluster_pb2.GetClusterResponse) -> Cluster:
@@ -71,4 +99,5 @@ class Cluster:
             server=m.server,
             owner=m.owner,
             servers=tuple(Server.of(e) for e in m.servers),
+            groups=tuple(Group.of(e) for e in m.groups),
         )

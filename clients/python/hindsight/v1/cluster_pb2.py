@@ -16,7 +16,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from hindsight.v1 import access_pb2 as hindsight_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ahindsight/v1/cluster.proto\x12\x0chindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x19hindsight/v1/access.proto\"\xc9\x02\n\x06Server\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.hindsight.v1.Server.State\x12\x11\n\treachable\x18\x04 \x01(\x08\x12\x14\n\x07\x61pplied\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x06\x62\x65hind\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12&\n\x03\x61ge\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x10\n\x08\x64raining\x18\t \x01(\x08\"S\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_OWNER\x10\x01\x12\x0f\n\x0bSTATE_VOTER\x10\x02\x12\x11\n\rSTATE_JOINING\x10\x03\x42\n\n\x08_appliedB\t\n\x07_behind\"\"\n\x11GetClusterRequest\x12\r\n\x05group\x18\x01 \x01(\r\"i\n\x12GetClusterResponse\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12%\n\x07servers\x18\x04 \x03(\x0b\x32\x14.hindsight.v1.Server\"1\n\x10MoveOwnerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"\"\n\x11MoveOwnerResponse\x12\r\n\x05group\x18\x01 \x01(\r\"3\n\x12\x44rainServerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"$\n\x13\x44rainServerResponse\x12\r\n\x05group\x18\x01 \x01(\r\"4\n\x13RemoveServerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"%\n\x14RemoveServerResponse\x12\r\n\x05group\x18\x01 \x01(\r2\xfb\x03\n\x0e\x43lusterService\x12j\n\nGetCluster\x12\x1f.hindsight.v1.GetClusterRequest\x1a .hindsight.v1.GetClusterResponse\"\x19\x82\xd3\xe4\x93\x02\r\x12\x0b/v1/cluster\xca\xf3\x18\x02\x08\x01\x12x\n\tMoveOwner\x12\x1e.hindsight.v1.MoveOwnerRequest\x1a\x1f.hindsight.v1.MoveOwnerResponse\"*\x82\xd3\xe4\x93\x02\x1a\"\x15/v1/cluster:moveOwner:\x01*\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x12\x83\x01\n\x0b\x44rainServer\x12 .hindsight.v1.DrainServerRequest\x1a!.hindsight.v1.DrainServerResponse\"/\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/servers/{server}:drain:\x01*\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x12}\n\x0cRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"&\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x42.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ahindsight/v1/cluster.proto\x12\x0chindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x19hindsight/v1/access.proto\"\xc9\x02\n\x06Server\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.hindsight.v1.Server.State\x12\x11\n\treachable\x18\x04 \x01(\x08\x12\x14\n\x07\x61pplied\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x06\x62\x65hind\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12&\n\x03\x61ge\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x10\n\x08\x64raining\x18\t \x01(\x08\"S\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_OWNER\x10\x01\x12\x0f\n\x0bSTATE_VOTER\x10\x02\x12\x11\n\rSTATE_JOINING\x10\x03\x42\n\n\x08_appliedB\t\n\x07_behind\"^\n\x05Group\x12\r\n\x05group\x18\x01 \x01(\r\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07servers\x18\x03 \x03(\t\x12&\n\x03\x61ge\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\"\n\x11GetClusterRequest\x12\r\n\x05group\x18\x01 \x01(\r\"\x8e\x01\n\x12GetClusterResponse\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\x12\r\n\x05owner\x18\x03 \x01(\t\x12%\n\x07servers\x18\x04 \x03(\x0b\x32\x14.hindsight.v1.Server\x12#\n\x06groups\x18\x05 \x03(\x0b\x32\x13.hindsight.v1.Group\"1\n\x10MoveOwnerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"\"\n\x11MoveOwnerResponse\x12\r\n\x05group\x18\x01 \x01(\r\"3\n\x12\x44rainServerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"$\n\x13\x44rainServerResponse\x12\r\n\x05group\x18\x01 \x01(\r\"4\n\x13RemoveServerRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0e\n\x06server\x18\x02 \x01(\t\"%\n\x14RemoveServerResponse\x12\r\n\x05group\x18\x01 \x01(\r\"*\n\x17RebalanceClusterRequest\x12\x0f\n\x07leaving\x18\x01 \x03(\t\"6\n\x18RebalanceClusterResponse\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x0c\n\x04left\x18\x02 \x01(\r2\x8b\x05\n\x0e\x43lusterService\x12j\n\nGetCluster\x12\x1f.hindsight.v1.GetClusterRequest\x1a .hindsight.v1.GetClusterResponse\"\x19\x82\xd3\xe4\x93\x02\r\x12\x0b/v1/cluster\xca\xf3\x18\x02\x08\x01\x12x\n\tMoveOwner\x12\x1e.hindsight.v1.MoveOwnerRequest\x1a\x1f.hindsight.v1.MoveOwnerResponse\"*\x82\xd3\xe4\x93\x02\x1a\"\x15/v1/cluster:moveOwner:\x01*\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x12\x83\x01\n\x0b\x44rainServer\x12 .hindsight.v1.DrainServerRequest\x1a!.hindsight.v1.DrainServerResponse\"/\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/servers/{server}:drain:\x01*\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x12}\n\x0cRemoveServer\x12!.hindsight.v1.RemoveServerRequest\x1a\".hindsight.v1.RemoveServerResponse\"&\x82\xd3\xe4\x93\x02\x16*\x14/v1/servers/{server}\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x12\x8d\x01\n\x10RebalanceCluster\x12%.hindsight.v1.RebalanceClusterRequest\x1a&.hindsight.v1.RebalanceClusterResponse\"*\x82\xd3\xe4\x93\x02\x1a\"\x15/v1/cluster:rebalance:\x01*\xca\xf3\x18\x06\x08\x03 \x01\x30\x01\x42.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hindsight.v1.cluster_pb2', globals())
@@ -32,26 +32,34 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _CLUSTERSERVICE.methods_by_name['DrainServer']._serialized_options = b'\202\323\344\223\002\037\"\032/v1/servers/{server}:drain:\001*\312\363\030\006\010\003 \0010\001'
   _CLUSTERSERVICE.methods_by_name['RemoveServer']._options = None
   _CLUSTERSERVICE.methods_by_name['RemoveServer']._serialized_options = b'\202\323\344\223\002\026*\024/v1/servers/{server}\312\363\030\006\010\003 \0010\001'
+  _CLUSTERSERVICE.methods_by_name['RebalanceCluster']._options = None
+  _CLUSTERSERVICE.methods_by_name['RebalanceCluster']._serialized_options = b'\202\323\344\223\002\032\"\025/v1/cluster:rebalance:\001*\312\363\030\006\010\003 \0010\001'
   _SERVER._serialized_start=134
   _SERVER._serialized_end=463
   _SERVER_STATE._serialized_start=357
   _SERVER_STATE._serialized_end=440
-  _GETCLUSTERREQUEST._serialized_start=465
-  _GETCLUSTERREQUEST._serialized_end=499
-  _GETCLUSTERRESPONSE._serialized_start=501
-  _GETCLUSTERRESPONSE._serialized_end=606
-  _MOVEOWNERREQUEST._serialized_start=608
-  _MOVEOWNERREQUEST._serialized_end=657
-  _MOVEOWNERRESPONSE._serialized_start=659
-  _MOVEOWNERRESPONSE._serialized_end=693
-  _DRAINSERVERREQUEST._serialized_start=695
-  _DRAINSERVERREQUEST._serialized_end=746
-  _DRAINSERVERRESPONSE._serialized_start=748
-  _DRAINSERVERRESPONSE._serialized_end=784
-  _REMOVESERVERREQUEST._serialized_start=786
-  _REMOVESERVERREQUEST._serialized_end=838
-  _REMOVESERVERRESPONSE._serialized_start=840
-  _REMOVESERVERRESPONSE._serialized_end=877
-  _CLUSTERSERVICE._serialized_start=880
-  _CLUSTERSERVICE._serialized_end=1387
+  _GROUP._serialized_start=465
+  _GROUP._serialized_end=559
+  _GETCLUSTERREQUEST._serialized_start=561
+  _GETCLUSTERREQUEST._serialized_end=595
+  _GETCLUSTERRESPONSE._serialized_start=598
+  _GETCLUSTERRESPONSE._serialized_end=740
+  _MOVEOWNERREQUEST._serialized_start=742
+  _MOVEOWNERREQUEST._serialized_end=791
+  _MOVEOWNERRESPONSE._serialized_start=793
+  _MOVEOWNERRESPONSE._serialized_end=827
+  _DRAINSERVERREQUEST._serialized_start=829
+  _DRAINSERVERREQUEST._serialized_end=880
+  _DRAINSERVERRESPONSE._serialized_start=882
+  _DRAINSERVERRESPONSE._serialized_end=918
+  _REMOVESERVERREQUEST._serialized_start=920
+  _REMOVESERVERREQUEST._serialized_end=972
+  _REMOVESERVERRESPONSE._serialized_start=974
+  _REMOVESERVERRESPONSE._serialized_end=1011
+  _REBALANCECLUSTERREQUEST._serialized_start=1013
+  _REBALANCECLUSTERREQUEST._serialized_end=1055
+  _REBALANCECLUSTERRESPONSE._serialized_start=1057
+  _REBALANCECLUSTERRESPONSE._serialized_end=1111
+  _CLUSTERSERVICE._serialized_start=1114
+  _CLUSTERSERVICE._serialized_end=1765
 # @@protoc_insertion_point(module_scope)

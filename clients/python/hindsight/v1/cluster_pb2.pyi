@@ -30,16 +30,30 @@ class GetClusterRequest(_message.Message):
     def __init__(self, group: _Optional[int] = ...) -> None: ...
 
 class GetClusterResponse(_message.Message):
-    __slots__ = ["group", "owner", "server", "servers"]
+    __slots__ = ["group", "groups", "owner", "server", "servers"]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     SERVERS_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     group: int
+    groups: _containers.RepeatedCompositeFieldContainer[Group]
     owner: str
     server: str
     servers: _containers.RepeatedCompositeFieldContainer[Server]
-    def __init__(self, group: _Optional[int] = ..., server: _Optional[str] = ..., owner: _Optional[str] = ..., servers: _Optional[_Iterable[_Union[Server, _Mapping]]] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., server: _Optional[str] = ..., owner: _Optional[str] = ..., servers: _Optional[_Iterable[_Union[Server, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ...) -> None: ...
+
+class Group(_message.Message):
+    __slots__ = ["age", "group", "owner", "servers"]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    SERVERS_FIELD_NUMBER: _ClassVar[int]
+    age: _duration_pb2.Duration
+    group: int
+    owner: str
+    servers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[int] = ..., owner: _Optional[str] = ..., servers: _Optional[_Iterable[str]] = ..., age: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class MoveOwnerRequest(_message.Message):
     __slots__ = ["group", "server"]
@@ -54,6 +68,20 @@ class MoveOwnerResponse(_message.Message):
     GROUP_FIELD_NUMBER: _ClassVar[int]
     group: int
     def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class RebalanceClusterRequest(_message.Message):
+    __slots__ = ["leaving"]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    leaving: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, leaving: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RebalanceClusterResponse(_message.Message):
+    __slots__ = ["left", "step"]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    left: int
+    step: str
+    def __init__(self, step: _Optional[str] = ..., left: _Optional[int] = ...) -> None: ...
 
 class RemoveServerRequest(_message.Message):
     __slots__ = ["group", "server"]

@@ -6,9 +6,11 @@ from hindsight.v1 import cluster_pb2 as hindsight_dot_v1_dot_cluster__pb2
 
 
 class ClusterServiceStub(object):
-    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
-    server, the owner, orders all changes. Every server answers every call, and forwards changes to
-    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
+    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
+    server answers every call, and forwards a change to the owner of the model's group. A cluster of
+    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
+    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
     calls with NO_CLUSTER.
     """
 
@@ -38,31 +40,38 @@ class ClusterServiceStub(object):
                 request_serializer=hindsight_dot_v1_dot_cluster__pb2.RemoveServerRequest.SerializeToString,
                 response_deserializer=hindsight_dot_v1_dot_cluster__pb2.RemoveServerResponse.FromString,
                 )
+        self.RebalanceCluster = channel.unary_unary(
+                '/hindsight.v1.ClusterService/RebalanceCluster',
+                request_serializer=hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterRequest.SerializeToString,
+                response_deserializer=hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterResponse.FromString,
+                )
 
 
 class ClusterServiceServicer(object):
-    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
-    server, the owner, orders all changes. Every server answers every call, and forwards changes to
-    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
+    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
+    server answers every call, and forwards a change to the owner of the model's group. A cluster of
+    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
+    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
     calls with NO_CLUSTER.
     """
 
     def GetCluster(self, request, context):
-        """GetCluster returns the servers and their owner as the answering server knows them.
+        """GetCluster returns the servers of a group and their owner as the answering server knows them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MoveOwner(self, request, context):
-        """MoveOwner makes another server the owner. Calls wait for some milliseconds. None fails.
+        """MoveOwner makes another server the owner of a group. Calls wait for some milliseconds. None fails.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainServer(self, request, context):
-        """DrainServer moves ownership away from a server, now and until the server stops.
+        """DrainServer moves the ownership of all groups away from a server, now and until the server stops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +79,17 @@ class ClusterServiceServicer(object):
 
     def RemoveServer(self, request, context):
         """RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-        ownership first. A removed server can join again only as a new server, with an empty directory.
+        ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
+        server in leaving. A removed server can join again only as a new server, with an empty directory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RebalanceCluster(self, request, context):
+        """RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
+        servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
+        left. Groups never move otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,6 +118,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     request_deserializer=hindsight_dot_v1_dot_cluster__pb2.RemoveServerRequest.FromString,
                     response_serializer=hindsight_dot_v1_dot_cluster__pb2.RemoveServerResponse.SerializeToString,
             ),
+            'RebalanceCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.RebalanceCluster,
+                    request_deserializer=hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterRequest.FromString,
+                    response_serializer=hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'hindsight.v1.ClusterService', rpc_method_handlers)
@@ -107,9 +131,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterService(object):
-    """ClusterService shows and changes the servers of a cluster. The servers keep the same models. One
-    server, the owner, orders all changes. Every server answers every call, and forwards changes to
-    the owner. A server without a cluster answers GetCluster with no servers, and refuses the other
+    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
+    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
+    server answers every call, and forwards a change to the owner of the model's group. A cluster of
+    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
+    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
     calls with NO_CLUSTER.
     """
 
@@ -178,5 +204,22 @@ class ClusterService(object):
         return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ClusterService/RemoveServer',
             hindsight_dot_v1_dot_cluster__pb2.RemoveServerRequest.SerializeToString,
             hindsight_dot_v1_dot_cluster__pb2.RemoveServerResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def RebalanceCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ClusterService/RebalanceCluster',
+            hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterRequest.SerializeToString,
+            hindsight_dot_v1_dot_cluster__pb2.RebalanceClusterResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -2,42 +2,62 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
+	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
 // cluster builds "cluster", the group of commands about the servers of a cluster.
 func (e *env) cluster() *cobra.Command {
 	var yes bool
-	return e.group("cluster", "Show and change the servers of a cluster", `The servers of a cluster keep the same models. One server, the owner, makes all changes.
-A server is named by its id or by its address in the cluster.`,
-		verb{use: "status", short: "List the servers, the owner among them", run: func(c *call) error {
-			answer, err := c.client.Servers(c.ctx())
-			all := func([]*hindsightv1.Server) proto.Message { return answer }
-			header := []string{"server", "address", "state", "reachable", "applied", "behind", "age", "version"}
-			return showList(e, all, header, func(s *hindsightv1.Server) []any {
-				var age any
-				if s.GetAge() != nil {
-					age = s.GetAge().AsDuration()
-				}
-				return []any{s.GetServer(), s.GetAddress(), stateOf(s), s.GetReachable(), optional(s.Applied), optional(s.Behind), age, s.GetVersion()}
-			})(answer.GetServers(), err)
-		}},
+	var number uint32
+	var leaving []string
+	ofGroup := func(f *flagSet) { f.Uint32Var(&number, "group", 0, "number of a group of models") }
+	return e.group("cluster", "Show and change the servers of a cluster", `The servers of a group keep the same models. One of them, the owner, makes all changes. A cluster
+has one group by default. A server is named by its id or by its address in the cluster.`,
 		verb{
-			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers},
-			long: `Make another server the owner: the named server, or the most advanced. Calls wait for some
-milliseconds. None fails.`,
+			use: "status", short: "List the servers and the groups, with their owners", flags: ofGroup,
+			long: `List the servers, the owner among them. In a cluster of several groups also list the groups with
+their owners and servers, and how many groups each server has and owns. --group lists the servers of
+one group.`,
+			run: func(c *call) error {
+				answer, err := c.client.ServersOf(c.ctx(), number)
+				if err != nil {
+					return err
+				}
+				return e.showCluster(answer)
+			},
+		},
+		verb{
+			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers}, flags: ofGroup,
+			long: `Make another server the owner of a group: the named server, or the most advanced. Calls wait for
+some milliseconds. None fails.`,
 			run: func(c *call) error {
 				server := strings.Join(c.args, "")
-				return e.changed("moved", server, c.client.MoveOwner(c.ctx(), server))
+				return e.changed("moved", server, c.client.MoveOwnerOf(c.ctx(), number, server))
 			},
+		},
+		verb{
+			use: "rebalance", short: "Move groups until all servers have about as many",
+			long: `Move groups and their ownership, one at a time, until all servers have and own about as many. Call it
+after a server has joined. With --leaving the named servers lose all groups, so that you can remove
+them.`,
+			flags: func(f *flagSet) {
+				f.StringArrayVar(&leaving, "leaving", nil, "`server` that loses all its groups; repeat the flag for several servers")
+				f.completes("leaving", servers)
+			},
+			run: func(c *call) error { return e.rebalance(c.ctx(), leaving) },
 		},
 		verb{
 			use: "drain SERVER", short: "Move ownership away from a server, so that you can stop the server", complete: []completer{servers},
@@ -56,6 +76,101 @@ server, with an empty data directory.`,
 				}
 				return e.changed("removed", c.args[0], c.client.RemoveServer(c.ctx(), c.args[0]))
 			},
+		},
+	)
+}
+
+// showCluster lists the servers, then the groups if the answer has groups.
+func (e *env) showCluster(answer *hindsightv1.GetClusterResponse) error {
+	raw, err := document.Encode(answer)
+	if err != nil {
+		return err
+	}
+	header := []string{"server", "address", "state", "reachable", "applied", "behind", "age", "version"}
+	has, owns := loads(answer.GetGroups())
+	if len(answer.GetGroups()) > 0 {
+		header = append(header, "groups", "owns")
+	}
+	var rows, groups [][]any
+	for _, s := range answer.GetServers() {
+		row := []any{s.GetServer(), s.GetAddress(), stateOf(s), s.GetReachable(), optional(s.Applied), optional(s.Behind), ageOf(s.GetAge()), s.GetVersion()}
+		if len(answer.GetGroups()) > 0 {
+			row = append(row, has[s.GetAddress()], owns[s.GetAddress()])
+		}
+		rows = append(rows, row)
+	}
+	for _, g := range answer.GetGroups() {
+		groups = append(groups, []any{g.GetGroup(), g.GetOwner(), ageOf(g.GetAge()), strings.Join(g.GetServers(), " ")})
+	}
+	if len(groups) == 0 || !e.Table() {
+		return e.EmitRows(raw, header, rows)
+	}
+	return e.Emit(raw, func(w *command.Page) {
+		w.Rows(header, rows)
+		w.Printf("\n")
+		w.Rows([]string{"group", "owner", "age", "servers"}, groups)
+	})
+}
+
+// loads returns how many groups each server has and owns, by the server's address.
+func loads(groups []*hindsightv1.Group) (has, owns map[string]int) {
+	has, owns = map[string]int{}, map[string]int{}
+	for _, g := range groups {
+		owns[g.GetOwner()]++
+		for _, address := range g.GetServers() {
+			has[address]++
+		}
+	}
+	return has, owns
+}
+
+// ageOf returns the value of a cell, nil if the age is unknown.
+func ageOf(age *durationpb.Duration) any {
+	if age == nil {
+		return nil
+	}
+	return age.AsDuration()
+}
+
+// rebalanceTimeout is the longest time of one step. A server that gets a group copies all its models.
+const rebalanceTimeout = 10 * time.Minute
+
+// rebalance makes steps until none is left, and prints each.
+func (e *env) rebalance(ctx context.Context, leaving []string) (err error) {
+	c, err := e.Dial(client.WithTimeout(max(e.Timeout, rebalanceTimeout)), client.WithRetry(client.Retry{Max: 5}))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	for {
+		answer, err := c.Rebalance(ctx, leaving...)
+		if err != nil {
+			return err
+		}
+		if answer.GetStep() == "" {
+			break
+		}
+		err = e.EmitLine(map[string]any{"step": answer.GetStep(), "left": answer.GetLeft()}, func(w *command.Page) {
+			w.Printf("%s; %d left\n", answer.GetStep(), answer.GetLeft())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	answer, err := c.Servers(ctx)
+	if err != nil {
+		return err
+	}
+	has, owns := loads(answer.GetGroups())
+	most := func(of map[string]int) int { return slices.Max(append(slices.Collect(maps.Values(of)), 0)) }
+	return e.EmitLine(
+		map[string]any{"done": "balanced", "groups": len(answer.GetGroups()), "most_groups": most(has), "most_owned": most(owns)},
+		func(w *command.Page) {
+			if len(answer.GetGroups()) == 0 {
+				w.Printf("balanced: the cluster has one group\n")
+				return
+			}
+			w.Printf("balanced: %d groups; a server has at most %d, and owns at most %d\n", len(answer.GetGroups()), most(has), most(owns))
 		},
 	)
 }
