@@ -286,14 +286,7 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 }
 
 // Addresses implements rpc.Cluster.
-func (s servers) Addresses() []string {
-	var out []string
-	for _, m := range s.Node.Status().Members {
-		out = append(out, m.Address)
-	}
-	slices.Sort(out)
-	return out
-}
+func (s servers) Addresses() []string { return s.Group.Addresses() }
 
 // Server implements rpc.Cluster.
 func (s servers) Server(which string) (grpc.ClientConnInterface, error) {

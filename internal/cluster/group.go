@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
@@ -33,8 +34,9 @@ type Group struct {
 	// found is what a search has found, while this server is no member.
 	found struct {
 		sync.Mutex
-		owner string
-		turn  chan struct{}
+		owner   string
+		members []string
+		turn    chan struct{}
 	}
 }
 
@@ -53,7 +55,7 @@ func (g *Group) Node() *Node { return g.node.Load() }
 // enter makes a node this server's part of the group, or none if n is nil.
 func (g *Group) enter(n *Node) {
 	g.node.Store(n)
-	g.set("")
+	g.set("", nil)
 }
 
 // leave ends a node's part of the group. Calls of other servers that begin later do not find the node.
@@ -111,10 +113,30 @@ func (g *Group) Turned() <-chan struct{} {
 	return g.found.turn
 }
 
-// set keeps the address of the owner, empty if it is not known.
-func (g *Group) set(owner string) {
+// Addresses returns the addresses of the members that this server knows, sorted.
+func (g *Group) Addresses() []string {
+	if n := g.node.Load(); n != nil {
+		return addressesOf(peersOf(n.Status().Members))
+	}
 	g.found.Lock()
 	defer g.found.Unlock()
+	return slices.Clone(g.found.members)
+}
+
+func addressesOf(peers []*clusterv1.Peer) []string {
+	var out []string
+	for _, p := range peers {
+		out = append(out, p.GetAddress())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// set keeps the address of the owner, empty if it is not known, and the addresses of the members.
+func (g *Group) set(owner string, members []string) {
+	g.found.Lock()
+	defer g.found.Unlock()
+	g.found.members = members
 	if g.found.owner != owner {
 		g.found.owner = owner
 		close(g.found.turn)
@@ -149,18 +171,18 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 
 // search asks the other servers for the owner, and returns its address, empty if none knows it.
 func (g *Group) search(ctx context.Context) string {
-	owner := ""
+	owner, members := "", []string(nil)
 	for _, a := range g.host.ask(ctx, g.number, g.host.others()) {
 		if a.err != nil || a.said.GetOwnerAddress() == "" {
 			continue
 		}
-		owner = a.said.GetOwnerAddress()
+		owner, members = a.said.GetOwnerAddress(), addressesOf(a.said.GetMembers())
 		if owner == a.address { // The owner itself says so.
 			break
 		}
 	}
 	if g.node.Load() == nil {
-		g.set(owner)
+		g.set(owner, members)
 	}
 	return owner
 }
@@ -194,7 +216,7 @@ func (r remote) check(err error) error {
 		same := r.group.found.owner == r.owner
 		r.group.found.Unlock()
 		if same {
-			r.group.set("")
+			r.group.set("", nil)
 		}
 	}
 	return err

@@ -57,7 +57,8 @@ type MemberStatus struct {
 	Version string
 }
 
-// Members asks all members for their status. It takes at most a second.
+// Members asks all members for their status. It takes at most a second. By the members of group 0 this server also gets
+// to know the other groups.
 func (n *Node) Members(ctx context.Context) []MemberStatus {
 	s := n.Status()
 	addresses := make([]string, len(s.Members))
@@ -65,7 +66,11 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		addresses[k] = m.Address
 	}
 	out := make([]MemberStatus, len(s.Members))
-	for k, a := range n.host.ask(ctx, n.number, addresses) {
+	answers := n.host.ask
+	if n.number == 0 {
+		answers = n.host.askAll
+	}
+	for k, a := range answers(ctx, n.number, addresses) {
 		m := MemberStatus{Member: s.Members[k], Owner: s.Members[k].ID == s.Owner.ID, Err: a.err}
 		switch {
 		case a.err != nil:

@@ -96,7 +96,7 @@ func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, [
 		return nil, nil, fmt.Errorf("%w: one of %q", ErrNoMember, leaving)
 	}
 	known := map[uint32]placement.Group{}
-	for k, a := range h.askAll(ctx, addresses) {
+	for k, a := range h.askAll(ctx, 0, addresses) {
 		if a.err != nil && slices.Contains(servers, addresses[k]) {
 			return nil, nil, fmt.Errorf("%w: %w", ErrNotReachable, a.err)
 		}
@@ -124,8 +124,9 @@ func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, [
 	return groups, servers, nil
 }
 
-// askAll asks servers for all their groups, concurrently.
-func (h *Host) askAll(ctx context.Context, addresses []string) []answer {
+// askAll asks servers about group 0 and for all their groups, concurrently. It keeps the owners of the groups that this
+// server is no member of.
+func (h *Host) askAll(ctx context.Context, _ uint32, addresses []string) []answer {
 	out := make([]answer, len(addresses))
 	var asking sync.WaitGroup
 	for k, address := range addresses {
@@ -135,6 +136,13 @@ func (h *Host) askAll(ctx context.Context, addresses []string) []answer {
 		})
 	}
 	asking.Wait()
+	for _, a := range out {
+		for _, hosted := range a.said.GetHosted() {
+			if g := h.Group(hosted.GetGroup()); g != nil && g.node.Load() == nil && hosted.GetOwnerAddress() == a.address {
+				g.set(a.address, addressesOf(hosted.GetMembers()))
+			}
+		}
+	}
 	return out
 }
 
