@@ -25,6 +25,10 @@ func (e *Engine) Changed(c storage.Change) {
 		if m != nil {
 			m.CompareDigest(c.Sequence, c.Digest)
 		}
+	case storage.Snapshotted:
+		if m != nil {
+			m.Snapshotted(c.Sequence, c.Value)
+		}
 	case storage.Rewound:
 		if m != nil {
 			m.Rewound(c.Sequence)
