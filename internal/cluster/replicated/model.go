@@ -177,9 +177,13 @@ func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest strin
 	return m.failed("propose a digest", err)
 }
 
-// ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. It sends the
-// snapshot in parts, one after the other, so that an observation waits for one part at most. The snapshot may get lost.
-func (m *Model) ProposeSnapshot(ctx context.Context, sequence uint64, data []byte) error {
+// ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. The other
+// servers first put ids, which this server has put before. ProposeSnapshot sends the snapshot in parts, one after the
+// other, so that an observation waits for one part at most. The snapshot may get lost.
+func (m *Model) ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error {
+	if err := m.propose(ctx, "remember ids", &command.Command{Kind: command.PutIDs, IDs: ids}); err != nil {
+		return err
+	}
 	for at := 0; at < len(data); at += snapshotPart {
 		err := m.propose(ctx, "propose a snapshot", &command.Command{
 			Kind: command.Snapshot, Sequence: sequence, Size: uint64(len(data)), Offset: uint64(at),

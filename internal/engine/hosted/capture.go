@@ -133,12 +133,17 @@ func (c *capture) write(ctx context.Context) (err error) {
 // later restore.
 func (m *Model) share(sequence uint64, data []byte) {
 	proposer, ok := m.source.Kept.(interface {
-		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte) error
+		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
 	if !ok || !m.env.Cold {
 		return
 	}
-	if err := proposer.ProposeSnapshot(m.env.appends, sequence, data); err != nil {
+	// A server that begins with the snapshot does not derive these ids. It has the ids of earlier records.
+	ids, err := m.journal.lastIDs(m.env.appends, sequence)
+	if err == nil {
+		err = proposer.ProposeSnapshot(m.env.appends, sequence, data, ids)
+	}
+	if err != nil {
 		m.countFailure(err)
 		m.env.Log.Warn("cold replicas do not get a snapshot", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 	}
