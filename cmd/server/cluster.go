@@ -33,7 +33,9 @@ const membersInterval = 5 * time.Second
 
 // member is this server as a member of a cluster. A nil member is a server without a cluster.
 type member struct {
-	node   *cluster.Node
+	node *cluster.Node
+	// cold: this server learns only while it is the owner.
+	cold   bool
 	log    *zap.Logger
 	opened time.Time
 	// reopening is true once a checkpoint has arrived, so that this server must open its store again.
@@ -49,7 +51,7 @@ func (s *server) openMember(ctx context.Context, options store.Options) (*home, 
 	if err != nil {
 		return nil, err
 	}
-	m := &member{log: s.log.Named("cluster"), opened: time.Now()}
+	m := &member{cold: c.ClusterReplicas == config.ReplicasCold, log: s.log.Named("cluster"), opened: time.Now()}
 	m.states.Store(&map[string]int{})
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Directory: c.DataDir, Store: options, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
@@ -98,7 +100,7 @@ func (m *member) replication() engine.Replication {
 	if m == nil {
 		return engine.Replication{}
 	}
-	return engine.Replication{Owner: m.node.Owns, Digests: true, DigestMismatch: func(model string, sequence uint64) {
+	return engine.Replication{Owner: m.node.Owns, Cold: m.cold, Digests: true, DigestMismatch: func(model string, sequence uint64) {
 		m.log.Error("the state of a model differs from the owner's state: this server fetches the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
 		m.node.Repair()
 	}}

@@ -87,10 +87,6 @@ func (c *capture) write(ctx context.Context) (err error) {
 	}
 	data := c.data
 	if data == nil {
-		// All servers of a cluster with cold replicas have the same snapshots, so that all can follow a restore.
-		if m.env.RestsCold() {
-			return m.id.errorf("write a snapshot", ErrNotOwner)
-		}
 		c.Digest = codec.Digest(c.Learner)
 		if data, err = codec.Encode(c.Snapshot); err != nil {
 			return m.id.errorf("encode a snapshot", err)
@@ -106,6 +102,11 @@ func (c *capture) write(ctx context.Context) (err error) {
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
 		return nil
 	}
+	if c.data == nil {
+		if err := m.share(c.Sequence, data); err != nil {
+			return err
+		}
+	}
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return m.id.storagef("write a snapshot", err)
 	}
@@ -120,33 +121,35 @@ func (c *capture) write(ctx context.Context) (err error) {
 	s.bytes.Store(int64(len(data)))
 	m.env.Stages.Snapshot(took.Seconds())
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
-	switch {
-	case c.data == nil:
-		m.share(c.Sequence, data)
-	case m.Resident():
+	if c.data != nil && m.Resident() {
 		return nil // The state may be older than the snapshot, and needs the log between the two.
 	}
 	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, m.owner.KeepFrom))
 }
 
-// share sends a new snapshot to the cold replicas. The caller holds disk, so that the log has the snapshot before a
-// later restore.
-func (m *Model) share(sequence uint64, data []byte) {
+// share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
+// that is not the owner: a server without snapshots of its own can follow each restore that the owner can make. The
+// caller holds disk, so that the log has the snapshot before a later restore.
+func (m *Model) share(sequence uint64, data []byte) error {
 	proposer, ok := m.source.Kept.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
 	if !ok || !m.env.Cold {
-		return
+		return nil
 	}
 	// A server that begins with the snapshot does not derive these ids. It has the ids of earlier records.
 	ids, err := m.journal.lastIDs(m.env.appends, sequence)
 	if err == nil {
 		err = proposer.ProposeSnapshot(m.env.appends, sequence, data, ids)
 	}
+	if errors.Is(err, ErrNotOwner) {
+		return m.id.storagef("send a snapshot", err)
+	}
 	if err != nil {
 		m.countFailure(err)
 		m.env.Log.Warn("cold replicas do not get a snapshot", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 	}
+	return nil
 }
 
 // handOver captures a changed state for the writer of snapshots, unless the writer is busy: the next

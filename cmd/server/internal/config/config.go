@@ -64,6 +64,7 @@ type Config struct {
 
 	ClusterAddress                     string // "" is no cluster.
 	ClusterJoin                        string // Between commas. See Peers.
+	ClusterReplicas                    ClusterReplicas
 	ClusterCert, ClusterKey, ClusterCA string // Files; "" is no TLS.
 
 	// File is the file that was read, "" when there was none.
