@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,7 +93,7 @@ func TestColdReplicas(t *testing.T) {
 	s.equal()
 }
 
-// Only the owner makes snapshots.
+// Only the owner makes snapshots, and reports to watchers.
 func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	s := startOrdered(t, 2, cold)
 	a, b := s.all[0], s.all[1]
@@ -108,12 +109,28 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	if got := s.shared("m", 1); !slices.Equal(got, []uint64{1}) {
 		t.Errorf("snapshots of sequences %v", got)
 	}
+	s.move(1)
+	w, err := b.host.Watch(t.Context(), "m", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s.move(0)
+	a.host.observe(t, "m", one("b", 1)...)
+	s.awaitAll()
+	if err := w.Err(); !errors.Is(err, engine.ErrNotOwner) {
+		t.Errorf("a watcher of the previous owner: %v", err)
+	}
+	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	s.shared("m", 2)
 	b.restart(true)
 	if n := b.host.Totals().Loaded; n != 0 {
 		t.Errorf("%d models are loaded after a restart", n)
 	}
 	s.move(1)
-	if got := b.host.observe(t, "m", one("a", 1)...)[0]; !got.Duplicate {
+	if got := b.host.observe(t, "m", one("b", 1)...)[0]; !got.Duplicate {
 		t.Errorf("the id of the last observation: %+v", got)
 	}
 	s.equal()
