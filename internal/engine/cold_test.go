@@ -51,6 +51,7 @@ func TestColdReplicas(t *testing.T) {
 	alone := start(t, inMemory{memory.New(s.clock.now)}, s.clock, after(50))
 	alone.create(t, "m", taylor(2, 2))
 	s.all[0].host.create(t, "m", taylor(2, 2))
+	s.awaitAll() // A server that does not host the model yet misses its snapshots.
 	const rows = 130
 	for n, place := range []int{0, 1, 0, 2} {
 		owner := s.move(place)
@@ -98,8 +99,8 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	s := startOrdered(t, 2, cold)
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "m", linear(1))
-	a.host.observe(t, "m", one("a", 1)...)
 	s.awaitAll()
+	a.host.observe(t, "m", one("a", 1)...)
 	if _, err := b.host.SnapshotModel(t.Context(), "m"); err == nil {
 		t.Error("a cold replica makes a snapshot")
 	}
