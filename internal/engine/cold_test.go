@@ -31,14 +31,14 @@ func (v *server) snapshots(id string) (sequences []uint64) {
 	return sequences
 }
 
-// shared waits until all servers have the snapshots of the owner, the newest at or after a sequence.
-func (s *servers) shared(id string, newest uint64) (sequences []uint64) {
+// shared waits until all servers have the owner's snapshots of model m, the newest at or after a sequence.
+func (s *servers) shared(newest uint64) (sequences []uint64) {
 	s.t.Helper()
 	for _, v := range s.all {
 		waitFor(s.t, v.host, func() bool {
 			s.settle()
-			sequences = s.owner().snapshots(id)
-			return len(sequences) > 0 && sequences[0] >= newest && slices.Equal(v.snapshots(id), sequences)
+			sequences = s.owner().snapshots("m")
+			return len(sequences) > 0 && sequences[0] >= newest && slices.Equal(v.snapshots("m"), sequences)
 		})
 	}
 	return sequences
@@ -57,7 +57,7 @@ func TestColdReplicas(t *testing.T) {
 		owner := s.move(place)
 		replayed, behind := owner.host.Totals().Replayed.Load(), uint64(0)
 		if n > 0 {
-			behind = uint64(n*rows) - s.shared("m", 0)[0]
+			behind = uint64(n*rows) - s.shared(0)[0]
 		}
 		for k := range rows {
 			row := one(fmt.Sprint(n, "-", k), float64(k%7), float64(n))
@@ -68,7 +68,7 @@ func TestColdReplicas(t *testing.T) {
 			}
 		}
 		// While one snapshot is being written, another one is due already, and both count for the estimated replay.
-		s.shared("m", uint64((n+1)*rows-2*50))
+		s.shared(uint64((n+1)*rows - 2*50))
 		for before := range n + 1 {
 			for k := range rows {
 				got := owner.host.observe(t, "m", one(fmt.Sprint(before, "-", k), float64(k%7), float64(before))...)[0]
@@ -107,7 +107,7 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
 		t.Error(err)
 	}
-	if got := s.shared("m", 1); !slices.Equal(got, []uint64{1}) {
+	if got := s.shared(1); !slices.Equal(got, []uint64{1}) {
 		t.Errorf("snapshots of sequences %v", got)
 	}
 	s.move(1)
@@ -125,7 +125,7 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
 		t.Error(err)
 	}
-	s.shared("m", 2)
+	s.shared(2)
 	b.restart(true)
 	if n := b.host.Totals().Loaded; n != 0 {
 		t.Errorf("%d models are loaded after a restart", n)
