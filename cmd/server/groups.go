@@ -53,7 +53,7 @@ func newGroups(host *cluster.Host, log *zap.Logger) *groups {
 // number returns a group with the engine that it has now.
 func (g *groups) number(n uint32) rpc.Group {
 	out := g.all[n]
-	if o := g.open[n].Load(); o != nil {
+	if o := g.open[n].Load(); o != nil && !o.models.RestsCold() { // The owner of a cold group answers all calls.
 		out.Engine = o.models
 	}
 	return out

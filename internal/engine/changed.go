@@ -20,10 +20,17 @@ func (e *Engine) Changed(c storage.Change) {
 	case storage.Appended:
 		if m != nil { // A model that is not hosted yet learns once it is.
 			m.Grown(c.Sequence)
+			if e.RestsCold() {
+				m.watchers.End(ErrNotOwner) // Only the owner learns, and reports to watchers.
+			}
 		}
 	case storage.Digested:
 		if m != nil {
 			m.CompareDigest(c.Sequence, c.Digest)
+		}
+	case storage.Snapshotted:
+		if m != nil {
+			m.Snapshotted(c.Sequence, c.Value)
 		}
 	case storage.Rewound:
 		if m != nil {
@@ -43,6 +50,10 @@ func (e *Engine) Changed(c storage.Change) {
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
 // notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.replicas.Wake() }
+
+// RestsCold reports whether this server does not learn now, because replicas are cold and another server is the owner.
+// The owner then answers all calls about models: this server would load a model for each.
+func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 
 // Await waits until the model that predicts for a name and a key has learned a sequence. A replica that predicts
 // for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of

@@ -34,18 +34,24 @@ func TestRandomCallsOnServers(t *testing.T) {
 	if *metaSeed != 0 {
 		seeds = []uint64{*metaSeed}
 	}
-	for n := range 2 * len(seeds) {
-		seed, begin := seeds[n/2], startServers
+	for n := range 4 * len(seeds) {
+		seed, begin, cold := seeds[n/4], startServers, n%4 > 1
 		name := fmt.Sprintf("seed=%d", seed)
 		if n%2 == 1 {
 			name, begin = "ordered/"+name, startOrdered
+		}
+		if cold {
+			name = "cold/" + name
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 3))
 			r := &random{rng: rng, acked: map[string]map[string]uint64{}}
 			r.servers = begin(t, 3, after(5+rng.IntN(40)), func(o *engine.Options) {
-				o.SnapshotsKept, o.DeletedKept = 50, 1000*time.Hour
+				o.Cold, o.SnapshotsKept, o.DeletedKept = cold, 50, 1000*time.Hour
+				if cold {
+					o.SnapshotsKept = 2 // The logs are cut behind the owner's snapshots.
+				}
 				o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
 				if rng.IntN(2) == 0 {
 					o.ModelMemory = int64(60_000 + rng.IntN(100_000))

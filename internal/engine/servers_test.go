@@ -463,6 +463,14 @@ func (m *serverModel) ProposeDigest(_ context.Context, sequence uint64, digest s
 	})
 }
 
+func (m *serverModel) ProposeSnapshot(_ context.Context, sequence uint64, data []byte, ids []storage.ID) error {
+	data, ids = bytes.Clone(data), slices.Clone(ids)
+	return m.propose(true, storage.Snapshotted, func(m *serverModel, c *storage.Change) error { //nolint:contextcheck // It has no context.
+		c.Sequence, c.Value = sequence, data
+		return m.Model.PutIDs(context.Background(), ids)
+	})
+}
+
 // awaitAll waits until every server has applied the log and taken over all changes.
 func (s *servers) awaitAll() {
 	s.t.Helper()

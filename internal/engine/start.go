@@ -56,6 +56,9 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	if o.Owner != nil {
 		e.upkeep.Go(e.takeOver)
 	}
+	if o.Cold {
+		e.upkeep.Go(env.WriteReceived)
+	}
 	return e, nil
 }
 
@@ -140,7 +143,7 @@ func (e *Engine) prefetch(models []*entry) {
 	first := models[:min(len(models), prefetched)]
 	e.start.Starting.Store(int64(len(first)))
 	for _, m := range first {
-		if e.env.Memory.HalfFull() {
+		if e.env.Memory.HalfFull() || e.env.RestsCold() {
 			break
 		}
 		switch err := m.Load(e.env.Lifetime); {

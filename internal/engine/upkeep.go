@@ -42,6 +42,7 @@ func (e *Engine) sweepAll() {
 
 func (e *Engine) sweep(now time.Time) error {
 	for _, m := range e.table.live() {
+		m.LeaveIfCold()
 		m.SnapshotIfDue(now)
 		m.DropAnswered()
 	}

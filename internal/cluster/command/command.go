@@ -29,6 +29,7 @@ const (
 	PutWaiting
 	RemoveWaiting
 	Digest
+	Snapshot
 )
 
 // Header is the beginning of an entry.
@@ -62,9 +63,11 @@ type Command struct {
 	// Value is nil for a Rewind that keeps the value of the model.
 	Value []byte
 	Also  []storage.Alias
-	// Sequence is the sequence of an Import, a Rewind or a Digest.
+	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot.
 	Sequence uint64
-	Snapshot []byte
+	// Snapshot is the snapshot of an Import, or the part of a snapshot of Size bytes that begins at Offset.
+	Snapshot     []byte
+	Size, Offset uint64
 	// Record is the record of an Append. Last is the record that ends the log after a Rewind, or nil.
 	Record storage.Record
 	Last   *storage.Record
@@ -123,6 +126,9 @@ func (c *Command) appendBody(dst []byte) []byte {
 		}
 	case Digest:
 		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Digest)
+	case Snapshot:
+		dst = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, c.Sequence), c.Size), c.Offset)
+		dst = appendBytes(dst, c.Snapshot)
 	case Delete:
 	}
 	return dst

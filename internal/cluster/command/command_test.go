@@ -40,6 +40,7 @@ func all() []command.Command {
 		{Kind: command.PutWaiting, Model: 6, Waiting: waiting},
 		{Kind: command.RemoveWaiting, Model: 6, Removed: []string{"p", ""}},
 		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
+		{Kind: command.Snapshot, Model: 8, Sequence: 300, Size: 7, Offset: 2, Snapshot: []byte("state")},
 	}
 }
 

@@ -96,6 +96,8 @@ func (c *Command) Decode(raw Raw) error {
 		}
 	case Digest:
 		c.Sequence, c.Digest = r.uvarint(), r.text()
+	case Snapshot:
+		c.Sequence, c.Size, c.Offset, c.Snapshot = r.uvarint(), r.uvarint(), r.uvarint(), r.bytes()
 	case Delete:
 	default:
 		return fmt.Errorf("%w: a command of kind %d", ErrNewer, raw.Kind)

@@ -15,6 +15,7 @@ type transport struct {
 	// quiet is nil unless Options.Calm.
 	quiet   *quiet
 	now     func() time.Time
+	commit  func() uint64
 	self    raft.ServerAddress
 	out     chan raft.RPC
 	once    sync.Once

@@ -100,6 +100,8 @@ type Options struct {
 type Log struct {
 	o         Options
 	log       *zap.Logger
+	// begun closes once raft is set.
+	begun     chan struct{}
 	raft      *raft.Raft
 	layer     *layer
 	transport *transport
@@ -150,7 +152,7 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	logger := newLogger(o.Logger)
-	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream, o.Group), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{})}
+	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream, o.Group), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{}), begun: make(chan struct{})}
 	if l.tracked, err = track(o.Storage, l.fail); err != nil {
 		return nil, err
 	}
@@ -161,12 +163,13 @@ func Open(o Options) (*Log, error) {
 	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
-	if l.transport.now = o.Now; o.Calm {
+	if l.transport.now, l.transport.commit = o.Now, l.committed; o.Calm {
 		l.transport.quiet = &quiet{followers: map[raft.ServerAddress]*told{}}
 	}
 	if err := l.begin(logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())
 	}
+	close(l.begun)
 	l.tracked.opened.Store(true)
 	l.background.Go(l.elect)
 	l.background.Go(l.watch)
@@ -183,6 +186,17 @@ func (l *Log) begin(logger hclog.Logger) (err error) {
 	}()
 	l.raft, err = raft.NewRaft(l.config(logger), l.machine, l.tracked, l.tracked, l.machine.marks, l.transport)
 	return err
+}
+
+// committed returns the index of the last committed entry. Raft sends messages only after begin has set l.raft, in
+// goroutines that NewRaft starts, so that committed waits for it.
+func (l *Log) committed() uint64 {
+	select {
+	case <-l.begun:
+		return l.raft.CommitIndex()
+	case <-l.stop:
+		return 0
+	}
 }
 
 // fail reports the first failure of the log.

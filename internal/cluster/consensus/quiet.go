@@ -56,6 +56,14 @@ func (q *quiet) answer(now time.Time, to raft.ServerAddress, r *raft.AppendEntri
 	return true
 }
 
+// current reports whether a follower has acknowledged that everything up to an index is committed.
+func (q *quiet) current(to raft.ServerAddress, term, commit uint64) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.followers[to]
+	return t != nil && t.request.Term == term && t.request.LeaderCommitIndex == commit
+}
+
 // heard keeps the outcome of a request.
 func (q *quiet) heard(now time.Time, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
 	q.mu.Lock()
@@ -90,7 +98,13 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *ra
 	if t.quiet.answer(t.now(), to, r, out) {
 		return nil
 	}
-	err := t.NetworkTransport.AppendEntries(id, to, r, out)
+	sent := *r
+	// The commit index in a heartbeat tells a follower that its state is current. The follower knows the index, so that
+	// raft learns nothing from it.
+	if commit := t.commit(); isHeartbeat(r) && t.quiet.current(to, r.Term, commit) {
+		sent.LeaderCommitIndex = commit
+	}
+	err := t.NetworkTransport.AppendEntries(id, to, &sent, out)
 	t.quiet.heard(t.now(), to, r, out, err)
 	return err
 }

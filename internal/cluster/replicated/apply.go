@@ -76,7 +76,7 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 			waits.answer(nil, nil)
 			return nil
 		}
-	case command.PutIDs, command.Digest:
+	case command.PutIDs, command.Digest, command.Snapshot:
 		if own {
 			waits.answer(nil, nil)
 			return nil
@@ -182,10 +182,31 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 		err = m.localModel.RemoveWaiting(c.Removed)
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
+	case command.Snapshot:
+		if data := m.join(c); data != nil {
+			change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, data
+		}
 	default:
 		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}
 	return change, err
+}
+
+// join adds a part to the snapshot that arrives, and returns the snapshot once it is complete. It ignores parts that do
+// not continue the snapshot: an owner that fails sends no more parts, and a restart forgets the previous parts.
+func (m *Model) join(c *command.Command) (whole []byte) {
+	if c.Offset == 0 {
+		m.arriving.sequence, m.arriving.data = c.Sequence, nil
+	}
+	a := &m.arriving
+	if c.Sequence != a.sequence || c.Offset != uint64(len(a.data)) {
+		return nil
+	}
+	if a.data = append(a.data, c.Snapshot...); uint64(len(a.data)) != c.Size {
+		return nil
+	}
+	whole, a.data = a.data, nil
+	return whole
 }
 
 // append applies a commit at a position. The local store may know its ids: this server has derived them from its log,

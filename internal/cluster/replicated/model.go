@@ -31,7 +31,15 @@ type Model struct {
 	// waiting is held while pending predictions are removed, or put under ids that other calls may know. So these
 	// calls have the order of the log.
 	waiting sync.Mutex
+	// arriving has the first parts of the owner's newest snapshot, until all parts have arrived. Only Apply uses it.
+	arriving struct {
+		sequence uint64
+		data     []byte
+	}
 }
+
+// A command has a part of a snapshot of at most snapshotPart bytes.
+const snapshotPart = 256 << 10
 
 func (m *Model) failed(what string, err error) error {
 	if err == nil {
@@ -167,4 +175,23 @@ func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest strin
 		_, err = m.store.ride(ctx, &command.Command{Kind: command.Digest, Model: m.Number(), Sequence: sequence, Digest: digest})
 	}
 	return m.failed("propose a digest", err)
+}
+
+// ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. The other
+// servers first put ids, which this server has put before. ProposeSnapshot sends the snapshot in parts, one after the
+// other, so that an observation waits for one part at most. The snapshot may get lost.
+func (m *Model) ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error {
+	if err := m.propose(ctx, "remember ids", &command.Command{Kind: command.PutIDs, IDs: ids}); err != nil {
+		return err
+	}
+	for at := 0; at < len(data); at += snapshotPart {
+		err := m.propose(ctx, "propose a snapshot", &command.Command{
+			Kind: command.Snapshot, Sequence: sequence, Size: uint64(len(data)), Offset: uint64(at),
+			Snapshot: data[at:min(at+snapshotPart, len(data))],
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -82,6 +82,49 @@ func TestChanged(t *testing.T) {
 	}
 }
 
+// The other servers receive a snapshot once they have all its parts, after its ids. They ignore the parts of a snapshot
+// that is not complete.
+func TestSnapshotInParts(t *testing.T) {
+	c := newCluster(t, &inMemory{}, &inMemory{})
+	m, ctx := create(t, c.servers[0]), t.Context()
+	must(t, m.Append(ctx, storage.Commit{Record: record(1, 9)}), m.PutIDs(ctx, []storage.ID{id(9)}))
+	c.same(t)
+	propose := func(sequence uint64, data string) error {
+		return m.(interface {
+			ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
+		}).ProposeSnapshot(ctx, sequence, []byte(data), []storage.ID{id(9)})
+	}
+	first, second := strings.Repeat("first", 200_000), strings.Repeat("second", 100_000)
+	faults := []logtest.Fault{logtest.None, logtest.None, logtest.Dropped}
+	c.log.SetFault(func() logtest.Fault {
+		if len(faults) == 0 {
+			return logtest.None
+		}
+		fault := faults[0]
+		faults = faults[1:]
+		return fault
+	})
+	if err := propose(8, first); !errors.Is(err, storage.ErrUnknown) {
+		t.Errorf("a lost part: %v", err)
+	}
+	c.same(t)
+	_, _ = c.servers[0].told(), c.servers[1].told()
+	must(t, propose(9, second), propose(9, "short"))
+	c.same(t)
+	want := []string{fmt.Sprintf("%d m %q of 1 to 9", storage.Snapshotted, second), fmt.Sprintf(`%d m "short" of 1 to 9`, storage.Snapshotted)}
+	if got := slices.DeleteFunc(c.servers[1].told(), func(s string) bool { return s == "" }); !slices.Equal(got, want) {
+		t.Errorf("%d changes, want %d", len(got), len(want))
+	}
+	if got := c.servers[0].told(); len(got) > 0 {
+		t.Errorf("the owner receives %d changes", len(got))
+	}
+	c.log.Own(1)
+	must(t, c.servers[1].log.WaitAll(ctx))
+	if err := propose(9, second); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a server that is not the owner: %v", err)
+	}
+}
+
 // A server that does not own the store changes nothing durable.
 func TestNotOwner(t *testing.T) {
 	c := newCluster(t, &inMemory{}, &inMemory{})

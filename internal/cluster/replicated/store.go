@@ -247,13 +247,15 @@ func sizeOf(c *command.Command) int {
 func logKey(model uint64) uint64 { return 2 * model }
 
 // keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model has
-// another key, and all names and aliases share a third key.
+// another key, and all names and aliases share a third key. A snapshot has both keys of its model.
 func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
 	key := logKey(c.Model)
 	switch {
 	case c.Kind == command.PutWaiting || c.Kind == command.RemoveWaiting:
 		key++
+	case c.Kind == command.Snapshot:
+		return [2]uint64{key, key + 1} // A server with the snapshot does not derive what rode before it.
 	case len(c.Also) > 0:
 		return [2]uint64{key, names}
 	}

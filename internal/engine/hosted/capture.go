@@ -18,6 +18,8 @@ type capture struct {
 	codec.Snapshot
 	model *Model
 	epoch uint64
+	// data is the encoded snapshot that the owner has sent, nil for a state of this server.
+	data []byte
 	// replay is the estimated replay that the snapshot saves, made when the state was copied. Both are in
 	// nanoseconds, made since 1970.
 	replay, made int64
@@ -54,7 +56,7 @@ func (m *Model) capture(release func()) (c capture, err error) {
 // countFailure counts a snapshot that failed, but none that its caller gave up or that nobody needs any
 // more.
 func (m *Model) countFailure(err error) {
-	for _, ignored := range []error{nil, ErrSuperseded, errLeft, context.Canceled, context.DeadlineExceeded} {
+	for _, ignored := range []error{nil, ErrSuperseded, errLeft, ErrNotOwner, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, ignored) {
 			return
 		}
@@ -83,10 +85,12 @@ func (c *capture) write(ctx context.Context) (err error) {
 	if err := m.env.Store.Sync(ctx); err != nil {
 		return m.id.storagef("sync before a snapshot", err)
 	}
-	c.Digest = codec.Digest(c.Learner)
-	data, err := codec.Encode(c.Snapshot)
-	if err != nil {
-		return m.id.errorf("encode a snapshot", err)
+	data := c.data
+	if data == nil {
+		c.Digest = codec.Digest(c.Learner)
+		if data, err = codec.Encode(c.Snapshot); err != nil {
+			return m.id.errorf("encode a snapshot", err)
+		}
 	}
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -97,6 +101,11 @@ func (c *capture) write(ctx context.Context) (err error) {
 	}
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
 		return nil
+	}
+	if c.data == nil {
+		if err := m.share(c.Sequence, data); err != nil {
+			return err
+		}
 	}
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return m.id.storagef("write a snapshot", err)
@@ -112,7 +121,35 @@ func (c *capture) write(ctx context.Context) (err error) {
 	s.bytes.Store(int64(len(data)))
 	m.env.Stages.Snapshot(took.Seconds())
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
+	if c.data != nil && m.Resident() {
+		return nil // The state may be older than the snapshot, and needs the log between the two.
+	}
 	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, m.owner.KeepFrom))
+}
+
+// share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
+// that is not the owner: a server without snapshots of its own can follow each restore that the owner can make. The
+// caller holds disk, so that the log has the snapshot before a later restore.
+func (m *Model) share(sequence uint64, data []byte) error {
+	proposer, ok := m.source.Kept.(interface {
+		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
+	})
+	if !ok || !m.env.Cold {
+		return nil
+	}
+	// A server that begins with the snapshot does not derive these ids. It has the ids of earlier records.
+	ids, err := m.journal.lastIDs(m.env.appends, sequence)
+	if err == nil {
+		err = proposer.ProposeSnapshot(m.env.appends, sequence, data, ids)
+	}
+	if errors.Is(err, ErrNotOwner) {
+		return m.id.storagef("send a snapshot", err)
+	}
+	if err != nil {
+		m.countFailure(err)
+		m.env.Log.Warn("cold replicas do not get a snapshot", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+	}
+	return nil
 }
 
 // handOver captures a changed state for the writer of snapshots, unless the writer is busy: the next
@@ -139,7 +176,7 @@ func (m *Model) handOver() {
 	}
 	m.env.captures <- func(ctx context.Context) {
 		defer release()
-		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) {
+		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) && !errors.Is(err, ErrNotOwner) {
 			m.env.Log.Error("snapshot failed", zap.String("model", m.ID()), zap.Error(err))
 		}
 	}
@@ -173,8 +210,8 @@ func (m *Model) LastSnapshot() error {
 	if err == nil {
 		err = c.write(m.env.appends)
 	}
-	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound)) {
-		return nil // Another server has restored or deleted the model.
+	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, ErrNotOwner)) {
+		return nil // Another server has restored or deleted the model, or makes its snapshots.
 	}
 	return err
 }

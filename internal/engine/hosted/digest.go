@@ -33,8 +33,12 @@ func (n stateDigest) keep(side *[]stateDigest, other []stateDigest) (differs boo
 }
 
 // CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
-// this server has not learned the sequence yet, the comparison follows later. CompareDigest does not wait.
+// this server has not learned the sequence yet, the comparison follows later. A cold replica has no states to compare.
+// CompareDigest does not wait.
 func (m *Model) CompareDigest(sequence uint64, digest string) {
+	if m.env.Cold {
+		return
+	}
 	m.digests.mu.Lock()
 	differs := stateDigest{sequence, digest}.keep(&m.digests.owners, m.digests.own)
 	m.digests.mu.Unlock()
@@ -47,7 +51,7 @@ func (m *Model) CompareDigest(sequence uint64, digest string) {
 // proposes the digest to the other servers. It runs at the model's turn and costs O(state).
 func (m *Model) digestIfDue(rows uint64) {
 	sequence := m.state.machine.Sequence()
-	if !m.env.Digests || sequence/digestEvery == (sequence-rows)/digestEvery {
+	if !m.env.Digests || m.env.Cold || sequence/digestEvery == (sequence-rows)/digestEvery {
 		return
 	}
 	digest, err := m.digest()

@@ -84,7 +84,13 @@ type Replication struct {
 	// DigestMismatch receives the model and the sequence of a state that differs from the owner's, or that this
 	// server cannot recover from its log. It must not wait. It may be nil.
 	DigestMismatch func(model string, sequence uint64)
+	// Cold: only the owner learns and makes snapshots. The owner sends its snapshots to the other servers. All servers
+	// have the same value.
+	Cold bool
 }
+
+// RestsCold reports whether this server does not learn, because replicas are cold and another server is the owner.
+func (r *Replication) RestsCold() bool { return r.Cold && r.CheckOwner() != nil }
 
 // CheckOwner refuses a change on a server that does not own the store.
 func (r *Replication) CheckOwner() error {
@@ -129,6 +135,9 @@ func (s Slots) Free() { <-s }
 // in reports, over all models.
 const CopiesAtOnce = 2
 
+// receivedAtOnce bounds Env.received.
+const receivedAtOnce = 32
+
 // Env is what the models of an engine share.
 type Env struct {
 	Options
@@ -151,6 +160,8 @@ type Env struct {
 	commits sync.Pool
 	// captures are written in the background. It has room for every capture that holds a copy's slot.
 	captures chan func(context.Context)
+	// received are the owner's snapshots that this server has received and not written.
+	received chan func(context.Context)
 }
 
 // NewEnv returns what models share. At most loads models are recovered at once.
@@ -161,6 +172,7 @@ func NewEnv(lifetime context.Context, o Options, learners machine.Learners, load
 	return &Env{
 		Options: o, Learners: learners, Memory: newMemory(o.ModelMemory), Loading: make(Slots, loads), copies: make(Slots, CopiesAtOnce),
 		Lifetime: lifetime, appends: context.WithoutCancel(lifetime), captures: make(chan func(context.Context), CopiesAtOnce),
+		received: make(chan func(context.Context), receivedAtOnce),
 	}
 }
 
@@ -192,6 +204,18 @@ func (e *Env) WriteSnapshots() {
 		e.copies.Free()
 		if e.Memory.wanted.Load() > 0 {
 			e.Memory.Press() // The model can leave memory now.
+		}
+	}
+}
+
+// WriteReceived writes the snapshots that the owner sends, until the lifetime ends.
+func (e *Env) WriteReceived() {
+	for {
+		select {
+		case write := <-e.received:
+			write(e.Lifetime)
+		case <-e.Lifetime.Done():
+			return
 		}
 	}
 }

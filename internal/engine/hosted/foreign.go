@@ -10,11 +10,13 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 // Grown records that another server has appended to the log, which now ends at a sequence. A model in memory learns
-// the new records at its turn. A model that is not in memory learns them when it is loaded. Grown does not wait. One
-// goroutine at a time calls Grown, Rewound and CompareDigest.
+// the new records at its turn. A model that is not in memory learns them when it is loaded. On a cold replica the model
+// learns nothing and leaves memory. Grown does not wait. One goroutine at a time calls Grown, Rewound, Snapshotted and
+// CompareDigest.
 func (m *Model) Grown(sequence uint64) {
 	m.journal.grown.Store(true)
 	if !m.Resident() {
@@ -40,6 +42,30 @@ func (m *Model) Rewound(sequence uint64) {
 	m.box.Post()
 }
 
+// Snapshotted writes the owner's snapshot of a sequence on a cold replica. It does not wait.
+func (m *Model) Snapshotted(sequence uint64, data []byte) {
+	if !m.env.Cold {
+		return // A warm replica makes its own snapshots.
+	}
+	s, told := &m.snapshots, m.journal.told.Load()
+	left := int64(told-min(sequence, told)) * max(s.cost.Load(), int64(ReadCost))
+	c := capture{
+		Snapshot: codec.Snapshot{Sequence: sequence}, model: m, epoch: s.epoch.Load(), data: data,
+		replay: max(0, m.Replay()-left), made: m.env.Now().UnixNano(),
+	}
+	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}
+	select {
+	case m.env.received <- func(ctx context.Context) {
+		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) && ctx.Err() == nil {
+			m.env.Log.Error("a snapshot of the owner cannot be written", append(fields, zap.Error(err))...)
+		}
+	}:
+	default:
+		m.env.Counters.SnapshotFailures.Add(1)
+		m.env.Log.Warn("the disk is too slow for the owner's snapshots: this server leaves one out", fields...)
+	}
+}
+
 // Supersede discards all earlier captures. It runs at the model's turn.
 func (m *Model) Supersede(ctx context.Context) error { return m.snapshots.supersede(ctx) }
 
@@ -52,20 +78,28 @@ func (m *Model) InheritRewind(other *Model) {
 
 // Warm makes the model load at its next turn, unless memory is half full, and learn the records of other servers.
 func (m *Model) Warm() {
-	if !m.env.Memory.HalfFull() {
+	if !m.env.Memory.HalfFull() && !m.env.RestsCold() {
 		m.journal.warm.Store(true)
 		m.box.Post()
 	}
 }
 
 // follow learns some records of other servers, and posts itself for the rest, so that other jobs have their turn. It
-// loads a model whose replay has become so long that a snapshot is due.
+// loads a model whose replay has become so long that a snapshot is due. On a cold replica it only follows a rewind, and
+// lets the model leave memory.
 func (m *Model) follow() {
 	more, err := false, error(nil)
-	if m.journal.warm.Swap(false) || m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
+	cold := m.env.RestsCold()
+	if cold {
+		err = m.followRewind()
+	} else if m.journal.warm.Swap(false) || m.journal.rewound.Load() != 0 || m.snapshots.replayDue(&m.env.Options) {
 		err = m.load()
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case cold:
+		m.hibernate()
+	default:
 		more, err = m.advance(MaxCommitRows)
 		m.afterCommit()
 	}

@@ -134,13 +134,16 @@ func (j *journal) append(ctx context.Context, first, last uint64, data []byte) e
 	return nil
 }
 
-// lastIDs returns the ids of the record that ends the log, which this server remembers and others may not.
+// lastIDs returns the ids of the record that ends with a sequence, which this server remembers and others may not.
 func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, err error) {
 	if last == 0 {
 		return nil, nil
 	}
 	err = j.store.Replay(ctx, last-1, func(logged storage.Record) error {
-		if len(logged.Data) == 0 { // The beginning of an imported model.
+		switch {
+		case logged.First > last:
+			return recovery.ErrReached
+		case len(logged.Data) == 0: // The beginning of an imported model.
 			return nil
 		}
 		r, err := record.Decode(logged.Data)
@@ -159,6 +162,9 @@ func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, e
 		}
 		return nil
 	})
+	if errors.Is(err, recovery.ErrReached) {
+		err = nil
+	}
 	return ids, err
 }
 

@@ -274,7 +274,7 @@ func (m *Model) restoreRewound(sequence uint64) error {
 
 // postFollow posts a turn of follow, unless follow has nothing to do.
 func (m *Model) postFollow() {
-	if m.Resident() || m.snapshots.replayDue(&m.env.Options) {
+	if m.Resident() || m.snapshots.replayDue(&m.env.Options) && !m.env.RestsCold() {
 		m.box.Post()
 	}
 }
@@ -351,7 +351,7 @@ func (m *Model) hibernate() Hibernated {
 	switch {
 	case m.state.machine == nil || m.state.broken != nil:
 		return HibernatedNever
-	case time.Duration(m.snapshots.replay.Load()) > cheapReplay:
+	case time.Duration(m.snapshots.replay.Load()) > cheapReplay && !m.env.RestsCold():
 		return HibernatedAfterSnapshot
 	case m.writeDerived() != nil: // The next commit meets the failure.
 		return HibernatedNever
@@ -360,6 +360,13 @@ func (m *Model) hibernate() Hibernated {
 	m.forget()
 	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow
+}
+
+// LeaveIfCold lets the model leave the memory of a cold replica, which does not learn.
+func (m *Model) LeaveIfCold() {
+	if m.env.Cold && m.Resident() && m.env.RestsCold() {
+		m.box.Post()
+	}
 }
 
 // writeDerived hands the store everything derived from the learned records, without waiting for the

@@ -52,6 +52,8 @@ const (
 	Rewound
 	// Digested: the owner's state of Model at Sequence has Digest.
 	Digested
+	// Snapshotted: Value is the owner's snapshot of Model at Sequence. The store does not have it yet.
+	Snapshotted
 )
 
 // Change is the change that a command of a replicated log has made in a store.

@@ -8,12 +8,24 @@ import (
 
 const cluster = "Cluster"
 
+// ClusterReplicas says whether a server that is not the owner learns.
+type ClusterReplicas string
+
+// The values of ClusterReplicas.
+const (
+	// ReplicasWarm learn every observation.
+	ReplicasWarm ClusterReplicas = "warm"
+	// ReplicasCold store every observation, and learn once they own the models.
+	ReplicasCold ClusterReplicas = "cold"
+)
+
 // clusterSettings are the settings of a server of a cluster.
 func clusterSettings(c *Config) []setting {
 	return []setting{
 		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT that other servers can connect to", &c.ClusterAddress, isPeer), "address that this server listens on for the other servers of its cluster; without it the server has no cluster"},
 		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of the servers that found the cluster, or of servers to join"},
 		{cluster, "cluster-groups", "1", count(1, 1024, &c.ClusterGroups), "groups of models of the cluster, fixed when it is founded; with several groups three servers keep each model, and more servers learn more"},
+		{cluster, "cluster-replicas", "warm", oneOf(&c.ClusterReplicas, ReplicasWarm, ReplicasCold), "whether servers that are not the owner learn (warm) or only store what the owner learns (cold); the same on all servers"},
 		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate that this server shows to the other servers, in PEM; required unless all addresses are loopback addresses"},
 		{cluster, "cluster-key", "", file(&c.ClusterKey), "key of cluster-cert, in PEM"},
 		{cluster, "cluster-ca", "", file(&c.ClusterCA), "authority of the certificates of all servers of the cluster, in PEM"},
@@ -43,7 +55,7 @@ func (c Config) Peers() []string {
 func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {
-	case c.ClusterAddress == "" && (secured || c.ClusterJoin != ""):
+	case c.ClusterAddress == "" && (secured || c.ClusterJoin != "" || c.ClusterReplicas == ReplicasCold):
 		return "cluster-address", "the address of this server, because another cluster setting is set"
 	case secured && c.ClusterCert == "":
 		return "cluster-cert", "a file beside cluster-key and cluster-ca"

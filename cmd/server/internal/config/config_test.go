@@ -56,6 +56,7 @@ func defaults() config.Config {
 		DataDir:           "./data",
 		Durability:        config.DurabilitySync,
 		PendingDurability: config.PendingWritten,
+		ClusterReplicas:   config.ReplicasWarm,
 		SnapshotReplay:    250 * time.Millisecond,
 		ReportCPU:         0.05,
 		SnapshotInterval:  5 * time.Minute,
@@ -168,6 +169,7 @@ func everyLoaded() config.Config {
 		JWTIssuer:         "https://id.example/",
 		JWTAudience:       "hindsight",
 		AuditLog:          "/var/log/hindsight/audit.log",
+		ClusterReplicas:   config.ReplicasWarm,
 	}
 }
 

@@ -1,0 +1,187 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store/memory"
+)
+
+// cold keeps replicas from learning, and keeps few snapshots, so that the logs are cut behind them.
+func cold(o *engine.Options) { o.Cold, o.SnapshotsKept = true, 2 }
+
+// snapshots are the sequences of the snapshots that a server has of a model.
+func (v *server) snapshots(id string) (sequences []uint64) {
+	err := v.local.Models(context.Background(), func(e storage.Entry) (err error) {
+		if e.Name == id {
+			sequences, err = e.Model.Snapshots()
+		}
+		return err
+	})
+	if err != nil {
+		v.servers.t.Fatal(err)
+	}
+	return sequences
+}
+
+// shared waits until all servers have the owner's snapshots of model m, the newest at or after a sequence.
+func (s *servers) shared(newest uint64) (sequences []uint64) {
+	s.t.Helper()
+	for _, v := range s.all {
+		waitFor(s.t, v.host, func() bool {
+			s.settle()
+			sequences = s.owner().snapshots("m")
+			return len(sequences) > 0 && sequences[0] >= newest && slices.Equal(v.snapshots("m"), sequences)
+		})
+	}
+	return sequences
+}
+
+// A cold replica learns nothing. As the owner it begins with a snapshot of the previous owner, knows all ids, and has the
+// state of a server without a cluster. A server that is no longer the owner forgets its states.
+func TestColdReplicas(t *testing.T) {
+	s := startOrdered(t, 3, after(50), cold)
+	alone := start(t, inMemory{memory.New(s.clock.now)}, s.clock, after(50))
+	alone.create(t, "m", taylor(2, 2))
+	s.all[0].host.create(t, "m", taylor(2, 2))
+	s.awaitAll() // A server that does not host the model yet misses its snapshots.
+	const rows = 130
+	for n, place := range []int{0, 1, 0, 2} {
+		owner := s.move(place)
+		replayed, behind := owner.host.Totals().Replayed.Load(), uint64(0)
+		if n > 0 {
+			behind = uint64(n*rows) - s.shared(0)[0]
+		}
+		for k := range rows {
+			row := one(fmt.Sprint(n, "-", k), float64(k%7), float64(n))
+			owner.host.observe(t, "m", row...)
+			alone.observe(t, "m", row...)
+			if replayed := owner.host.Totals().Replayed.Load() - replayed; k == 0 && replayed != int64(behind) {
+				t.Errorf("server %d has replayed %d observations, want %d", place, replayed, behind)
+			}
+		}
+		// While one snapshot is being written, another one is due already, and both count for the estimated replay.
+		s.shared(uint64((n+1)*rows - 2*50))
+		for before := range n + 1 {
+			for k := range rows {
+				got := owner.host.observe(t, "m", one(fmt.Sprint(before, "-", k), float64(k%7), float64(before))...)[0]
+				if !got.Duplicate || got.Sequence != uint64(before*rows+k+1) {
+					t.Fatalf("server %d, observation %d-%d again: %+v", place, before, k, got)
+				}
+			}
+		}
+		if got, want := owner.host.stats(t, "m"), alone.stats(t, "m"); got.Digest != want.Digest || got.Sequence != want.Sequence {
+			t.Errorf("server %d has the digest %x at %d, want %x at %d", place, got.Digest, got.Sequence, want.Digest, want.Sequence)
+		}
+		for _, v := range s.all {
+			waitFor(t, v.host, func() bool { return v == owner || v.host.Totals().Loaded == 0 })
+		}
+	}
+	for _, v := range s.all {
+		totals := v.host.Totals()
+		// Server 0 was the owner twice, and created the model the first time.
+		if wakes := totals.Wakes.Load(); wakes != 1 || totals.BadSnapshots.Load() != 0 {
+			t.Errorf("server %d has loaded %d models, want 1; %d bad snapshots", v.place, wakes, totals.BadSnapshots.Load())
+		}
+	}
+	s.equal()
+}
+
+// Only the owner makes snapshots, and reports to watchers.
+func TestColdReplicaMakesNoSnapshot(t *testing.T) {
+	s := startOrdered(t, 2, cold)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	s.awaitAll()
+	a.host.observe(t, "m", one("a", 1)...)
+	if _, err := b.host.SnapshotModel(t.Context(), "m"); err == nil {
+		t.Error("a cold replica makes a snapshot")
+	}
+	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	if got := s.shared(1); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("snapshots of sequences %v", got)
+	}
+	s.move(1)
+	w, err := b.host.Watch(t.Context(), "m", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s.move(0)
+	a.host.observe(t, "m", one("b", 1)...)
+	s.awaitAll()
+	if err := w.Err(); !errors.Is(err, engine.ErrNotOwner) {
+		t.Errorf("a watcher of the previous owner: %v", err)
+	}
+	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	s.shared(2)
+	b.restart(true)
+	if n := b.host.Totals().Loaded; n != 0 {
+		t.Errorf("%d models are loaded after a restart", n)
+	}
+	s.move(1)
+	if got := b.host.observe(t, "m", one("b", 1)...)[0]; !got.Duplicate {
+		t.Errorf("the id of the last observation: %+v", got)
+	}
+	s.equal()
+}
+
+// A cold replica does not keep a snapshot of a state that a restore has undone, whether it writes the snapshot before or
+// after the engine receives the restore.
+func TestColdReplicaFollowsRestore(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		s := startServers(t, 2, after(10), cold)
+		a, b := s.all[0], s.all[1]
+		a.host.create(t, "m", linear(1))
+		s.awaitAll()
+		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		b.snapshot = func() {
+			once.Do(func() { close(writing) })
+			<-goOn
+		}
+		b.tell = func(c storage.Change) {
+			if c.Kind == storage.Rewound {
+				<-tell
+			}
+			b.host.Changed(c)
+		}
+		for n := range 10 {
+			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+		}
+		<-writing
+		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+			t.Fatal(err)
+		}
+		if told {
+			close(tell)
+			s.settle()
+			close(goOn)
+		} else {
+			waitFor(t, b.host, func() bool { last, err := b.last("m"); return err == nil && last == 5 })
+			close(goOn)
+			close(tell)
+		}
+		for n := range 4 {
+			a.host.observe(t, "m", one(fmt.Sprint("again", n), float64(n))...)
+		}
+		s.awaitAll()
+		waitFor(t, b.host, func() bool { return b.host.Turn("m") == nil && len(b.snapshots("m")) == 0 })
+		s.equal()
+		if owner := s.move(1); owner.host.observe(t, "m", one("7", 7)...)[0].Duplicate {
+			t.Error("a cold replica knows what was undone")
+		}
+		s.equal()
+	}
+}
