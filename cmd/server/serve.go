@@ -199,7 +199,7 @@ func (s *server) hostOnce(ctx context.Context) (err error) {
 		return fmt.Errorf("open the models: %w", err)
 	}
 	defer closing(&err, "shut down", models.Close)
-	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
+	server := rpc.New(rpc.Options{
 		Groups: rpc.Single(models, home.member.cluster()), Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
