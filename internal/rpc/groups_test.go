@@ -299,7 +299,7 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 	if err != nil || r.GetOutcome().GetSequence() != 1 {
 		t.Errorf("observe in group 2: %v, %v", r, err)
 	}
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := m.front.Observe(short, &hindsightv1.ObserveRequest{Model: names[1], Features: []float64{1, 2}, Target: label(1)}); reason(status.Convert(err)) != "NOT_OWNER" {
 		t.Errorf("observe in group 1, which has no owner: %v", err)

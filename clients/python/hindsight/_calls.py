@@ -360,13 +360,14 @@ def delete_alias(alias: str) -> Call[None]:
     return _models("DeleteAlias", model_pb2.DeleteAliasRequest(alias=alias), lambda a: None, done="ALIAS_NOT_FOUND")
 
 
-def cluster() -> Call[messages.Cluster]:
-    return _cluster("GetCluster", cluster_pb2.GetClusterRequest(), messages.Cluster.of)
+def cluster(group: int) -> Call[messages.Cluster]:
+    return _cluster("GetCluster", cluster_pb2.GetClusterRequest(group=group), messages.Cluster.of)
 
 
-def move_owner(server: str) -> Call[None]:
+def move_owner(server: str, group: int) -> Call[None]:
     # Without a server, a second try could move ownership once more.
-    return _cluster("MoveOwner", cluster_pb2.MoveOwnerRequest(server=server), lambda a: None, again=bool(server))
+    request = cluster_pb2.MoveOwnerRequest(server=server, group=group)
+    return _cluster("MoveOwner", request, lambda a: None, again=bool(server))
 
 
 def drain_server(server: str) -> Call[None]:

@@ -104,13 +104,13 @@ class Client(Connection):
         """Removes an alias. Its model stays."""
         self.run(_calls.delete_alias(alias))
 
-    def cluster(self) -> messages.Cluster:
+    def cluster(self, group: int = 0) -> messages.Cluster:
         """The servers that keep the same models, and their owner. A server alone answers none."""
-        return self.run(_calls.cluster())
+        return self.run(_calls.cluster(group))
 
-    def move_owner(self, server: str = "") -> None:
+    def move_owner(self, server: str = "", group: int = 0) -> None:
         """Makes a server of the cluster the owner, by its id or address; by default the most advanced one."""
-        self.run(_calls.move_owner(server))
+        self.run(_calls.move_owner(server, group))
 
     def drain_server(self, server: str) -> None:
         """Moves ownership away from a server of the cluster until the server is stopped."""

@@ -278,7 +278,7 @@ class RetryTest(unittest.TestCase):
         self.assertIsNone(_calls.observe("m", [1], 2, None, None).answer(prediction_pb2.ObserveResponse(), trailers).loss)
 
     def test_a_change_of_the_cluster_that_may_happen_twice_is_sent_once(self):
-        calls = _calls.move_owner(""), _calls.move_owner("a"), _calls.drain_server("a"), _calls.remove_server("a")
+        calls = _calls.move_owner("", 0), _calls.move_owner("a", 2), _calls.drain_server("a"), _calls.remove_server("a")
         self.assertEqual([call.again for call in calls], [False, True, True, False])
 
     def test_ids_are_minted_once(self):

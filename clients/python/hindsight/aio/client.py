@@ -103,13 +103,13 @@ class Client(Connection):
         """Removes an alias. Its model stays."""
         await self.run(_calls.delete_alias(alias))
 
-    async def cluster(self) -> messages.Cluster:
+    async def cluster(self, group: int = 0) -> messages.Cluster:
         """The servers that keep the same models, and their owner. A server alone answers none."""
-        return await self.run(_calls.cluster())
+        return await self.run(_calls.cluster(group))
 
-    async def move_owner(self, server: str = "") -> None:
+    async def move_owner(self, server: str = "", group: int = 0) -> None:
         """Makes a server of the cluster the owner, by its id or address; by default the most advanced one."""
-        await self.run(_calls.move_owner(server))
+        await self.run(_calls.move_owner(server, group))
 
     async def drain_server(self, server: str) -> None:
         """Moves ownership away from a server of the cluster until the server is stopped."""
