@@ -32,8 +32,8 @@ const maxDepth = 100
 // durations, Structs, and lists and messages of these. Its methods report false at everything else: null, enums, maps,
 // signed integers and whatever is invalid.
 type decoder struct {
-	text  string
-	at    int
+	text string
+	at   int
 	// depth is how many brackets are open.
 	depth int
 	// wire has the fields of the messages in progress.
