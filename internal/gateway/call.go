@@ -100,8 +100,7 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Header.Get("Grpc-Timeout")
 	if text == "" {
-		ctx, cancel := context.WithCancel(outgoing(r))
-		return ctx, cancel, nil
+		return outgoing(r), func() {}, nil
 	}
 	units := map[byte]time.Duration{
 		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -28,9 +29,9 @@ func decode(data []byte, into proto.Message) error {
 // maxDepth bounds the nesting that a decoder takes.
 const maxDepth = 100
 
-// A decoder decodes what predictions and observations usually have: texts without escapes, numbers, booleans,
-// durations, Structs, and lists and messages of these. Its methods report false at everything else: null, enums, maps,
-// signed integers and whatever is invalid.
+// A decoder decodes what predictions and observations usually have: texts, numbers, booleans, durations, Structs, and
+// lists and messages of these. Its methods report false at everything else: null, enums, maps, signed integers and
+// whatever is invalid.
 type decoder struct {
 	text string
 	at   int
@@ -245,21 +246,34 @@ func (d *decoder) word(w string) bool {
 	return is
 }
 
-// string returns a text without escapes, a part of the body.
+// string returns a text, a part of the body if it has no escapes.
 func (d *decoder) string() (string, bool) {
 	if !d.next('"') {
 		return "", false
 	}
+	escaped := false
 	for begin := d.at; d.at < len(d.text); d.at++ {
 		switch c := d.text[d.at]; {
+		case c == '"' && escaped:
+			d.at++
+			return unescape(d.text[begin-1 : d.at])
 		case c == '"':
 			d.at++
 			return d.text[begin : d.at-1], true
-		case c < ' ' || c == '\\':
+		case c == '\\':
+			escaped = true
+			d.at++ // The escaped character may be a quote.
+		case c < ' ':
 			return "", false
 		}
 	}
 	return "", false
+}
+
+// unescape returns a quoted text. Protojson refuses half a pair of surrogates, which becomes utf8.RuneError here.
+func unescape(quoted string) (s string, ok bool) {
+	err := json.Unmarshal([]byte(quoted), &s)
+	return s, err == nil && !strings.ContainsRune(s, utf8.RuneError)
 }
 
 func (d *decoder) number() (float64, bool) {
