@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// decode decodes JSON into a message as protojson does. Protojson takes three to six times as long as decodeFast, so it
+// decode decodes JSON into a message as protojson does. Protojson takes two to three times as long as decodeFast, so it
 // only decodes what decodeFast does not, and reports what is wrong.
 func decode(data []byte, into proto.Message) error {
 	if decodeFast(data, into) {
