@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -101,8 +100,7 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Header.Get("Grpc-Timeout")
 	if text == "" {
-		ctx, cancel := context.WithCancel(outgoing(r))
-		return ctx, cancel, nil
+		return outgoing(r), func() {}, nil
 	}
 	units := map[byte]time.Duration{
 		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
@@ -132,7 +130,7 @@ func (c *call) setBody(data []byte, request protoreflect.Message) error {
 		into = request.Mutable(request.Descriptor().Fields().ByName(protoreflect.Name(c.body))).Message()
 	}
 	if len(data) > 0 { // No body is an empty message.
-		if err := protojson.Unmarshal(data, into.Interface()); err != nil {
+		if err := decode(data, into.Interface()); err != nil {
 			return invalidJSON(reason(data, err))
 		}
 	}

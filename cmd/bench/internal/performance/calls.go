@@ -1,14 +1,10 @@
 package performance
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -180,35 +176,11 @@ func inBatches(rows []load.Row) (predict, learn func(context.Context, *client.Mo
 	return predict, learn
 }
 
-// overJSON is a Predict over HTTP that the server remembers.
-func overJSON(web *http.Client, address string) func(context.Context, *client.Model, *load.Row) error {
-	return func(ctx context.Context, m *client.Model, row *load.Row) (err error) {
-		body, err := json.Marshal(map[string]any{"features": row.Features, "labelTtl": "2s"})
-		if err != nil {
-			return err
-		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/models/"+m.ID()+":predict", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Content-Type", "application/json")
-		response, err := web.Do(request)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, response.Body.Close()) }()
-		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
-			return errors.Join(err, errors.New(response.Status))
-		}
-		return nil
-	}
-}
-
 // calls compares every kind of call with the bare gRPC server.
 func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec string) (Table, error) {
 	t := Table{
 		Title: "Calls of " + name,
-		Text: fmt.Sprintf("d = 10, one model of %d observations, %d callers of one connection. Beside the same call of a bare gRPC server that does no work; "+
+		Text: fmt.Sprintf("d = 10, one model of %d observations, %d callers of one connection, of JSON with a connection each. Beside the same call of a bare gRPC server that does no work; "+
 			"a batch has %d rows, and %d callers. Clients share the processors.", history*batchRows, callers, batchRows, batches),
 		Columns: []string{"call", "processor", "p50", "p99", "calls a second"},
 	}
@@ -217,9 +189,9 @@ func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec st
 		return t, err
 	}
 	server, echo := side{b.Server, c, ids}, side{b.Echo, bare, ids}
-	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
-	defer browser.CloseIdleConnections()
-	remember, web := load.Options{Mix: load.Mix{Predict: 1}}, load.Options{Call: overJSON(browser, b.Server.HTTP)}
+	web := newWeb(b.Server.HTTP)
+	defer web.close()
+	remember, overJSON := load.Options{Mix: load.Mix{Predict: 1}}, load.Options{Call: web.predict}
 	pb, ob := load.Options{Call: b.predictBatch, Callers: batches}, load.Options{Call: b.observeBatch, Callers: batches}
 	for _, k := range []struct {
 		name          string
@@ -232,8 +204,8 @@ func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec st
 		{"Session: Predict and Observe in turn", load.Options{Mix: load.Mix{Session: 1}}, load.Options{Mix: load.Mix{Session: 1}}, echo},
 		{"PredictBatch", pb, pb, echo},
 		{"ObserveBatch", ob, ob, echo},
-		{"JSON Predict beside gRPC of the bare server", web, remember, echo},
-		{"JSON Predict beside gRPC of this server", web, remember, server},
+		{"JSON Predict beside gRPC of the bare server", overJSON, remember, echo},
+		{"JSON Predict beside gRPC of this server", overJSON, remember, server},
 	} {
 		f, err := Alternate(b.Rounds, b.way(ctx, server, k.made), b.way(ctx, k.beside, k.against))
 		if err != nil {
