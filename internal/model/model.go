@@ -62,6 +62,22 @@ type Bounded interface {
 	Remaining() int
 }
 
+// Observation is what Observe learns.
+type Observation struct {
+	X, Y   []float64
+	Weight float64
+}
+
+// Batched is a learner that learns several observations in less time than one after the other.
+type Batched interface {
+	// Together is how many observations ObserveAll takes at most. It is 1 while the learner
+	// learns one after the other.
+	Together() int
+	// ObserveAll is Observe of the observations in their order, bit for bit. Outcomes has an
+	// outcome for each. On an error the state is as it was.
+	ObserveAll(outcomes []Outcome, all []Observation) error
+}
+
 // Advised is a learner that mixes experts. What they advised when a prediction
 // was served comes back with its label, however late.
 type Advised interface {

@@ -270,8 +270,8 @@ func (c *commit) learned(begun, ended time.Time) {
 	c.owner.Learned(&c.record, c.answers)
 }
 
-// learn applies the durable record of n observations. It gives the lock up between two observations, so
-// that predictions are answered.
+// learn applies the durable record of n observations. It gives the lock up between those that the machine
+// learns together, so that predictions are answered.
 func (c *commit) learn(n int) error {
 	if cap(c.answers) < n {
 		c.answers = make([]Answer, n)

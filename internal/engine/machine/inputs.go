@@ -39,7 +39,7 @@ func (e *encoder) decode(data []byte) ([]float64, error) {
 		err = e.Schema().Settle(&e.record)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("a logged record cannot be encoded: %w: %w", ErrCorrupt, err)
 	}
 	e.features = e.Encode(e.features[:0], &e.record)
 	return e.features, nil

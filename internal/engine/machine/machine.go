@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/history"
@@ -154,9 +155,10 @@ func (m *Machine) AppendNotes(dst []float64) []float64 {
 // learn, to predict and to be copied.
 func (m *Machine) Failed() error { return m.failed }
 
-// Apply learns a record, observation by observation, and writes their answers to
-// answers[:len(r.Observations)]. It calls between, unless nil, between two observations,
-// when the state is consistent. Apply learns every observation that Check accepted. An
+// Apply learns a record, and writes the answers of its observations to
+// answers[:len(r.Observations)]. It learns as many observations together as the learner takes,
+// with the bits of one by one. Apply calls between, unless nil, before each but the first of
+// them, when the state is consistent. Apply learns every observation that Check accepted. An
 // error stops the machine.
 func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func()) error {
 	if m.failed != nil {
@@ -165,32 +167,47 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 	m.account.Time = r.Time
 	width := outputs(m.spec)
 	predictions := make([]float64, len(r.Observations)*width)
-	for n := range r.Observations {
+	for n := 0; n < len(r.Observations); {
 		if n > 0 && between != nil {
 			between()
 		}
-		at, end := n*width, (n+1)*width
-		if err := m.learn(&r.Observations[n], &answers[n], predictions[at:end:end]); err != nil {
+		end := min(n+m.together(), len(r.Observations))
+		if err := m.learn(r.Observations[n:end], answers[n:end], predictions[n*width:end*width]); err != nil {
 			m.failed = fmt.Errorf("sequence %d: %w", m.sequence+1, err)
 			return m.failed
 		}
+		n = end
 	}
 	return nil
 }
 
-// learn learns one observation. It writes the prequential predictions to predictions.
-func (m *Machine) learn(o *record.Observation, a *record.Answer, predictions []float64) (err error) {
+// together is how many observations the machine learns together at most. They end at the next
+// complete point of the history, which takes the learner's statistics.
+func (m *Machine) together() int {
+	if batched, ok := m.learner.(model.Batched); ok && m.classifier == nil {
+		return int(min(m.history.Left(), uint64(batched.Together())))
+	}
+	return 1
+}
+
+// learn learns observations, one or at most together. It writes the prequential predictions to
+// predictions.
+func (m *Machine) learn(all []record.Observation, answers []record.Answer, predictions []float64) (err error) {
 	defer contain("learn", &err)
+	if len(all) > 1 {
+		return m.learnAll(all, answers, predictions)
+	}
+	o := &all[0]
 	x := o.Features
 	if m.encoder != nil {
 		if x, err = m.encoder.decode(o.Inputs); err != nil {
-			return fmt.Errorf("a logged record cannot be encoded: %w: %w", ErrCorrupt, err)
+			return err
 		}
 	}
 	if m.classifier != nil {
-		err = m.learnClass(o, x, a)
+		err = m.learnClass(o, x, &answers[0])
 	} else {
-		err = m.learnLabels(o, x, a, predictions)
+		err = m.learnLabels(o, x, &answers[0], predictions)
 	}
 	if err == nil && m.encoder != nil {
 		m.encoder.Learn(&m.encoder.record)
@@ -198,11 +215,44 @@ func (m *Machine) learn(o *record.Observation, a *record.Answer, predictions []f
 	return err
 }
 
+// learnAll learns several observations of labels together.
+func (m *Machine) learnAll(all []record.Observation, answers []record.Answer, predictions []float64) error {
+	observations, outcomes := make([]model.Observation, len(all)), make([]model.Outcome, len(all))
+	width := len(predictions) / len(all)
+	for n := range all {
+		o := &all[n]
+		observations[n] = model.Observation{X: o.Features, Y: o.Labels, Weight: o.Weight}
+		outcomes[n].Predictions = predictions[n*width : (n+1)*width : (n+1)*width]
+		if m.encoder != nil {
+			x, err := m.encoder.decode(o.Inputs)
+			if err != nil {
+				return err
+			}
+			observations[n].X = slices.Clone(x)
+			m.encoder.Learn(&m.encoder.record)
+		}
+	}
+	if err := m.learner.(model.Batched).ObserveAll(outcomes, observations); err != nil {
+		return unlearnable(err)
+	}
+	for n := range all {
+		if err := m.settle(&all[n], &outcomes[n], &answers[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answer, predictions []float64) error {
 	outcome := model.Outcome{Predictions: predictions}
 	if err := m.observe(&outcome, o, x); err != nil {
 		return unlearnable(err)
 	}
+	return m.settle(o, &outcome, a)
+}
+
+// settle accounts for a learned observation and fills in its answer.
+func (m *Machine) settle(o *record.Observation, outcome *model.Outcome, a *record.Answer) error {
 	if !finite(outcome.Predictions) || math.IsNaN(outcome.Loss) {
 		return fmt.Errorf("a prequential prediction of %v, a loss of %g: %w", outcome.Predictions, outcome.Loss, ErrCorrupt)
 	}

@@ -42,6 +42,8 @@ type Forecaster struct {
 	// row and priors are scratch of Observe: features and then labels; predictions.
 	row, priors []float64
 	scratch     scratch
+	// batches has scratch of ObserveAll.
+	batches sync.Pool
 }
 
 // Options of a forecaster.
@@ -204,7 +206,15 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 // learn learns the features in the row. It leaves √ω times the previous ridge predictions in
 // the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
-	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
+	f.weigh(f.row, y, weight)
+	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
+	f.settle(o, y, weight, f.row, f.priors, rotation)
+	return rotation
+}
+
+// weigh multiplies the features in the row by √ω, and writes √ω y behind them.
+func (f *Forecaster) weigh(row, y []float64, weight float64) {
+	z, labels := row[:f.factor.Order()], row[f.factor.Order():]
 	root := math.Sqrt(weight)
 	if weight != 1 {
 		for i := range z {
@@ -214,7 +224,11 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 	for j, v := range y {
 		labels[j] = float64(root * v)
 	}
-	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
+}
+
+// settle accounts for a rotated row.
+func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, priors []float64, rotation qr.Rotation) {
+	residuals := row[f.factor.Order():]
 	o.Resize(f.o.Outputs)
 	o.Loss, o.Regret = 0, 0
 	for j := range f.columns {
@@ -222,7 +236,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 		if f.renewal != nil {
 			a.Discount(f.o.Forgetting)
 		}
-		prediction, loss := a.add(y[j], f.priors[j], labels[j], weight, rotation)
+		prediction, loss := a.add(y[j], priors[j], residuals[j], weight, rotation)
 		o.Predictions[j] = prediction
 		o.Loss += loss
 	}
@@ -233,7 +247,6 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 	for j := range f.columns {
 		o.Regret += f.columns[j].Regret.Value()
 	}
-	return rotation
 }
 
 // grow adds a feature, given its inner products with the existing features, its corner and

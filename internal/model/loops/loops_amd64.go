@@ -4,6 +4,7 @@ package loops
 
 import (
 	"math"
+	"unsafe"
 
 	"golang.org/x/sys/cpu"
 )
@@ -110,16 +111,30 @@ func Cosines(squares, g, v []float64) {
 // begins at number start of the data. The turns begin stride bytes apart. It does nothing
 // and returns false if the processor has no AVX2: see qr.RotateTogether.
 func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
-	// wide is the length of the shortest row that AVX-512 turns. The first processors with AVX-512
-	// lower their frequency for it. They have no VBMI2.
-	wide := math.MaxInt
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI2 {
-		wide = 32
-	}
 	if cpu.X86.HasAVX2 {
-		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide)
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide())
 	}
 	return cpu.X86.HasAVX2
+}
+
+// wide is the length of the shortest row that AVX-512 turns. The first processors with AVX-512
+// lower their frequency for it. They have no VBMI2.
+func wide() int {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI2 {
+		return 32
+	}
+	return math.MaxInt
+}
+
+// TurnGroups turns row i of a factor by groups in order, up to the first group that is still. It
+// returns how many have turned the row. Own is the row with its labels, right the copy of its
+// labels. It does nothing if the processor has no AVX2: see qr.RotateSequence.
+func TurnGroups(groups []Group, own []float64, i, order int, right, diagonal []float64) (done int) {
+	if !cpu.X86.HasAVX2 {
+		return 0
+	}
+	bytes := turnGroupsAVX2(&groups[0], len(groups), &own[0], i, order, len(right), &right[0], &diagonal[0], wide())
+	return bytes / int(unsafe.Sizeof(groups[0]))
 }
 
 // SubstituteRows takes every entry of count solutions of an order above 1 out of those
@@ -219,6 +234,12 @@ func cosinesAVX2(squares, gains, v *float64, n int)
 //
 //go:noescape
 func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
+
+// turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row. It
+// turns rows of wide entries or more with AVX-512.
+//
+//go:noescape
+func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64, wide int) (done int)
 
 // substituteAVX2 is SubstituteRows.
 //

@@ -33,6 +33,9 @@ func Cosines(squares, g, v []float64) { cosinesGo(squares, g, v, 0) }
 // TurnRows does nothing.
 func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
 
+// TurnGroups does nothing.
+func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return 0 }
+
 // SubstituteRows does nothing.
 func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
 

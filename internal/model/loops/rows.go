@@ -16,6 +16,24 @@ type Turn struct {
 	Root float64
 }
 
+// Turns is how many observations a Group has.
+const Turns = 4
+
+// Group is observations that TurnGroups takes into one factor, one after the other: see
+// qr.RotateSequence. Its arrays have what Turn has of each, for a Root of 1.
+type Group struct {
+	Rows, Priors [Turns]*float64
+	C, S         [Turns]float64
+	// V is the current entry of the solution R⁻ᵀz.
+	V                     [Turns]float64
+	Gamma, Leverage, Left [Turns]float64
+	// Still has bit n if the current entry of turn n is 0.
+	Still int64
+	// Z, D and Norms are what TurnGroups knows of the rotations of the next row: the entries of
+	// the turns, and the diagonal before and after each.
+	Z, D, Norms [Turns]float64
+}
+
 // Substitution is one factor's part of SubstituteRows: see qr.Solution. Pointers are to the
 // first of their numbers.
 type Substitution struct {

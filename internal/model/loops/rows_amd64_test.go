@@ -65,3 +65,48 @@ func TestWidePassHasTheBitsOfTheNarrowOne(t *testing.T) {
 		}
 	}
 }
+
+// Groups that turn a row with registers of 512 bits have the bits of 256, for every length and
+// alignment, and write nothing else. Tests of package qr compare them with turns alone.
+func TestWideGroupsHaveTheBitsOfNarrowOnes(t *testing.T) {
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasAVX512F {
+		t.Skip("the processor has no AVX-512")
+	}
+	same := func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+	for order := 1; order <= 100; order++ {
+		for offset := range 8 {
+			columns, seed := 1+offset%3, uint64(100*order+offset)
+			narrow, wide := grouped(seed, order, columns, offset, math.MaxInt), grouped(seed, order, columns, offset, 32)
+			if !slices.EqualFunc(wide, narrow, same) {
+				t.Fatalf("order %d, %d columns, offset %d: %g, want %g", order, columns, offset, wide, narrow)
+			}
+		}
+	}
+}
+
+// grouped is turnGroupsAVX2 of two groups over the first row of a factor, as pass is.
+func grouped(seed uint64, order, columns, offset, wide int) (all []float64) {
+	rng, groups := rand.New(rand.NewPCG(seed, 2)), make([]loops.Group, 2)
+	var written [][]float64
+	numbers := func(n int) *float64 {
+		s := make([]float64, n+16)
+		for i := range s {
+			s[i] = rng.NormFloat64()
+		}
+		written = append(written, s)
+		return &s[offset]
+	}
+	for i := range groups {
+		g := &groups[i]
+		for n := range g.Rows {
+			g.Rows[n], g.Priors[n] = numbers(order+columns), numbers(columns)
+			g.C[n], g.S[n], g.V[n], g.Gamma[n], g.Left[n] = rng.Float64(), rng.Float64(), rng.Float64(), 1, 1
+		}
+	}
+	done := loops.TurnGroupsAVX2(&groups[0], 2, numbers(2*order+2*columns), 0, order, columns, numbers(columns), numbers(order), wide)
+	all = append(all, float64(done))
+	for _, g := range groups {
+		all = slices.Concat(all, g.C[:], g.S[:], g.V[:], g.Gamma[:], g.Leverage[:], g.Left[:], []float64{float64(g.Still)})
+	}
+	return slices.Concat(append(written, all)...)
+}

@@ -59,6 +59,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("restore", s.restore)
 	t.Run("refusals", s.refusals)
 	t.Run("streams", s.streams)
+	t.Run("together", s.together)
 	if s.Grows {
 		return
 	}

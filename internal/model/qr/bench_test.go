@@ -115,3 +115,28 @@ func BenchmarkAbsorb(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSequence is an observation of 32, in passes of so many.
+func BenchmarkSequence(b *testing.B) {
+	const count = 32
+	for _, r := range orders {
+		f, source, turns := qr.New(r, 1, 1), normals(r+1), make([]qr.Turn, count)
+		for i, row := range qr.NewRows(count, r+1) {
+			turns[i] = qr.Turn{Factor: f, Row: row, Priors: make([]float64, 1), Root: 1}
+		}
+		for _, size := range []int{1, 4, 8, count} {
+			b.Run(fmt.Sprintf("r=%d/together=%d", r, size), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					for i := range turns {
+						copy(turns[i].Row, source)
+					}
+					for left := turns; len(left) > 0; left = left[size:] {
+						qr.RotateSequence(left[:size])
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/observation")
+			})
+		}
+	}
+}

@@ -37,6 +37,19 @@ func NewRow(n int) []float64 {
 	return room[first : first+n : first+n]
 }
 
+// NewRows returns count rows as NewRow does. Entries of different rows in one column are not
+// in one place of a cache that a multiple of 4 KB apart shares.
+func NewRows(count, n int) [][]float64 {
+	const step = 512 / 8
+	pitch := (n+step-1)/step*step | step // An odd number of steps.
+	room, rows := NewRow(count*pitch), make([][]float64, count)
+	for i := range rows {
+		end := (i + 1) * pitch
+		rows[i] = room[end-n : end : end]
+	}
+	return rows
+}
+
 // RotateTogether is RotateDiscounted of every turn, bit for bit, in one pass:
 // row i of all factors is turned before row i+1 of any, so that their square
 // roots and divisions do not wait for one another. It allocates nothing. Neither factors
@@ -65,7 +78,7 @@ func RotateTogether(turns []Turn) {
 	}
 	for i := range turns {
 		p := &turns[i].pass
-		turns[i].Rotation = Rotation{Gamma: p.Gamma, Leverage: math.Min(p.Leverage, 1)}
+		turns[i].Rotation = rotation(p.Gamma, p.Leverage)
 	}
 }
 
@@ -92,6 +105,11 @@ func (t *Turn) begin() (first int) {
 		}
 	}
 	return first
+}
+
+// rotation is what a pass yielded, whose leverage rounding may leave above 1.
+func rotation(gamma, leverage float64) Rotation {
+	return Rotation{Gamma: gamma, Leverage: math.Min(leverage, 1)}
 }
 
 // turnGo turns the rows from first on, whose rotations have been found.

@@ -339,11 +339,16 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error 
 	if err := l.inner.Observe(o, l.x, l.y, weight); err != nil {
 		return err
 	}
+	l.present(o)
+	return nil
+}
+
+// present converts the next outcome of the learner to the caller's units.
+func (l *Learner) present(o *model.Outcome) {
 	l.unscale(o.Predictions)
 	o.Loss = l.loss(o.Loss)
 	l.owed *= l.o.Forgetting
 	o.Regret = l.loss(o.Regret) + l.owed
-	return nil
 }
 
 // catchUp learns the next rows of the backlog, which Check has accepted. The outcome of the

@@ -101,6 +101,9 @@ func (h *History) Observe(p *account.Performance, c *classes.Performance) (full 
 	return h.opened == h.stride
 }
 
+// Left returns the number of observations until the open point is full: 1 <= Left() <= stride.
+func (h *History) Left() uint64 { return h.stride - h.opened }
+
 // Complete ends the full point. It costs O(experts), and with every 128th point
 // O(points · experts). It allocates only for more points or experts than ever before.
 func (h *History) Complete(m *Moment) {

@@ -1,0 +1,117 @@
+package machine_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/input"
+)
+
+// counting counts how many observations the learner learns together.
+type counting struct {
+	model.Learner
+	together int
+}
+
+func (c *counting) Together() int { return c.Learner.(model.Batched).Together() }
+
+func (c *counting) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
+	c.together += len(all)
+	return c.Learner.(model.Batched).ObserveAll(outcomes, all)
+}
+
+// A record of many observations leaves the bits of as many records of one: answers, learner,
+// account and history. Records from some hundred observations on are learned together.
+func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
+	degree, categories := 2, 3
+	inputs := []*model.Input{
+		{Name: "a", Numeric: &model.NumericInput{}},
+		{Name: "b", Categorical: &model.CategoricalInput{MaxCategories: &categories}},
+	}
+	for name, s := range map[string]model.Spec{
+		"taylor":       {Dimension: 3, Outputs: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: &degree}, Coverage: []float64{0.5, 0.9}},
+		"linear":       {Dimension: 3, LinearAWV: &model.LinearAWV{}},
+		"unscaled":     {Dimension: 3, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}},
+		"named inputs": {Inputs: inputs, PKAWVTaylor: &model.PKAWVTaylor{Degree: &degree}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, err := catalog.Create(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var counted counting
+			one, err := machine.New(s, catalog.New)
+			if err != nil {
+				t.Fatal(err)
+			}
+			many, err := machine.New(s, func(s model.Spec) (l model.Learner, err error) {
+				counted.Learner, err = catalog.New(s)
+				return &counted, err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(5, 6))
+			for one.Sequence() < 2500 {
+				r := record.Record{Time: int64(one.Sequence())}
+				for range 1 + rng.IntN(60) {
+					r.Observations = append(r.Observations, observationOf(rng, s))
+				}
+				got, want := make([]record.Answer, len(r.Observations)), make([]record.Answer, len(r.Observations))
+				if err := many.Apply(&r, got, func() {}); err != nil {
+					t.Fatal(err)
+				}
+				for n := range r.Observations {
+					alone := record.Record{Time: r.Time, Observations: r.Observations[n : n+1]}
+					if err := one.Apply(&alone, want[n:n+1], nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("after %d observations: answers %+v, one by one %+v", one.Sequence(), got, want)
+				}
+			}
+			a, errA := one.Snapshot(nil)
+			b, errB := many.Snapshot(nil)
+			if errA != nil || errB != nil || !reflect.DeepEqual(a, b) {
+				t.Errorf("the states differ: %v, %v", errA, errB)
+			}
+			if counted.together < 1500 {
+				t.Errorf("%d observations were learned together", counted.together)
+			}
+		})
+	}
+}
+
+// observationOf draws an observation of a spec, of features or of a number and a category.
+func observationOf(rng *rand.Rand, s model.Spec) (o record.Observation) {
+	o.Weight = 1
+	if rng.IntN(3) == 0 {
+		o.Weight = 0.1 + rng.Float64()
+	}
+	for range s.Outputs {
+		o.Labels = append(o.Labels, rng.NormFloat64())
+	}
+	if rng.IntN(2) == 0 {
+		o.Served = &record.Served{Predictions: append([]float64(nil), o.Labels...)}
+	}
+	if len(s.Inputs) > 0 {
+		var r input.Record
+		r.Reset(len(s.Inputs))
+		if rng.IntN(5) > 0 { // Otherwise it is missing.
+			r.SetNumber(0, rng.NormFloat64())
+		}
+		r.SetText(1, string(rune('a'+rng.IntN(5))))
+		o.Inputs = r.Append(nil)
+		return o
+	}
+	for range s.Dimension {
+		o.Features = append(o.Features, rng.NormFloat64())
+	}
+	return o
+}

@@ -1,0 +1,73 @@
+package modeltest
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+)
+
+// together: observations learned together have the outcomes of one by one and leave the state,
+// bit for bit. An observation that is refused leaves the state as it was.
+func (s Subject) together(t *testing.T) {
+	one, many := s.New(), s.New()
+	batched, ok := many.(model.Batched)
+	if !ok {
+		t.Skip("it learns one by one")
+	}
+	rng := rand.New(rand.NewPCG(9, 10))
+	for samples := Samples(9, s.Dimension, max(300, s.Warm+200)); len(samples) > 0; {
+		count := min(1+rng.IntN(batched.Together()), len(samples))
+		observations := make([]model.Observation, count)
+		for n, o := range samples[:count] {
+			observations[n] = model.Observation{X: o.X, Y: s.labels(o), Weight: o.Weight}
+		}
+		got, want := make([]model.Outcome, count), make([]model.Outcome, count)
+		if count > 1 {
+			refuseTogether(t, many, observations)
+			if err := batched.ObserveAll(got, observations); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			observeEach(t, many, got, observations)
+		}
+		observeEach(t, one, want, observations)
+		for n := range want {
+			if !sameOutcome(&got[n], &want[n]) {
+				t.Fatalf("observation %d of %d: %+v, one by one %+v", n, count, got[n], want[n])
+			}
+		}
+		if !bytes.Equal(state(t, one), state(t, many)) {
+			t.Fatalf("%d observations together leave another state", count)
+		}
+		samples = samples[count:]
+	}
+}
+
+func observeEach(t *testing.T, l model.Learner, outcomes []model.Outcome, all []model.Observation) {
+	t.Helper()
+	for n, o := range all {
+		if err := l.Observe(&outcomes[n], o.X, o.Y, o.Weight); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// refuseTogether passes observations whose last is refused.
+func refuseTogether(t *testing.T, l model.Learner, all []model.Observation) {
+	t.Helper()
+	before, bad := state(t, l), slices.Clone(all)
+	bad[len(bad)-1].Weight = -1
+	err := l.(model.Batched).ObserveAll(make([]model.Outcome, len(bad)), bad)
+	if err == nil || !bytes.Equal(state(t, l), before) {
+		t.Fatalf("a negative weight: %v, or another state", err)
+	}
+}
+
+func sameOutcome(a, b *model.Outcome) bool {
+	same := func(v, w float64) bool { return math.Float64bits(v) == math.Float64bits(w) }
+	return same(a.Loss, b.Loss) && same(a.Regret, b.Regret) && slices.EqualFunc(a.Predictions, b.Predictions, same)
+}
