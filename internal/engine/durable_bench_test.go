@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,24 +18,31 @@ import (
 	"hindsight/internal/store"
 )
 
-// slowFS is a file system whose syncs of files take syncTime.
-type slowFS struct{ vfs.FS }
+// slowFS is a file system whose syncs of files take syncTime and are counted.
+type slowFS struct {
+	vfs.FS
+	syncs *atomic.Int64
+}
 
 const syncTime = time.Millisecond
 
 func (f slowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.FS.Create(name, category)
-	return slowFile{file}, err
+	return slowFile{file, f.syncs}, err
 }
 
 func (f slowFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.FS.ReuseForWrite(oldName, newName, category)
-	return slowFile{file}, err
+	return slowFile{file, f.syncs}, err
 }
 
-type slowFile struct{ vfs.File }
+type slowFile struct {
+	vfs.File
+	syncs *atomic.Int64
+}
 
 func (f slowFile) Sync() error {
+	f.syncs.Add(1)
 	time.Sleep(syncTime)
 	return f.File.Sync()
 }
@@ -42,7 +51,8 @@ func (f slowFile) SyncData() error { return f.Sync() }
 
 // BenchmarkGroupCommit is observations of so many clients, of one model or of 64, beside appends of as many writers
 // to the store alone. The two alternate: an operation is a round of both. The metric of-store is the rate of the
-// observations divided by the rate of the appends.
+// observations divided by the rate of the appends. The metrics /sync are how many rows share a sync, which a busy
+// machine changes less.
 func BenchmarkGroupCommit(b *testing.B) {
 	for _, clients := range []int{64, 256} {
 		for _, models := range []int{1, 64} {
@@ -54,14 +64,15 @@ func BenchmarkGroupCommit(b *testing.B) {
 func benchmarkGroupCommit(b *testing.B, clients, models int) {
 	b.Helper()
 	const rows = 100
-	open := func() *store.Store {
-		s, err := store.Open("data", store.Options{FS: slowFS{vfs.NewMem()}})
+	open := func(syncs *atomic.Int64) *store.Store {
+		s, err := store.Open("data", store.Options{FS: slowFS{vfs.NewMem(), syncs}})
 		if err != nil {
 			b.Fatal(err)
 		}
 		return s
 	}
-	alone, s := open(), open()
+	var appendSyncs, observeSyncs atomic.Int64
+	alone, s := open(&appendSyncs), open(&observeSyncs)
 	e := openOver(b, s)
 	defer func() {
 		shut(b, e, s)
@@ -92,9 +103,13 @@ func benchmarkGroupCommit(b *testing.B, clients, models int) {
 			inputs[n] = append(inputs[n], random.NormFloat64())
 		}
 	}
+	names := make([]string, models)
+	for n := range names {
+		names[n] = fmt.Sprint("m", n)
+	}
 	observe := func(client int, n uint64) error {
-		_, err := e.Observe(context.Background(), fmt.Sprint("m", client%models), []engine.Observation{{
-			Features: inputs[(client+int(n))%len(inputs)], Labels: []float64{1}, Weight: 1, ObservationID: fmt.Sprintf("%d-%d", client, n),
+		_, err := e.Observe(context.Background(), names[client%models], []engine.Observation{{
+			Features: inputs[(client+int(n))%len(inputs)], Labels: []float64{1}, Weight: 1, ObservationID: strconv.FormatUint(n<<8|uint64(client), 36),
 		}})
 		return err
 	}
@@ -115,6 +130,8 @@ func benchmarkGroupCommit(b *testing.B, clients, models int) {
 		group.Wait()
 		return time.Since(begun)
 	}
+	appendSyncs.Store(0)
+	observeSyncs.Store(0)
 	var appending, observing time.Duration
 	for b.Loop() {
 		appending += round(appendRow)
@@ -123,6 +140,8 @@ func benchmarkGroupCommit(b *testing.B, clients, models int) {
 	}
 	total := float64(b.N * clients * rows)
 	b.ReportMetric(float64(appending)/float64(observing), "of-store")
+	b.ReportMetric(total/float64(appendSyncs.Load()), "appends/sync")
+	b.ReportMetric(total/float64(observeSyncs.Load()), "observes/sync")
 	b.ReportMetric(total/appending.Seconds(), "appends/s")
 	b.ReportMetric(total/observing.Seconds(), "observes/s")
 }
