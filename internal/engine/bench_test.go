@@ -27,6 +27,12 @@ func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	return openOver(b, s), s
+}
+
+// openOver is an engine over a store.
+func openOver(b *testing.B, s *store.Store) *engine.Engine {
+	b.Helper()
 	e, err := engine.Open(b.Context(), engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000},
@@ -40,7 +46,7 @@ func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return e, s
+	return e
 }
 
 func shut(b *testing.B, e *engine.Engine, s *store.Store) {

@@ -202,8 +202,20 @@ func (b *Box[T]) run() {
 			}
 		default:
 			b.handler.Handle(b.batch)
-			// A caller that has its answer may send the next item, which then joins the next batch.
-			runtime.Gosched()
+			b.gather()
+		}
+	}
+}
+
+// gather yields to the callers of the handled batch while they queue their next items, which then share the next
+// batch. It yields at most once an item of the handled batch: a stream of items cannot hold the next batch back.
+func (b *Box[T]) gather() {
+	rows := b.Rows()
+	for range b.batch {
+		before := rows
+		runtime.Gosched()
+		if rows = b.Rows(); rows == before {
+			return
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -303,5 +304,45 @@ func TestPost(t *testing.T) {
 	b.Post()
 	if group.Wait(); turns != 2 {
 		t.Errorf("%d turns, want 2", turns)
+	}
+}
+
+// answering is a handler whose items are callers that wait.
+type answering struct{ batches int }
+
+func (*answering) Posted()                     {}
+func (*answering) Refuse(chan struct{}, error) {}
+
+func (a *answering) Handle(batch []chan struct{}) {
+	a.batches++
+	for _, done := range batch {
+		done <- struct{}{}
+	}
+}
+
+// Callers that send their next item when they have their answer share every batch. One processor keeps them from
+// sending while the batch is answered.
+func TestAnsweredCallersShareTheNextBatch(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const callers, calls = 200, 50
+	var all, group sync.WaitGroup
+	a := &answering{}
+	box := mailbox.New[chan struct{}](a, mailbox.Options{Limit: callers, Batch: callers, Goroutines: &group})
+	for range callers {
+		all.Go(func() {
+			done := make(chan struct{}, 1)
+			for range calls {
+				if err := box.Put(done, 1); err != nil {
+					t.Error(err)
+					return
+				}
+				<-done
+			}
+		})
+	}
+	all.Wait()
+	group.Wait()
+	if a.batches > 2*calls {
+		t.Errorf("%d batches for %d calls of each caller", a.batches, calls)
 	}
 }
