@@ -2,16 +2,7 @@
 
 package loops
 
-// Rotate is documented in loops_amd64.go, as are the others.
-func Rotate(a, b []float64, ca, sa, c, s float64) { rotateGo(a, b, ca, sa, c, s) }
-
-// Axpy adds a times x to y.
-func Axpy(y, x []float64, a float64) { axpyGo(y, x, a) }
-
-// Dot is x·y.
-func Dot(x, y []float64) float64 { return dotGo(x, y) }
-
-// Scale multiplies x by a number.
+// Scale is documented in loops_amd64.go, as are the others.
 func Scale(x []float64, by float64) { scaleGo(x, by) }
 
 // Combine is y = Σ x_j C_j.
@@ -42,9 +33,4 @@ func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 // Cells hashes the cells of a point.
 func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
 	cellsGo(hashes, z, scales, shifts, keys)
-}
-
-// Distances writes squared distances.
-func Distances(dst, rows []float32, stride int, z, weights []float32) {
-	distancesGo(dst, rows, stride, z, weights)
 }
