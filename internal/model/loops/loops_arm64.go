@@ -37,6 +37,14 @@ func Dot(x, y []float64) float64 {
 	return dotRest(dotNEON(&x[0], &y[0], n), x[n:], y[n:])
 }
 
+// Combine is y = Σ x_j C_j.
+func Combine(y, columns, x []float64) {
+	clear(y)
+	for j, v := range x {
+		Axpy(y, columns[j*len(y):], v)
+	}
+}
+
 // Distances writes squared distances.
 func Distances(dst, rows []float32, stride int, z, weights []float32) {
 	n := len(dst) &^ 3

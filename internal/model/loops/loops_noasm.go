@@ -5,9 +5,6 @@ package loops
 // Scale is documented in loops_amd64.go, as are the others.
 func Scale(x []float64, by float64) { scaleGo(x, by) }
 
-// Combine is y = Σ x_j C_j.
-func Combine(y, columns, x []float64) { combineGo(y, columns, x) }
-
 // Descend is θ ← shrink θ − slope z.
 func Descend(theta, z []float64, shrink, slope float64) float64 {
 	return descendGo(theta, z, shrink, slope)
