@@ -45,6 +45,12 @@ func Combine(y, columns, x []float64) {
 	}
 }
 
+// SubstituteRows takes entries out of those behind them.
+func SubstituteRows(solutions *Substitution, stride uintptr, count, order, columns int) bool {
+	substituteNEON(solutions, int(stride), count, order, columns)
+	return true
+}
+
 // Distances writes squared distances.
 func Distances(dst, rows []float32, stride int, z, weights []float32) {
 	n := len(dst) &^ 3
@@ -70,6 +76,11 @@ func axpyNEON(y, x *float64, n int, a float64)
 //
 //go:noescape
 func dotNEON(x, y *float64, n int) float64
+
+// substituteNEON is SubstituteRows.
+//
+//go:noescape
+func substituteNEON(solutions *Substitution, stride, count, order, columns int)
 
 // distancesNEON is distancesGo of n rows, a multiple of 4, and order columns, a multiple of
 // Lanes. Neither is 0.

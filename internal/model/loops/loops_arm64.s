@@ -1,5 +1,6 @@
 //go:build !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // Products and sums are separate instructions, never fused ones: the bits are to
@@ -174,6 +175,138 @@ sum:
 	FADDPD(0, 0)
 	FMOVD F0, ret+24(FP)
 	RET
+
+#define S(field) field(R5)
+
+// func substituteNEON(solutions *Substitution, stride, count, order, columns int)
+//
+// R5 is the solution, R6 how many are left. R7 is 8i, R8 where row i is in the data,
+// R3 the entries from i on, R4 the columns.
+TEXT ·substituteNEON(SB), NOSPLIT, $0-40
+	MOVD stride+8(FP), R1
+	MOVD order+24(FP), R3
+	MOVD columns+32(FP), R4
+	MOVD ZR, R7
+	MOVD ZR, R8
+
+row:
+	MOVD solutions+0(FP), R5
+	MOVD count+16(FP), R6
+
+turn:
+	// R9 is row i, R10 row i+1, R11 entry i, R12 the entries behind it.
+	MOVD  S(Substitution_Data), R9
+	MOVD  S(Substitution_Z), R11
+	ADD   R8, R9
+	ADD   R7, R11
+	ADD   R3<<3, R9, R10
+	ADD   R4<<3, R10
+	SUB   $1, R3, R12
+	FMOVD 8(R11), F4
+	MOVD  S(Substitution_Still), R13
+	CBNZ  R13, still
+	FMOVD S(Substitution_V), F0
+	FNEGD F0, F0
+	FMOVD 8(R9), F1
+	FMULD F1, F0, F1
+	FADDD F1, F4, F4
+
+find:
+	// F4 is z, entry i+1.
+	FMOVD F4, 8(R11)
+	FCMPD $(0.0), F4
+	BNE   solve
+	MOVD  $1, R13
+	MOVD  R13, S(Substitution_Still)
+	B     found
+
+solve:
+	FMOVD (R10), F5
+	FDIVD F5, F4, F4
+	FMOVD F4, 8(R11)
+	FMOVD F4, S(Substitution_V)
+	MOVD  ZR, S(Substitution_Still)
+	FMOVD S(Substitution_Square), F6
+	FMULD F4, F4, F5
+	FADDD F5, F6, F6
+	FMOVD F6, S(Substitution_Square)
+
+	// The labels end row i+1, which has R12 entries before them.
+	MOVD S(Substitution_Priors), R13
+	ADD  R12<<3, R10
+	MOVD R4, R14
+	VDUP V4.D[0], V4.D2
+	SUBS $2, R14
+	BLT  label
+
+labels:
+	FMOVQ.P 16(R10), F5
+	FMOVQ   (R13), F6
+	FMUL2D(4, 5, 5)
+	FADD2D(5, 6, 6)
+	FMOVQ.P F6, 16(R13)
+	SUBS    $2, R14
+	BGE     labels
+
+label:
+	TBZ   $0, R14, found
+	FMOVD (R10), F5
+	FMOVD (R13), F6
+	FMULD F5, F4, F5
+	FADDD F5, F6, F6
+	FMOVD F6, (R13)
+
+found:
+	CBZ   R9, next
+	ADD   $16, R9
+	ADD   $16, R11
+	SUB   $1, R12
+	VDUP  V0.D[0], V0.D2
+	TBZ   $0, R12, two
+	FMOVD.P 8(R9), F1
+	FMOVD (R11), F2
+	FMULD F0, F1, F1
+	FADDD F1, F2, F2
+	FMOVD.P F2, 8(R11)
+
+two:
+	TBZ   $1, R12, fours
+	FMOVQ.P 16(R9), F1
+	FMOVQ (R11), F2
+	FMUL2D(0, 1, 1)
+	FADD2D(1, 2, 2)
+	FMOVQ.P F2, 16(R11)
+
+fours:
+	ANDS $~3, R12
+	BEQ  next
+
+four:
+	FLDPQ.P 32(R9), (F1, F2)
+	FLDPQ   (R11), (F3, F4)
+	FMUL2D(0, 1, 1)
+	FMUL2D(0, 2, 2)
+	FADD2D(1, 3, 3)
+	FADD2D(2, 4, 4)
+	FSTPQ.P (F3, F4), 32(R11)
+	SUBS    $4, R12
+	BNE     four
+
+next:
+	ADD  R1, R5
+	SUBS $1, R6
+	BNE  turn
+	ADD  R3<<3, R8
+	ADD  R4<<3, R8
+	SUB  $1, R3
+	ADD  $8, R7
+	CMP  $1, R3
+	BGT  row
+	RET
+
+still:
+	MOVD ZR, R9 // Nothing is taken from the entries behind.
+	B    find
 
 // ADDEIGHT adds eight columns of a row to its sums. V0 and V1 hold z, V2 and V3 the weights.
 #define ADDEIGHT(row, low, high) \

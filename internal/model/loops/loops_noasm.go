@@ -21,9 +21,6 @@ func Cosines(squares, g, v []float64) { cosinesGo(squares, g, v, 0) }
 // TurnRows does nothing.
 func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
 
-// SubstituteRows does nothing.
-func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
-
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 
