@@ -45,6 +45,12 @@ func Combine(y, columns, x []float64) {
 	}
 }
 
+// TurnRows turns the rows of turns from first on.
+func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
+	turnNEON(turns, int(stride), count, first, order, columns, 8*start)
+	return true
+}
+
 // SubstituteRows takes entries out of those behind them.
 func SubstituteRows(solutions *Substitution, stride uintptr, count, order, columns int) bool {
 	substituteNEON(solutions, int(stride), count, order, columns)
@@ -76,6 +82,11 @@ func axpyNEON(y, x *float64, n int, a float64)
 //
 //go:noescape
 func dotNEON(x, y *float64, n int) float64
+
+// turnNEON is TurnRows, of the row that begins start bytes behind the data's beginning.
+//
+//go:noescape
+func turnNEON(turns *Turn, stride, count, first, order, columns, start int)
 
 // substituteNEON is SubstituteRows.
 //

@@ -176,7 +176,214 @@ sum:
 	FMOVD F0, ret+24(FP)
 	RET
 
+#define T(field) field(R5)
 #define S(field) field(R5)
+
+// func turnNEON(turns *Turn, stride, count, first, order, columns, start int)
+//
+// R5 is the turn, R6 how many are left. R7 is 8i, R8 where row i is in the data,
+// R3 how many entries it has, R4 the columns.
+TEXT ·turnNEON(SB), NOSPLIT, $0-56
+	MOVD  stride+8(FP), R1
+	MOVD  first+24(FP), R7
+	MOVD  order+32(FP), R3
+	MOVD  columns+40(FP), R4
+	MOVD  start+48(FP), R8
+	SUB   R7, R3
+	ADD   R4, R3
+	LSL   $3, R7
+	FMOVD $1.0, F31
+
+row:
+	MOVD turns+0(FP), R5
+	MOVD count+16(FP), R6
+
+turn:
+	// R9 is row i, R10 row i+1, R11 entry i, R12 the entries behind it.
+	MOVD  T(Turn_Data), R9
+	MOVD  T(Turn_Row), R11
+	ADD   R8, R9
+	ADD   R7, R11
+	ADD   R3<<3, R9, R10
+	SUB   $1, R3, R12
+	FMOVD T(Turn_Root), F30
+	MOVD  T(Turn_Still), R13
+	CBNZ  R13, still
+	FMOVD T(Turn_C), F2
+	FMOVD T(Turn_S), F3
+	FMULD F30, F2, F0 // ca
+	FMULD F30, F3, F1 // sa
+	ADD   $8, R9
+	ADD   $8, R11
+	CMP   R4, R12
+	BEQ   one
+	FMOVD (R9), F4
+	FMOVD (R11), F5
+	FMULD F4, F0, F6
+	FMULD F5, F3, F7
+	FMULD F5, F2, F8
+	FMULD F4, F1, F9
+	FADDD F7, F6, F6
+	FSUBD F9, F8, F4
+	FMOVD F6, (R9)
+
+find:
+	// F4 is z, entry i+1, and R11 its place.
+	FCMPD $(0.0), F4
+	BNE   turns
+	FMOVD F4, (R11)
+	MOVD  $1, R13
+	MOVD  R13, T(Turn_Still)
+	B     found
+
+turns:
+	FMOVD  (R10), F5
+	FMULD  F5, F30, F5 // d
+	FMULD  F5, F5, F6
+	FMULD  F4, F4, F7
+	FADDD  F7, F6, F6
+	FSQRTD F6, F6      // norm
+	FMOVD  T(Turn_Gamma), F7
+	FMULD  F7, F5, F8
+	FDIVD  F8, F4, F8  // v
+	FDIVD  F6, F5, F10 // c
+	FDIVD  F6, F4, F11 // s
+	FMOVD  F10, T(Turn_C)
+	FMOVD  F11, T(Turn_S)
+	MOVD   ZR, T(Turn_Still)
+	MOVD   ZR, (R11)
+	FMOVD  F6, (R10)
+	MOVD   T(Turn_Diagonal), R13
+	ADD    R7, R13
+	FMOVD  F6, 8(R13)
+	FMULD  F10, F7, F7
+	FMOVD  F7, T(Turn_Gamma)
+	FMULD  F10, F10, F10
+	FMULD  F11, F11, F11
+	FMOVD  T(Turn_Left), F12
+	FMOVD  T(Turn_Leverage), F13
+	FMULD  F11, F12, F11
+	FADDD  F11, F13, F13
+	FMULD  F10, F12, F12
+	FMOVD  F13, T(Turn_Leverage)
+	FMOVD  F12, T(Turn_Left)
+
+	// The labels end row i+1, which has R12 entries.
+	MOVD T(Turn_Priors), R13
+	ADD  R12<<3, R10
+	SUB  R4<<3, R10
+	MOVD R4, R14
+
+labels:
+	FMOVD.P 8(R10), F5
+	FMOVD   (R13), F6
+	FMULD   F5, F30, F5
+	FMULD   F5, F8, F5
+	FADDD   F5, F6, F6
+	FMOVD.P F6, 8(R13)
+	SUBS    $1, R14
+	BNE     labels
+
+found:
+	CBZ R9, next
+	ADD $8, R9
+	ADD $8, R11
+	SUB $1, R12
+
+one:
+	VDUP V0.D[0], V0.D2
+	VDUP V1.D[0], V1.D2
+	VDUP V2.D[0], V2.D2
+	VDUP V3.D[0], V3.D2
+	TBZ  $0, R12, two
+	FMOVD (R9), F4
+	FMOVD (R11), F5
+	TURN(4, 5, 6, 7)
+	FMOVD.P F6, 8(R9)
+	FMOVD.P F5, 8(R11)
+
+two:
+	TBZ   $1, R12, fours
+	FMOVQ (R9), F4
+	FMOVQ (R11), F5
+	TURN(4, 5, 6, 7)
+	FMOVQ.P F6, 16(R9)
+	FMOVQ.P F5, 16(R11)
+
+fours:
+	ANDS $~3, R12
+	BEQ  right
+
+four:
+	FLDPQ   (R9), (F4, F5)
+	FLDPQ   (R11), (F6, F7)
+	TURN(4, 6, 16, 17)
+	TURN(5, 7, 18, 19)
+	FSTPQ.P (F16, F18), 32(R9)
+	FSTPQ.P (F6, F7), 32(R11)
+	SUBS    $4, R12
+	BNE     four
+
+right:
+	// R9 is behind the row, which its labels end.
+	MOVD T(Turn_Right), R13
+	MUL  R4, R7, R14
+	ADD  R14, R13
+	SUB  R4<<3, R9
+	MOVD R4, R14
+
+copies:
+	MOVD.P 8(R9), R10
+	MOVD.P R10, 8(R13)
+	SUBS   $1, R14
+	BNE    copies
+
+next:
+	ADD  R1, R5
+	SUBS $1, R6
+	BNE  turn
+	ADD  R3<<3, R8
+	SUB  $1, R3
+	ADD  $8, R7
+	CMP  R4, R3
+	BGT  row
+	RET
+
+still:
+	// Row i is only discounted.
+	FCMPD F31, F30
+	BEQ   ahead
+	MOVD  R3, R14
+
+scale:
+	FMOVD   (R9), F4
+	FMULD   F4, F30, F4
+	FMOVD.P F4, 8(R9)
+	SUBS    $1, R14
+	BNE     scale
+	MOVD    T(Turn_Diagonal), R13
+	SUB     R3<<3, R9, R14
+	MOVD    (R14), R14
+	MOVD    R14, (R13)(R7)
+	MOVD    T(Turn_Right), R13
+	MUL     R4, R7, R14
+	ADD     R14, R13
+	SUB     R4<<3, R9
+	MOVD    R4, R14
+
+copied:
+	MOVD.P 8(R9), R15
+	MOVD.P R15, 8(R13)
+	SUBS   $1, R14
+	BNE    copied
+
+ahead:
+	CMP   R4, R12
+	BEQ   next
+	ADD   $8, R11
+	FMOVD (R11), F4
+	MOVD  ZR, R9 // There is no more of row i to turn.
+	B     find
 
 // func substituteNEON(solutions *Substitution, stride, count, order, columns int)
 //

@@ -14,6 +14,9 @@ func Dot(x, y []float64) float64 { return dotGo(x, y) }
 // Combine is y = Σ x_j C_j.
 func Combine(y, columns, x []float64) { combineGo(y, columns, x) }
 
+// TurnRows does nothing.
+func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
+
 // SubstituteRows does nothing.
 func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
 

@@ -18,9 +18,6 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 // Cosines computes c_i and g_i.
 func Cosines(squares, g, v []float64) { cosinesGo(squares, g, v, 0) }
 
-// TurnRows does nothing.
-func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
-
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 
