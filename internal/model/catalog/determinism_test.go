@@ -19,8 +19,8 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// printDigests makes the test binary print the digests of the learners and
-// end, for TestOneSourceGivesOneState.
+// printDigests makes the test binary print the digests of the learners after so many
+// observations and end, for TestOneSourceGivesOneState.
 const printDigests = "HINDSIGHT_TEST_PRINT_DIGESTS"
 
 // deterministic are specs whose state has the same bits however the source is
@@ -81,7 +81,8 @@ func deterministic() []model.Spec {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(printDigests) == "" {
+	rounds, err := strconv.Atoi(os.Getenv(printDigests))
+	if err != nil {
 		os.Exit(m.Run())
 	}
 	for _, spec := range deterministic() {
@@ -95,7 +96,7 @@ func TestMain(m *testing.M) {
 		}
 		var o model.Outcome
 		var of model.ClassOutcome
-		for _, s := range modeltest.Samples(5, spec.Dimension, 3000) {
+		for _, s := range modeltest.Samples(5, spec.Dimension, rounds) {
 			labels := []float64{s.Y}
 			if spec.Outputs == 2 {
 				labels = append(labels, s.Y*s.Y)
@@ -140,7 +141,7 @@ func TestOneSourceGivesOneState(t *testing.T) {
 		}
 		for _, processors := range []string{"1", "8"} {
 			run := exec.CommandContext(t.Context(), binary)
-			run.Env = append(os.Environ(), printDigests+"=1", "GOMAXPROCS="+processors, "GODEBUG="+way.lacks)
+			run.Env = append(os.Environ(), printDigests+"=3000", "GOMAXPROCS="+processors, "GODEBUG="+way.lacks)
 			out, err := run.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)

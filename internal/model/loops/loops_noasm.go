@@ -2,20 +2,8 @@
 
 package loops
 
-// Rotate is documented in loops_amd64.go, as are the others.
-func Rotate(a, b []float64, ca, sa, c, s float64) { rotateGo(a, b, ca, sa, c, s) }
-
-// Axpy adds a times x to y.
-func Axpy(y, x []float64, a float64) { axpyGo(y, x, a) }
-
-// Dot is x·y.
-func Dot(x, y []float64) float64 { return dotGo(x, y) }
-
-// Scale multiplies x by a number.
+// Scale is documented in loops_amd64.go, as are the others.
 func Scale(x []float64, by float64) { scaleGo(x, by) }
-
-// Combine is y = Σ x_j C_j.
-func Combine(y, columns, x []float64) { combineGo(y, columns, x) }
 
 // Descend is θ ← shrink θ − slope z.
 func Descend(theta, z []float64, shrink, slope float64) float64 {
@@ -30,14 +18,8 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 // Cosines computes c_i and g_i.
 func Cosines(squares, g, v []float64) { cosinesGo(squares, g, v, 0) }
 
-// TurnRows does nothing.
-func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
-
 // TurnGroups does nothing.
 func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return 0 }
-
-// SubstituteRows does nothing.
-func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
 
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
@@ -45,9 +27,4 @@ func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 // Cells hashes the cells of a point.
 func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
 	cellsGo(hashes, z, scales, shifts, keys)
-}
-
-// Distances writes squared distances.
-func Distances(dst, rows []float32, stride int, z, weights []float32) {
-	distancesGo(dst, rows, stride, z, weights)
 }

@@ -2,10 +2,10 @@
 //
 // The error of a result is below one unit in its last place (at most 0.77 in the tests), for
 // every finite angle: the reduction by π/2 is as exact for 1e300, or for the double nearest
-// to a multiple of π, as for 1. The assembly for AVX2 does the same operations on the same
-// numbers as the Go, four at a time, with the same bits. Every product that is added is
-// written float64(x*y), so that no compiler fuses the two: all targets have the same bits.
-// The tag purego builds without the assembly.
+// to a multiple of π, as for 1. The assembly for AVX2 and NEON does the same operations on the
+// same numbers as the Go, four or two at a time, with the same bits. Every product that is
+// added is written float64(x*y), so that no compiler fuses the two: all targets have the same
+// bits. The tag purego builds without the assembly.
 //
 // Reduction of ordinary angles by a π/2 in four parts: Cody and Waite, Software
 // Manual for the Elementary Functions (1980). Of others: Payne and Hanek, Radian
