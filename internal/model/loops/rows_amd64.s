@@ -324,11 +324,42 @@ ahead:
 	XORQ   DI, DI    // There is no more of row i to turn.
 	JMP    find
 
+// TAKE takes a product out of an entry of z.
+#define TAKE(place, row, v, z) \
+	VMULSD place(row), v, X5; \
+	VSUBSD X5, z, z
+
+// BEHIND takes four rows out of one register of z.
+#define BEHIND(MOVE, MUL, SUB, place, v0, v1, v2, v3, z, part) \
+	MOVE place(SI)(R14*8), z; \
+	MUL  place(DI)(R14*8), v0, part; \
+	SUB  part, z, z; \
+	MUL  place(AX)(R14*8), v1, part; \
+	SUB  part, z, z; \
+	MUL  place(BX)(R14*8), v2, part; \
+	SUB  part, z, z; \
+	MUL  place(CX)(R14*8), v3, part; \
+	SUB  part, z, z; \
+	MOVE z, place(SI)(R14*8)
+
+// LABEL adds rows i+1 to i+4 to one register of the priors.
+#define LABEL(MOVE, MUL, ADD, sum, part) \
+	MUL  (AX)(R14*8), X1, sum; \
+	ADD  (R15)(R14*8), sum, sum; \
+	MUL  (BX)(R14*8), X2, part; \
+	ADD  part, sum, sum; \
+	MUL  (CX)(R14*8), X3, part; \
+	ADD  part, sum, sum; \
+	MUL  (DX)(R14*8), X4, part; \
+	ADD  part, sum, sum; \
+	MOVE sum, (R15)(R14*8)
+
 // func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //
 // R8 is the solution, R9 how many are left. R10 is 8i, R11 where row i is in the
-// data, R12 the entries from i on, R13 the columns.
-TEXT ·substituteAVX2(SB), NOSPLIT, $0-40
+// data, R12 the entries from i on, R13 the columns. Four rows are taken out of what is behind
+// them in one pass. Where an entry of z is 0, and at the end, every row has a pass.
+TEXT ·substituteAVX2(SB), NOSPLIT, $24-40
 	MOVQ   order+24(FP), R12
 	MOVQ   columns+32(FP), R13
 	XORQ   R10, R10
@@ -336,11 +367,158 @@ TEXT ·substituteAVX2(SB), NOSPLIT, $0-40
 	VXORPD X14, X14, X14
 	VMOVSD sign<>(SB), X13
 
-row:
+panel:
 	MOVQ solutions+0(FP), R8
 	MOVQ count+16(FP), R9
+	MOVQ R10, place-8(SP)
+	MOVQ R11, start-16(SP)
+	MOVQ R12, entries-24(SP)
 
-turn:
+solution:
+	CMPQ R12, $5
+	JLT  singles
+	CMPQ S(Substitution_Still), $0
+	JNE  singles
+
+	// DI, AX, BX, CX and DX are rows i to i+4 as if each began in column i, SI entry i.
+	MOVQ         S(Substitution_Data), DI
+	MOVQ         S(Substitution_Z), SI
+	ADDQ         R11, DI
+	ADDQ         R10, SI
+	LEAQ         (R12)(R13*1), R14
+	LEAQ         -8(DI)(R14*8), AX
+	LEAQ         -16(AX)(R14*8), BX
+	LEAQ         -24(BX)(R14*8), CX
+	LEAQ         -32(CX)(R14*8), DX
+	VBROADCASTSD S(Substitution_V), Y0
+	VMOVSD       8(SI), X1
+	TAKE(8, DI, X0, X1)
+	VUCOMISD     X14, X1
+	JEQ          singles
+	VDIVSD       8(AX), X1, X1
+	VMOVSD       16(SI), X2
+	TAKE(16, DI, X0, X2)
+	TAKE(16, AX, X1, X2)
+	VUCOMISD     X14, X2
+	JEQ          singles
+	VDIVSD       16(BX), X2, X2
+	VMOVSD       24(SI), X3
+	TAKE(24, DI, X0, X3)
+	TAKE(24, AX, X1, X3)
+	TAKE(24, BX, X2, X3)
+	VUCOMISD     X14, X3
+	JEQ          singles
+	VDIVSD       24(CX), X3, X3
+	VMOVSD       32(SI), X4
+	TAKE(32, DI, X0, X4)
+	TAKE(32, AX, X1, X4)
+	TAKE(32, BX, X2, X4)
+	TAKE(32, CX, X3, X4)
+	VUCOMISD     X14, X4
+	JEQ          singles
+	VDIVSD       32(DX), X4, X4
+	VMOVSD       X1, 8(SI)
+	VMOVSD       X2, 16(SI)
+	VMOVSD       X3, 24(SI)
+	VMOVSD       X4, 32(SI)
+	VMOVSD       X4, S(Substitution_V)
+	VMULSD       X1, X1, X5
+	VADDSD       S(Substitution_Square), X5, X5
+	VMULSD       X2, X2, X6
+	VADDSD       X6, X5, X5
+	VMULSD       X3, X3, X6
+	VADDSD       X6, X5, X5
+	VMULSD       X4, X4, X6
+	VADDSD       X6, X5, X5
+	VMOVSD       X5, S(Substitution_Square)
+	VBROADCASTSD X1, Y1
+	VBROADCASTSD X2, Y2
+	VBROADCASTSD X3, Y3
+	VMOVDDUP     X4, X4
+
+
+	// The labels end the rows, from column R12 on.
+	MOVQ S(Substitution_Priors), R15
+	MOVQ R12, R14
+	SHLQ $3, R14
+	SUBQ R14, R15
+	MOVQ R12, R14
+	LEAQ -2(R12)(R13*1), R13
+
+pair:
+	CMPQ R14, R13
+	JGT  odd
+	LABEL(VMOVUPD, VMULPD, VADDPD, X5, X6)
+	ADDQ $2, R14
+	JMP  pair
+
+odd:
+	ADDQ $2, R13
+	CMPQ R14, R13
+	JEQ  labelled
+	LABEL(VMOVSD, VMULSD, VADDSD, X5, X6)
+
+labelled:
+	SUBQ  R12, R13
+	MOVQ  $5, R14
+	LEAQ  -5(R12), R15
+	TESTQ $1, R15
+	JZ    both
+	BEHIND(VMOVSD, VMULSD, VSUBSD, 0, X0, X1, X2, X3, X5, X6)
+	INCQ  R14
+
+both:
+	TESTQ $2, R15
+	JZ    all
+	BEHIND(VMOVUPD, VMULPD, VSUBPD, 0, X0, X1, X2, X3, X5, X6)
+	ADDQ  $2, R14
+
+all:
+	ANDQ $-4, R15
+	JZ   next
+	SUBQ $8, R15
+	JL   half
+
+	PCALIGN $32
+
+whole:
+	BEHIND(VMOVUPD, VMULPD, VSUBPD, 0, Y0, Y1, Y2, Y3, Y5, Y6)
+	BEHIND(VMOVUPD, VMULPD, VSUBPD, 32, Y0, Y1, Y2, Y3, Y7, Y8)
+	ADDQ $8, R14
+	SUBQ $8, R15
+	JGE  whole
+
+half:
+	ADDQ $8, R15
+	JZ   next
+	BEHIND(VMOVUPD, VMULPD, VSUBPD, 0, Y0, Y1, Y2, Y3, Y5, Y6)
+
+next:
+	ADDQ stride+8(FP), R8
+	MOVQ place-8(SP), R10
+	MOVQ start-16(SP), R11
+	MOVQ entries-24(SP), R12
+	DECQ R9
+	JNZ  solution
+
+	// Row i+4 is four rows of R12+R13 numbers less 0 to 3.
+	LEAQ (R12)(R13*1), AX
+	SHLQ $5, AX
+	LEAQ -48(R11)(AX*1), R11
+	ADDQ $32, R10
+	SUBQ $4, R12
+	CMPQ R12, $1
+	JGT  panel
+	VZEROUPPER
+	RET
+
+singles:
+	LEAQ -1(R12), R14
+	CMPQ R14, $4
+	JLE  single
+	MOVQ $4, R14
+
+single:
 	// DI is row i, DX row i+1, SI entry i, CX the entries behind it.
 	MOVQ   S(Substitution_Data), DI
 	MOVQ   S(Substitution_Z), SI
@@ -400,7 +578,7 @@ label:
 
 found:
 	TESTQ        DI, DI
-	JZ           next
+	JZ           behind
 	ADDQ         $16, DI
 	ADDQ         $16, SI
 	DECQ         CX
@@ -424,7 +602,7 @@ two:
 
 fours:
 	ANDQ $-4, CX
-	JZ   next
+	JZ   behind
 	SUBQ $8, CX
 	JL   four
 
@@ -445,23 +623,19 @@ eight:
 
 four:
 	ADDQ    $8, CX
-	JZ      next
+	JZ      behind
 	VMULPD  (DI), Y0, Y1
 	VADDPD  (SI), Y1, Y1
 	VMOVUPD Y1, (SI)
 
-next:
-	ADDQ stride+8(FP), R8
-	DECQ R9
-	JNZ  turn
+behind:
 	LEAQ (R11)(R12*8), R11
 	LEAQ (R11)(R13*8), R11
-	DECQ R12
 	ADDQ $8, R10
-	CMPQ R12, $1
-	JGT  row
-	VZEROUPPER
-	RET
+	DECQ R12
+	DECQ R14
+	JNZ  single
+	JMP  next
 
 still:
 	XORQ DI, DI // Nothing is taken from the entries behind.

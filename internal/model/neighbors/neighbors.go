@@ -121,37 +121,52 @@ func (s *Scratch) Predict(dst []float64, w *window.Window, query []float32, scal
 
 // search finds the nearest rows.
 func (s *Scratch) search(w *window.Window) {
-	s.nearest = s.nearest[:0]
 	newest, n := w.Slot(0), w.Len()
-	if newest+1 >= n {
-		s.scan(w, newest+1-n, newest, 0)
-		return
-	}
-	s.scan(w, 0, newest, 0)
-	s.scan(w, w.Slots()-(n-newest-1), w.Slots()-1, newest+1)
-}
-
-// scan finds the nearest of the rows so far and of those from slot first to slot last, whose
-// last row has an age.
-func (s *Scratch) scan(w *window.Window, first, last, age int) {
-	distances := s.distances[:last+1-first]
-	loops.Distances(distances, w.Rows[first*w.Columns():], w.Columns(), s.query, s.weights)
-	bound := float32(math.Inf(1))
-	if len(s.nearest) == MinRows {
-		bound = s.distance(MinRows - 1)
-	}
+	distances := s.distances[:n] // Oldest first.
+	end := max(0, n-newest-1)    // The rows before the ring begins anew.
+	s.measure(distances[:end], w, w.Slots()-end)
+	s.measure(distances[end:], w, newest+1-(n-end))
+	s.nearest = s.nearest[:0]
+	bound := reach(distances)
 	for i, d := range distances {
-		if d > bound {
+		if math.Float32bits(d) > bound {
 			continue
 		}
-		key := uint64(math.Float32bits(d))<<32 | uint64(age+len(distances)-1-i)
+		key := uint64(math.Float32bits(d))<<32 | uint64(n-1-i)
 		at, _ := slices.BinarySearch(s.nearest, key)
 		s.nearest = slices.Insert(s.nearest, at, key)
 		if len(s.nearest) >= MinRows {
 			s.nearest = s.nearest[:MinRows]
-			bound = s.distance(MinRows - 1)
+			bound = min(bound, uint32(s.nearest[MinRows-1]>>32))
 		}
 	}
+}
+
+// measure writes the distances of the rows from slot first on.
+func (s *Scratch) measure(distances []float32, w *window.Window, first int) {
+	if len(distances) > 0 {
+		loops.Distances(distances, w.Rows[first*w.Columns():], w.Columns(), s.query, s.weights)
+	}
+}
+
+// reach is the bits of a distance that at least MinRows do not exceed: MinRows of the shares of the rows have a
+// least distance up to it. Most rows are then never sorted into the nearest.
+func reach(distances []float32) uint32 {
+	const shares = 2 * MinRows
+	if len(distances) < shares {
+		return math.MaxUint32
+	}
+	var least [shares]uint32
+	for k := range least {
+		least[k] = math.MaxUint32
+	}
+	for ; len(distances) >= shares; distances = distances[shares:] {
+		for k, d := range (*[shares]float32)(distances) {
+			least[k] = min(least[k], math.Float32bits(d))
+		}
+	}
+	slices.Sort(least[:])
+	return least[MinRows-1]
 }
 
 // distance is D of a neighbour.

@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/bench/internal/load"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/loops"
@@ -110,7 +112,7 @@ func sweeps() []sweep {
 		{"Cost against inputs", "`fogd`, 64 frequencies, by d.", 1, []int{10, 40, 160, 640}, func(d int) (string, int, int) {
 			return fmt.Sprintf(`{"dimension": %d, "fogd": {"frequencies": 64}}`, d), d, rowsDrawn
 		}},
-		{"Cost against history", "`auto`, d = 10, by the observations that were learned.", 0, []int{1000, 4000, 16000}, func(n int) (string, int, int) {
+		{"Cost against history", "`auto`, d = 10, by the observations that were learned. Its window has 8192 rows.", 0, []int{1000, 4000, 16000}, func(n int) (string, int, int) {
 			return `{"dimension": 10, "auto": {}}`, n, n
 		}},
 	}
@@ -166,7 +168,7 @@ func growth(title, text string, columns []string, theory float64, x []float64, c
 	return t
 }
 
-// learner is a learner in this process that has learned something.
+// learner is a learner of a new model in this process. It learns the rows of the calls.
 type learner struct {
 	model.Learner
 
@@ -184,14 +186,18 @@ func newLearner(text string, history int) (*learner, error) {
 	if err := json.Unmarshal([]byte(text), &spec); err != nil {
 		return nil, err
 	}
+	// The defaults of a new model are not those of catalog.New: a version, a gate.
+	spec, _, err := catalog.Create(spec)
+	if err != nil {
+		return nil, err
+	}
 	made, err := catalog.New(spec)
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{Learner: made, y: normals(rowsDrawn)}
-	for x := range slices.Chunk(normals(rowsDrawn*spec.Dimension), spec.Dimension) {
-		l.y[len(l.x)] += x[0] * x[1]
-		l.x = append(l.x, x)
+	l := &learner{Learner: made}
+	for _, row := range load.Rows(&hindsightv1.ModelSpec{Dimension: int32(spec.Dimension)}, rowsDrawn, 1) {
+		l.x, l.y = append(l.x, row.Features), append(l.y, row.Labels[0])
 	}
 	for range history {
 		l.observe()
