@@ -184,7 +184,7 @@ func (o *ListOptions) compare(key uint64, id string, other uint64, otherID strin
 // matches tells whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 	e := is.Entry
-	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Spec.Name() != o.Learner) {
+	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {
 		return false
 	}
 	for key, value := range o.Labels {

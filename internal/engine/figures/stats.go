@@ -70,7 +70,7 @@ func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 
 // servedRegret is the regret of what was served. A learner that forgets discounts the past, and the
 // account does not: the served regret is then not known.
-func servedRegret(s model.Stats, a account.Summary) float64 {
+func servedRegret(s *model.Stats, a *account.Summary) float64 {
 	if s.Discounted {
 		return math.NaN()
 	}
@@ -86,7 +86,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s := r.statsOf(report.sequence, &report.Figures, report.Detail)
 	solved := &report.solved
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
-	s.ServedRegret = servedRegret(s.Stats, s.Summary)
+	s.ServedRegret = servedRegret(&s.Stats, &s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
 		Families: solved.Families,
@@ -123,7 +123,7 @@ func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
-		ServedRegret: servedRegret(f.Stats, f.Summary), Detail: d,
+		ServedRegret: servedRegret(&f.Stats, &f.Summary), Detail: d,
 		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}
@@ -154,26 +154,29 @@ type Live struct {
 }
 
 // Live reads the live statistics of a model that was in memory since the start, or that is broken; others
-// are not known. Those of a model that has left memory are as they were then. It costs O(r). The caller
-// fills in Behind.
-func (r *Reader) Live() (l Live, known bool) {
+// are not known, and leave l as it was. Those of a model that has left memory are as they were then. It costs O(r). The
+// caller fills in Behind.
+func (r *Reader) Live(l *Live) (known bool) {
 	f, known, broken := r.Model.Figures()
-	is, gauges := r.Model.Identity(), r.Model.Gauges()
-	l = Live{
-		ID: is.ID, Learner: is.Spec.Name(), Stats: f.Stats, Summary: f.Summary, Gauges: gauges, ReadOnly: broken != nil,
-		Inputs: inputsOf(&f, is.Schema), ClassAccount: f.Classes,
-		Unsnapshotted: f.Stats.Observations - min(gauges.Snapshot, f.Stats.Observations),
+	if !known {
+		return false
 	}
-	reported := f.Summary
-	if s := r.current(gauges.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
+	is := r.Model.Identity()
+	l.ID, l.Learner, l.ReadOnly = is.ID, is.Learner, broken != nil
+	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, is.Schema), f.Classes
+	l.Gauges = r.Model.Gauges()
+	l.Unsnapshotted = f.Stats.Observations - min(l.Snapshot, f.Stats.Observations)
+	l.RegretAge = 0
+	reported := &f.Summary
+	if s := r.current(l.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
 		// Both parts of the served regret are of one state.
-		reported = s.Summary
+		reported = &s.Summary
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
 		l.RegretAge = f.Stats.Observations - min(s.Stats.Observations, f.Stats.Observations)
 	}
-	l.ServedRegret = servedRegret(l.Stats, reported)
-	return l, known
+	l.ServedRegret = servedRegret(&l.Stats, reported)
+	return true
 }
 
 // Figures are those of the state, or of the last one in memory.

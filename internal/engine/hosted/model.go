@@ -58,12 +58,12 @@ type Owner interface {
 //
 // While journal.rewound is set, the log and the snapshots do not match the state. The next turn restores the state.
 type Model struct {
-	env    *Env            // immutable
-	source recovery.Source // immutable
-	id     name            // immutable
-	schema *input.Schema   // immutable; nil without named inputs
-	owner  Owner           // immutable
-	box    *mailbox.Box[*Ticket]
+	env        *Env            // immutable
+	source     recovery.Source // immutable
+	id         name            // immutable
+	*specified                 // immutable
+	owner      Owner           // immutable
+	box        *mailbox.Box[*Ticket]
 	// entry is the registry entry without its spec. It is never written to: the holder of the claim on
 	// the model's name replaces it.
 	entry atomic.Pointer[record.Entry]
@@ -135,15 +135,16 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 // Identity is what is known of a model without its state.
 type Identity struct {
 	record.Ref
-	Spec   *model.Spec
-	Schema *input.Schema
-	Entry  *record.Entry
+	Spec    *model.Spec
+	Learner string
+	Schema  *input.Schema
+	Entry   *record.Entry
 }
 
 // Identity costs O(1).
 func (m *Model) Identity() Identity {
 	e := m.entry.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Schema: m.schema, Entry: e}
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Entry: e}
 }
 
 // ID is the id of the model.
@@ -156,7 +157,7 @@ func (m *Model) Ref() record.Ref { return m.Identity().Ref }
 func (m *Model) Spec() *model.Spec { return m.source.Spec }
 
 // Learner is the name of the model's learner.
-func (m *Model) Learner() string { return m.source.Spec.Name() }
+func (m *Model) Learner() string { return m.learner }
 
 // Schema is what the model's records are read by, nil without named inputs.
 func (m *Model) Schema() *input.Schema { return m.schema }
