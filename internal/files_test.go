@@ -21,7 +21,7 @@ func order() map[string][]string {
 			"upkeep", "start",
 		},
 		"engine/hosted": {
-			"errors", "trace", "rate", "signal", "memory", "residents", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "digest",
+			"errors", "trace", "rate", "signal", "memory", "residents", "env", "call", "journal", "pending", "snapshots", "figures", "model", "residency", "capture", "digest",
 			"predict", "commit", "foreign", "writer", "observe", "export", "follow", "restore",
 		},
 		"engine/figures": {"info", "report", "stats", "list"},

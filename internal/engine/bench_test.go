@@ -41,7 +41,7 @@ func openOver(b *testing.B, s *store.Store) *engine.Engine {
 		},
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour,
+		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 1_000_000, Sweep: time.Hour,
 	})
 	if err != nil {
 		b.Fatal(err)

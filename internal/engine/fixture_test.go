@@ -136,8 +136,8 @@ func after(observations int) option {
 	return func(o *engine.Options) { o.SnapshotReplay = time.Duration(observations) * engine.ReadCost }
 }
 
-func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) {
-	t.Helper()
+func tryStart(tb testing.TB, d disk, c *clock, options ...option) (*host, error) {
+	tb.Helper()
 	s, end, err := d.open()
 	if err != nil {
 		return nil, err
@@ -163,24 +163,24 @@ func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) 
 	e, err := engine.OpenWith(context.Background(), o, made)
 	if err != nil {
 		if endErr := end(); endErr != nil {
-			t.Error(endErr)
+			tb.Error(endErr)
 		}
 		return nil, err
 	}
 	h := &host{Engine: e, store: s, end: end, clock: c}
-	t.Cleanup(func() { h.stop(t) })
+	tb.Cleanup(func() { h.stop(tb) })
 	return h, nil
 }
 
 // stop ends the process as SIGTERM would.
-func (h *host) stop(t *testing.T) {
-	t.Helper()
+func (h *host) stop(tb testing.TB) {
+	tb.Helper()
 	h.once.Do(func() {
 		if err := h.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		if err := h.end(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 }
@@ -205,10 +205,10 @@ func linear(dimension int) model.Spec {
 	return model.Spec{Dimension: dimension, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
 }
 
-func (h *host) create(t *testing.T, id string, spec model.Spec) {
-	t.Helper()
+func (h *host) create(tb testing.TB, id string, spec model.Spec) {
+	tb.Helper()
 	if _, err := h.CreateModel(context.Background(), id, spec); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 

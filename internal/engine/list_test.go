@@ -104,6 +104,30 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	}
 }
 
+// A scrape shows the same statistics before and after a model leaves memory.
+func TestLiveStatisticsAtRest(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	spec := linear(1)
+	spec.Coverage = []float64{0.5, 0.9}
+	h.create(t, "m", spec)
+	for n := range 300 {
+		y := float64(n % 7)
+		if n > 150 {
+			y *= 1000 // A drift.
+		}
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{y}, Weight: 1})
+	}
+	live := func() (text string) {
+		h.Each(func(l *engine.Live) { text = fmt.Sprint(l.Stats, l.Summary, l.ServedRegret) })
+		return text
+	}
+	loaded := live()
+	h.hibernate(t)
+	if rest := live(); loaded == "" || rest != loaded {
+		t.Errorf("at rest %s, in memory %s", rest, loaded)
+	}
+}
+
 // Pages of any list have what a plain list of all models has, in its order, though models
 // come and go between two pages.
 func TestPages(t *testing.T) {

@@ -76,8 +76,7 @@ func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, erro
 func (e *Engine) Each(f func(*Live)) {
 	var live Live
 	for _, m := range e.table.live() {
-		var known bool
-		if live, known = m.reader.Live(); known {
+		if m.reader.Live(&live) {
 			live.Behind = e.behind(m)
 			f(&live)
 		}

@@ -46,7 +46,7 @@ func (m *models) begin() Source {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.scrapes++
-	m.mu.others, m.mu.omitted = 0, [kindsOfParts]int{}
+	m.mu.listed, m.mu.others, m.mu.omitted = 0, 0, [kindsOfParts]int{}
 	return m.mu.source
 }
 
@@ -60,6 +60,7 @@ func (m *models) add(live *figures.Live) {
 		return // A scrape must not repeat a series.
 	}
 	p.seen = m.mu.scrapes
+	m.mu.listed++
 	s := p.series
 	if s.seen != m.mu.scrapes {
 		s.seen = m.mu.scrapes
@@ -112,14 +113,8 @@ func (m *models) join(p *place, live *figures.Live) {
 func (m *models) end() []sample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for k, p := range m.mu.places {
-		if p.seen == m.mu.scrapes {
-			continue
-		}
-		p.last = nil
-		if !p.held {
-			m.remove(k, p)
-		}
+	if m.mu.listed < len(m.mu.places) {
+		m.removeUnlisted()
 	}
 	samples := make([]sample, 0, len(m.mu.series))
 	for _, s := range m.mu.series {
@@ -131,6 +126,19 @@ func (m *models) end() []sample {
 		samples = append(samples, shown)
 	}
 	return samples
+}
+
+// removeUnlisted needs the lock.
+func (m *models) removeUnlisted() {
+	for k, p := range m.mu.places {
+		if p.seen == m.mu.scrapes {
+			continue
+		}
+		p.last = nil
+		if !p.held {
+			m.remove(k, p)
+		}
+	}
 }
 
 // Describe implements prometheus.Collector.

@@ -48,6 +48,7 @@ type models struct {
 		scrapes uint64 // begun
 		own     int    // places with series of their own
 		others  int    // models among the others in the last scrape
+		listed  int    // models in the last scrape
 		places  map[key]*place
 		series  map[key]*series
 		adds    uint64            // models that were taken

@@ -29,7 +29,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
 	p.Performance, p.Recent = performanceToProto(s.Whole, baselines), performanceToProto(s.Recent, baselines)
-	p.Discounted = performanceToProto(s.Summary.Discounted, baselines)
+	p.Discounted = performanceToProto(s.DiscountedLosses, baselines)
 	if !math.IsNaN(s.Regret) {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)

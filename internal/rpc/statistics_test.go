@@ -86,9 +86,9 @@ func classifier() engine.Stats {
 	c.Reliability[7] = classes.Bin{Members: 4, Found: 3, Expected: 2.875}
 	return engine.Stats{
 		Stats: model.Stats{Observations: 8, Loss: 4},
-		Summary: account.Summary{
+		Summary: account.Summary{Sums: account.Sums{
 			Whole: account.Performance{Observations: 8, Prequential: account.Figures{Loss: 4}, Served: account.Figures{Loss: 6}},
-		},
+		}},
 		ClassAccount: c,
 	}
 }

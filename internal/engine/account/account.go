@@ -182,6 +182,18 @@ func (a *Account) Recent() Performance { return a.recent.Total() }
 
 // Summary sums up an account.
 type Summary struct {
+	Sums
+	// Pairs are the differences that Pair took.
+	Pairs confidence.Moments
+	// Intervals has an entry each level, over all outputs.
+	Intervals []interval.Statistics
+	// Drift describes changes of the loss. Its sequences count the observations of
+	// this account.
+	Drift drift.Statistics
+}
+
+// Sums are the part of a Summary that every model has.
+type Sums struct {
 	// Predicted counts the observations with a served prediction. Served sums the losses
 	// of these predictions and of the baselines at their time.
 	Predicted uint64
@@ -191,26 +203,20 @@ type Summary struct {
 	Excess float64
 	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
 	Squares float64
-	// Pairs are the differences that Pair took.
-	Pairs confidence.Moments
 	// Whole is the performance over all observations, Recent over the newest ones.
-	// Discounted weighs an observation by 0.999 to the power of its age in rounds.
-	Whole, Recent, Discounted Performance
-	// Intervals has an entry each level, over all outputs.
-	Intervals []interval.Statistics
+	Whole, Recent Performance
 	// Observed counts the observations, including those set aside.
 	Observed uint64
-	// Drift describes changes of the loss. Its sequences count the observations of
-	// this account.
-	Drift drift.Statistics
 }
 
 // Summary returns the summary, at a cost of O(outputs · levels).
 func (a *Account) Summary() Summary {
 	s := Summary{
-		Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares, Pairs: a.pairs,
-		Whole: a.whole, Recent: a.recent.Total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
-		Observed: a.Observations(),
+		Sums: Sums{
+			Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares,
+			Whole: a.whole, Recent: a.recent.Total(), Observed: a.Observations(),
+		},
+		Pairs: a.pairs, Drift: a.drift.Statistics(),
 	}
 	if len(a.levels) == 0 {
 		return s
@@ -221,6 +227,10 @@ func (a *Account) Summary() Summary {
 	}
 	return s
 }
+
+// Discounted returns the performance that weighs an observation by 0.999 to the power of its
+// age in rounds.
+func (a *Account) Discounted() Performance { return a.discounted }
 
 // overOutputs returns the statistics of a level over all outputs: means, and the least
 // of the least coverages.

@@ -157,7 +157,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 			}
 			same(t, "whole", s.Whole, n.total(0, 1))
 			same(t, "recent", s.Recent, n.total(len(n.rounds)-covered, 1))
-			same(t, "discounted", s.Discounted, n.total(0, 0.999))
+			same(t, "discounted", a.Discounted(), n.total(0, 0.999))
 			if s.Predicted != predicted || !near(s.Served, only) {
 				t.Fatalf("%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
 			}

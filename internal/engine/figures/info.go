@@ -97,7 +97,7 @@ func describe(m Model) Info {
 	is := m.Identity()
 	e := is.Entry
 	info := Info{
-		ID: is.ID, Learner: is.Spec.Name(), Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e), Imported: e.Imported,
+		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e), Imported: e.Imported,
 		Times: Times{
 			Created: hosted.TimeOf(e.Created), Updated: hosted.TimeOf(e.Updated), Deleted: hosted.TimeOf(e.Deleted), Purge: hosted.TimeOf(e.Purge),
 		},

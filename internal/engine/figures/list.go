@@ -186,7 +186,7 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 // matches tells whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 	e := is.Entry
-	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Spec.Name() != o.Learner) {
+	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {
 		return false
 	}
 	for key, value := range o.Labels {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
@@ -79,13 +80,25 @@ func (p StatsOptions) include(o StatsOptions) bool {
 	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
 }
 
+// Detail are the statistics that no figures of a model at rest have.
+type Detail struct {
+	// DiscountedLosses weigh an observation by 0.999 to the power of its age in rounds.
+	DiscountedLosses account.Performance
+	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
+	OutputIntervals [][]interval.Statistics
+}
+
+func detailOf(m *machine.Machine) Detail {
+	return Detail{DiscountedLosses: m.Discounted(), OutputIntervals: m.Intervals()}
+}
+
 // report is a solved report, with the state that it is of.
 type report struct {
 	sequence, epoch uint64
 	hosted.Figures
-	intervals [][]interval.Statistics
-	digest    [32]byte
-	solved    model.Report
+	Detail
+	digest [32]byte
+	solved model.Report
 	// features are the names of the features that solved has weights of.
 	features []string
 	// asked is what was asked for beside the rest.
@@ -166,7 +179,7 @@ func (r *Reader) tryReport(ctx context.Context, o StatsOptions) (*report, error)
 func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error) {
 	s := &report{asked: o, at: r.reporter.o.Now()}
 	copied, release, resident, err := r.Model.CopyState(ctx, func(m *machine.Machine) error {
-		s.intervals, s.sequence, s.epoch = m.Intervals(), m.Sequence(), r.Model.Gauges().Epoch
+		s.Detail, s.sequence, s.epoch = detailOf(m), m.Sequence(), r.Model.Gauges().Epoch
 		stats, err := m.Stats()
 		s.Figures = hosted.FiguresOf(m, stats)
 		return err

@@ -5,8 +5,6 @@ import (
 	"math"
 
 	"hindsight/internal/engine/account"
-	"hindsight/internal/engine/account/classes"
-	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
@@ -22,8 +20,7 @@ type Stats struct {
 	Reported
 	// ServedRegret is the regret of what was served, NaN if it is not known.
 	ServedRegret float64
-	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
-	OutputIntervals [][]interval.Statistics
+	Detail
 	// Inputs are those of a model with named inputs, ClassAccount that of a classifier, else nil.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
@@ -58,11 +55,7 @@ type InputStatistics struct {
 }
 
 // ClassStatistics is how a classifier does.
-type ClassStatistics struct {
-	// Names are the classes by their numbers.
-	Names []string
-	classes.Summary
-}
+type ClassStatistics = hosted.ClassStatistics
 
 func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 	if len(f.Inputs) == 0 {
@@ -75,16 +68,9 @@ func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 	return all
 }
 
-func classesOf(f *hosted.Figures) *ClassStatistics {
-	if f.Classes == nil {
-		return nil
-	}
-	return &ClassStatistics{Names: f.Names, Summary: *f.Classes}
-}
-
 // servedRegret is the regret of what was served. A learner that forgets discounts the past, and the
 // account does not: the served regret is then not known.
-func servedRegret(s model.Stats, a account.Summary) float64 {
+func servedRegret(s *model.Stats, a *account.Summary) float64 {
 	if s.Discounted {
 		return math.NaN()
 	}
@@ -97,10 +83,10 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := r.statsOf(report.sequence, &report.Figures, report.intervals)
+	s := r.statsOf(report.sequence, &report.Figures, report.Detail)
 	solved := &report.solved
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
-	s.ServedRegret = servedRegret(s.Stats, s.Summary)
+	s.ServedRegret = servedRegret(&s.Stats, &s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
 		Families: solved.Families,
@@ -127,18 +113,18 @@ func (r *Reader) CheapStats(ctx context.Context) (s Stats, err error) {
 			return errorf(r.Model, "read the statistics", err)
 		}
 		f := hosted.FiguresOf(m, stats)
-		s = r.statsOf(m.Sequence(), &f, m.Intervals())
+		s = r.statsOf(m.Sequence(), &f, detailOf(m))
 		return nil
 	})
 	return s, err
 }
 
-func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, intervals [][]interval.Statistics) Stats {
+func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
-		ServedRegret: servedRegret(f.Stats, f.Summary), OutputIntervals: intervals,
-		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: classesOf(f),
+		ServedRegret: servedRegret(&f.Stats, &f.Summary), Detail: d,
+		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}
 	s.Sequence = sequence
@@ -168,26 +154,29 @@ type Live struct {
 }
 
 // Live reads the live statistics of a model that was in memory since the start, or that is broken; others
-// are not known. Those of a model that has left memory are as they were then. It costs O(r). The caller
-// fills in Behind.
-func (r *Reader) Live() (l Live, known bool) {
+// are not known, and leave l as it was. Those of a model that has left memory are as they were then. It costs O(r). The
+// caller fills in Behind.
+func (r *Reader) Live(l *Live) (known bool) {
 	f, known, broken := r.Model.Figures()
-	is, gauges := r.Model.Identity(), r.Model.Gauges()
-	l = Live{
-		ID: is.ID, Learner: is.Spec.Name(), Stats: f.Stats, Summary: f.Summary, Gauges: gauges, ReadOnly: broken != nil,
-		Inputs: inputsOf(&f, is.Schema), ClassAccount: classesOf(&f),
-		Unsnapshotted: f.Stats.Observations - min(gauges.Snapshot, f.Stats.Observations),
+	if !known {
+		return false
 	}
-	reported := f.Summary
-	if s := r.current(gauges.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
+	is := r.Model.Identity()
+	l.ID, l.Learner, l.ReadOnly = is.ID, is.Learner, broken != nil
+	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, is.Schema), f.Classes
+	l.Gauges = r.Model.Gauges()
+	l.Unsnapshotted = f.Stats.Observations - min(l.Snapshot, f.Stats.Observations)
+	l.RegretAge = 0
+	reported := &f.Summary
+	if s := r.current(l.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
 		// Both parts of the served regret are of one state.
-		reported = s.Summary
+		reported = &s.Summary
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
 		l.RegretAge = f.Stats.Observations - min(s.Stats.Observations, f.Stats.Observations)
 	}
-	l.ServedRegret = servedRegret(l.Stats, reported)
-	return l, known
+	l.ServedRegret = servedRegret(&l.Stats, reported)
+	return true
 }
 
 // Figures are those of the state, or of the last one in memory.

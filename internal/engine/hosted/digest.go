@@ -22,7 +22,15 @@ const (
 func (d *digests) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.own, d.owners = nil, nil
+	d.newest = nil
+}
+
+// sides returns the digests of both sides. The caller holds the lock.
+func (d *digests) sides() *sides {
+	if d.newest == nil {
+		d.newest = &sides{}
+	}
+	return d.newest
 }
 
 // keep adds a digest to one side, and reports whether the other side has a different digest of the same sequence. The
@@ -40,7 +48,8 @@ func (m *Model) CompareDigest(sequence uint64, digest string) {
 		return
 	}
 	m.digests.mu.Lock()
-	differs := stateDigest{sequence, digest}.keep(&m.digests.owners, m.digests.own)
+	newest := m.digests.sides()
+	differs := stateDigest{sequence, digest}.keep(&newest.owners, newest.own)
 	m.digests.mu.Unlock()
 	if differs {
 		m.mismatch(sequence)
@@ -61,7 +70,8 @@ func (m *Model) digestIfDue(rows uint64) {
 	}
 	m.digests.mu.Lock()
 	undone := m.journal.rewound.Load() != 0
-	differs := !undone && stateDigest{sequence, digest}.keep(&m.digests.own, m.digests.owners)
+	newest := m.digests.sides()
+	differs := !undone && stateDigest{sequence, digest}.keep(&newest.own, newest.owners)
 	m.digests.mu.Unlock()
 	if differs {
 		m.mismatch(sequence)

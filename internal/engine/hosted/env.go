@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // Timings takes the durations of a model's calls, in seconds. Trace is the id of the sampled trace
@@ -174,6 +177,27 @@ func NewEnv(lifetime context.Context, o Options, learners machine.Learners, load
 		Lifetime: lifetime, appends: context.WithoutCancel(lifetime), captures: make(chan func(context.Context), CopiesAtOnce),
 		received: make(chan func(context.Context), receivedAtOnce),
 	}
+}
+
+// specified is a spec with what follows from it. Models of one spec share it.
+type specified struct {
+	spec    *model.Spec   // immutable
+	learner string        // immutable
+	schema  *input.Schema // immutable; nil without named inputs
+}
+
+// shared returns what follows from a spec. It returns that of the newest model if the two are equal: a thousand
+// models usually have one spec, and a spec with named inputs takes more memory than the rest of a model at rest.
+func (e *Env) shared(spec *model.Spec) *specified {
+	if newest := e.newest.Load(); newest != nil && reflect.DeepEqual(newest.spec, spec) {
+		return newest
+	}
+	next := &specified{spec: spec, learner: spec.Name()}
+	if len(spec.Inputs) > 0 {
+		next.schema = input.NewSchema(spec.Inputs)
+	}
+	e.newest.Store(next)
+	return next
 }
 
 // Join waits for the turns of all models, which are closed. WriteSnapshots then ends.

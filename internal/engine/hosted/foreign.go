@@ -34,7 +34,7 @@ func (m *Model) Grown(sequence uint64) {
 // not wait.
 func (m *Model) Rewound(sequence uint64) {
 	m.digests.mu.Lock()
-	m.digests.own, m.digests.owners = nil, nil
+	m.digests.newest = nil
 	if pending := m.journal.rewound.Load(); pending == 0 || sequence+1 < pending {
 		m.journal.rewound.Store(sequence + 1)
 	}

@@ -14,8 +14,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"hindsight/internal/engine/account"
-	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
@@ -60,12 +58,12 @@ type Owner interface {
 //
 // While journal.rewound is set, the log and the snapshots do not match the state. The next turn restores the state.
 type Model struct {
-	env    *Env            // immutable
-	source recovery.Source // immutable
-	id     name            // immutable
-	schema *input.Schema   // immutable; nil without named inputs
-	owner  Owner           // immutable
-	box    *mailbox.Box[*Ticket]
+	env        *Env            // immutable
+	source     recovery.Source // immutable
+	id         name            // immutable
+	*specified                 // immutable
+	owner      Owner           // immutable
+	box        *mailbox.Box[*Ticket]
 	// entry is the registry entry without its spec. It is never written to: the holder of the claim on
 	// the model's name replaces it.
 	entry atomic.Pointer[record.Entry]
@@ -86,7 +84,7 @@ type state struct {
 	machine *machine.Machine // mu; nil unless resident
 	broken  error            // mu; why the model no longer learns
 	known   bool             // mu; the model was resident since the start
-	last    *Figures         // mu; of when the model left memory, nil if it has not
+	last    *resting         // mu; of when the model left memory, nil if it has not
 }
 
 // usage is what may be read of a model at any time.
@@ -104,35 +102,16 @@ type usage struct {
 
 // digests are the newest digests of a model's states: the server's own, and the owner's.
 type digests struct {
-	mu          sync.Mutex
-	own, owners []stateDigest // mu
+	mu sync.Mutex
+	// newest is nil before the first digest: only the models of a replicated store have digests.
+	newest *sides // mu
 }
+
+type sides struct{ own, owners []stateDigest }
 
 type stateDigest struct {
 	sequence uint64
 	digest   string
-}
-
-// Figures are the cheap figures of a state.
-type Figures struct {
-	Stats   model.Stats
-	Summary account.Summary
-	// Time is when the newest observation was learned, in nanoseconds since 1970; 0 without observations.
-	Time int64
-	// Inputs are those of named inputs, Classes those of a classifier with the Names of its classes.
-	Inputs  []input.Statistics
-	Classes *classes.Summary
-	Names   []string
-}
-
-// FiguresOf reads the figures of a machine with these statistics.
-func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
-	summary := m.Summary()
-	if summary.Drift.Detected > 0 {
-		// An account is younger than its model if an older version made the model.
-		summary.Drift.Change += m.Sequence() - summary.Observed
-	}
-	return Figures{Stats: stats, Summary: summary, Time: m.Time(), Inputs: m.Inputs(), Classes: m.ClassSummary(), Names: m.Classes()}
 }
 
 // Figures are those of the state, or of the last state in memory. They are not known if the model was not
@@ -142,7 +121,7 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 	defer m.state.RUnlock()
 	s := &m.state
 	if s.last != nil {
-		f = *s.last
+		f = s.last.figures()
 	}
 	if s.machine != nil {
 		if now, err := s.machine.Stats(); err == nil {
@@ -156,15 +135,16 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 // Identity is what is known of a model without its state.
 type Identity struct {
 	record.Ref
-	Spec   *model.Spec
-	Schema *input.Schema
-	Entry  *record.Entry
+	Spec    *model.Spec
+	Learner string
+	Schema  *input.Schema
+	Entry   *record.Entry
 }
 
 // Identity costs O(1).
 func (m *Model) Identity() Identity {
 	e := m.entry.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Schema: m.schema, Entry: e}
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Entry: e}
 }
 
 // ID is the id of the model.
@@ -177,7 +157,7 @@ func (m *Model) Ref() record.Ref { return m.Identity().Ref }
 func (m *Model) Spec() *model.Spec { return m.source.Spec }
 
 // Learner is the name of the model's learner.
-func (m *Model) Learner() string { return m.source.Spec.Name() }
+func (m *Model) Learner() string { return m.learner }
 
 // Schema is what the model's records are read by, nil without named inputs.
 func (m *Model) Schema() *input.Schema { return m.schema }
@@ -243,7 +223,12 @@ func (m *Model) Peek(f func(State)) {
 	m.state.RLock()
 	defer m.state.RUnlock()
 	s := &m.state
-	f(State{Machine: s.machine, Last: s.last, Broken: s.broken, Known: s.known})
+	now := State{Machine: s.machine, Broken: s.broken, Known: s.known}
+	if s.last != nil {
+		last := s.last.figures()
+		now.Last = &last
+	}
+	f(now)
 }
 
 // Broken is why the model no longer learns, nil if it does.

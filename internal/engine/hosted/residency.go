@@ -288,7 +288,7 @@ func (m *Model) forget() {
 	if machine := m.state.machine; machine != nil {
 		if stats, err := machine.Stats(); err == nil {
 			last := FiguresOf(machine, stats)
-			m.state.last = &last
+			m.state.last = newResting(&last)
 		}
 		m.journal.told.Store(machine.Sequence())
 		m.state.machine = nil

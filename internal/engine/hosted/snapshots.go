@@ -37,7 +37,7 @@ type snapshots struct {
 	store storage.Snapshots // immutable
 	// disk is held while a snapshot is written: the writer also drops older ones and cuts the log, so that
 	// a reader of snapshots and log holds it too.
-	disk Slots
+	disk lock
 	// epoch changes when captures from before must not be written any more. disk is held.
 	epoch atomic.Uint64
 	// newest is the sequence of the newest snapshot, 0 without any.
@@ -53,17 +53,17 @@ type snapshots struct {
 }
 
 func (s *snapshots) init(store storage.Snapshots, id name, now time.Time) {
-	s.store, s.id, s.disk = store, id, make(Slots, 1)
+	s.store, s.id = store, id
 	s.captured.Store(now.UnixNano())
 	s.made.Store(now.UnixNano())
 }
 
 // lock waits until no snapshot of the model is being written.
 func (s *snapshots) lock(ctx context.Context) error {
-	return s.disk.Take(ctx, "a snapshot of the model to be written")
+	return s.disk.take(ctx, "a snapshot of the model to be written")
 }
 
-func (s *snapshots) unlock() { s.disk.Free() }
+func (s *snapshots) unlock() { s.disk.free() }
 
 // supersede waits for a capture that is being written, and lets no other one be written.
 func (s *snapshots) supersede(ctx context.Context) error {

@@ -2,46 +2,23 @@ package hosted
 
 import (
 	"errors"
-	"reflect"
 
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
-	"hindsight/internal/model"
-	"hindsight/internal/model/input"
 )
 
 // New returns a model that is not in memory.
 func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
 	m := &Model{env: env, source: from, id: name(id), owner: owner}
 	m.entry.Store(entry)
-	shared := env.shared(from.Spec)
-	m.source.Spec, m.schema = shared.spec, shared.schema
+	m.specified = env.shared(from.Spec)
+	m.source.Spec = m.spec
 	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil
 	m.pending.store, m.pending.id = from.Kept, m.id
 	m.snapshots.init(from.Kept, m.id, env.Now())
 	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
 	return m
-}
-
-// specified is a spec, and the schema of its inputs if they are named. Models of one spec share it.
-type specified struct {
-	spec   *model.Spec   // immutable
-	schema *input.Schema // immutable
-}
-
-// shared returns a spec with its schema. It returns the spec of the newest model if the two are equal: a thousand
-// models usually have one spec, and a spec with named inputs takes more memory than the rest of a model at rest.
-func (e *Env) shared(spec *model.Spec) *specified {
-	if newest := e.newest.Load(); newest != nil && reflect.DeepEqual(newest.spec, spec) {
-		return newest
-	}
-	next := &specified{spec: spec}
-	if len(spec.Inputs) > 0 {
-		next.schema = input.NewSchema(spec.Inputs)
-	}
-	e.newest.Store(next)
-	return next
 }
 
 // writer handles the queued observations of a model at its turn.

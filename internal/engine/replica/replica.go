@@ -123,8 +123,11 @@ func sumsOf(m State) (s sums, err error) {
 		case state.Broken != nil:
 			err = state.Broken
 		default:
-			if state.Last != nil {
-				s.known, summary, c = true, state.Last.Summary, state.Last.Classes
+			if last := state.Last; last != nil {
+				s.known, summary = true, last.Summary
+				if last.Classes != nil {
+					c = &last.Classes.Summary
+				}
 			}
 			s.sequence, err = m.LogEnd()
 		}

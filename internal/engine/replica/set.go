@@ -227,7 +227,7 @@ func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) 
 		return nil, err
 	}
 	is := leader.Identity()
-	first := Comparison{ID: is.ID, Learner: is.Spec.Name(), Observations: own.sequence, Own: own.whole}
+	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: own.sequence, Own: own.whole}
 	if is.Spec.Classes != nil {
 		first.OwnClasses = &own.classes
 	}
@@ -267,7 +267,7 @@ func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, er
 		at = &compared{through: f.From}
 	}
 	c := Comparison{
-		ID: is.ID, Learner: is.Spec.Name(), Own: at.own.whole, Followed: &at.leader.whole,
+		ID: is.ID, Learner: is.Learner, Own: at.own.whole, Followed: &at.leader.whole,
 		Observations: at.through - f.From, Behind: sequence - min(at.through, sequence),
 	}
 	if is.Spec.Classes != nil {

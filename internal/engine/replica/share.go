@@ -88,7 +88,7 @@ func CompareShare(first, second State, share *record.Share) ([]Comparison, error
 		all = all && known
 		is := m.Identity()
 		figures[n] = s
-		out[n] = Comparison{ID: is.ID, Learner: is.Spec.Name(), Observations: s.sequence, Own: s.whole}
+		out[n] = Comparison{ID: is.ID, Learner: is.Learner, Observations: s.sequence, Own: s.whole}
 		if is.Spec.Classes != nil {
 			out[n].OwnClasses = &figures[n].classes
 		}
