@@ -32,8 +32,8 @@ Standard output is the page; --out receives it too. The defaults take some minut
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch b.Bandwidth = bandwidth * 1e6; {
-			case b.Servers < placement.Replicas+1:
-				return command.Usagef("--servers %d: want at least %d", b.Servers, placement.Replicas+1)
+			case b.Servers <= simulation.RackSize:
+				return command.Usagef("--servers %d: want more than %d", b.Servers, simulation.RackSize)
 			case b.Groups < 1 || b.Groups > placement.MaxGroups:
 				return command.Usagef("--groups %d: want 1 to %d", b.Groups, placement.MaxGroups)
 			case b.Models < 1 || !(bandwidth > 0):

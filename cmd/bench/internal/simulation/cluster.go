@@ -41,16 +41,14 @@ type Cluster struct {
 	events  events
 	servers []string
 	down    map[string]bool
-	// groups are the groups 1 and up. Group 0 is zero.
+	// groups are the groups 1 and up.
 	groups []*group
-	zero   *group
 	// beating: owners send heartbeats, and elections take place.
 	beating bool
 	// settled: every group has its members.
 	settled bool
-	// sent counts the messages of owners at rest, zeroSent those of group 0.
-	sent     map[string]int
-	zeroSent int
+	// sent counts the heartbeats of servers.
+	sent map[string]int
 	// sending and receiving say until when a server sends and receives checkpoints, one after the other.
 	sending, receiving map[string]time.Duration
 	// steps counts the steps, and added those that add a member.
@@ -95,9 +93,10 @@ func Found(o Options) *Cluster {
 		c.Join()
 	}
 	for n := range o.Groups {
-		g := &group{number: n + 1, pace: calm(), owners: map[uint64]string{}}
+		g := &group{number: n + 1, owners: map[uint64]string{}}
 		c.groups = append(c.groups, g)
-		c.lead(g, c.enter(g, c.servers[0]))
+		c.enter(g, c.servers[0])
+		c.lead(g, g.members[0])
 	}
 	return c
 }
@@ -107,9 +106,6 @@ func (c *Cluster) Join() {
 	k := len(c.servers)
 	c.servers = append(c.servers, fmt.Sprintf("10.0.%d.%d:7946", k/RackSize, k%RackSize))
 }
-
-// Servers returns the servers.
-func (c *Cluster) Servers() []string { return slices.Clone(c.servers) }
 
 // RackSize is the number of servers of a rack.
 const RackSize = 10
@@ -151,7 +147,7 @@ func (c *Cluster) Make(_ context.Context, steps []placement.Step) error {
 			c.steps++
 			if s.Add != "" {
 				c.added++
-				c.follow(g, c.enter(g, s.Add))
+				c.enter(g, s.Add)
 			}
 			if s.Owner != "" {
 				c.transfer(g, s.Owner)
@@ -197,7 +193,7 @@ func (c *Cluster) next() {
 func (c *Cluster) check(g *group) {
 	want := min(placement.Replicas, c.o.Servers)
 	switch n := len(g.members); {
-	case g == c.zero || !c.settled || c.violation != nil:
+	case !c.settled || c.violation != nil:
 	case n != want && (n != want+1 || !g.moving):
 		c.violation = fmt.Errorf("at %v group %d has %d members, want %d", c.now, g.number, n, want)
 	}

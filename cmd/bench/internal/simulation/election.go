@@ -6,29 +6,18 @@ import (
 	"time"
 )
 
-// The timeouts of hashicorp/raft as package consensus sets them, for a server with several groups.
 const (
+	// As package consensus sets them for one of several groups of a server.
 	electionTimeout = time.Second
-	lease           = electionTimeout / 2
+	heartbeats      = electionTimeout / 10
 )
-
-// pace is how often an owner sends to a follower at rest. An interval is drawn between the number and twice the number.
-type pace struct{ heartbeat, append time.Duration }
-
-// calm returns the pace of the groups of models. The owner repeats what a follower has acknowledged every 2 s, and then
-// at most 100 ms later.
-func calm() pace { return pace{electionTimeout / 10, 4100 * time.Millisecond / 3} }
-
-// hot returns the pace of group 0, which has the timeouts of a server with one group.
-func hot() pace { return pace{50 * time.Millisecond, 10 * time.Millisecond} }
 
 // group is a Raft group at rest: all logs are equal.
 type group struct {
 	number  int
-	pace    pace
 	members []*replica
 	moving  bool
-	owners  map[uint64]string
+	owners  map[uint64]string // By term.
 }
 
 // replica is a member of a group. A replica that owns has itself as leader.
@@ -38,9 +27,7 @@ type replica struct {
 	leader      string
 	heard       time.Duration
 	candidate   bool
-	// acked has the times at which followers have answered the owner.
-	acked map[string]time.Duration
-	// epoch ends timers when the role changes.
+	// epoch ends timers and votes when the role changes.
 	epoch int
 }
 
@@ -56,39 +43,32 @@ func (g *group) owner() (owner *replica) {
 	return owner
 }
 
-func (c *Cluster) enter(g *group, server string) *replica {
-	r := &replica{server: server, heard: c.now, acked: map[string]time.Duration{}}
+func (c *Cluster) enter(g *group, server string) {
+	r := &replica{server: server, heard: c.now}
+	g.members = append(g.members, r)
 	if owner := g.owner(); owner != nil {
 		r.term, r.leader = owner.term, owner.server
-		if owner.acked[server] = c.now; c.beating {
-			c.beats(g, owner, r)
-		}
+		c.follow(g, r)
+		c.beat(g, owner, r)
 	}
-	g.members = append(g.members, r)
-	return r
 }
 
 func (c *Cluster) leave(g *group, server string) {
-	g.members = slices.DeleteFunc(g.members, func(r *replica) bool {
-		if r.server == server {
-			r.epoch++
-		}
-		return r.server == server
-	})
+	k := slices.IndexFunc(g.members, func(r *replica) bool { return r.server == server })
+	g.members[k].epoch++
+	g.members = slices.Delete(g.members, k, k+1)
 }
 
 // transfer makes a member the owner, in a new term with the votes of all members.
 func (c *Cluster) transfer(g *group, server string) {
-	to := g.members[slices.IndexFunc(g.members, func(r *replica) bool { return r.server == server })]
-	if from := g.owner(); from != to {
-		term := from.term + 1
-		from.leader = server
-		for _, p := range g.members {
-			p.term, p.voted = term, term
+	from, term := g.owner(), g.owner().term+1
+	for _, r := range g.members {
+		if r.term, r.voted = term, term; r == from {
+			r.leader = ""
+			c.follow(g, r)
 		}
-		c.follow(g, from)
-		c.lead(g, to)
 	}
+	c.lead(g, g.members[slices.IndexFunc(g.members, func(r *replica) bool { return r.server == server })])
 }
 
 // timer calls do after d to 2·d, unless the role of the replica has changed.
@@ -101,7 +81,7 @@ func (c *Cluster) timer(g *group, r *replica, d time.Duration, do func()) {
 	})
 }
 
-// send delivers a message, unless the receiver is down or no member then.
+// send delivers a message that is written first, unless the receiver is down or no member then.
 func (c *Cluster) send(g *group, to *replica, write time.Duration, do func()) {
 	c.at(c.now+write+latency+time.Duration(c.random.Int64N(int64(latency))), g, func() {
 		if !c.down[to.server] && slices.Contains(g.members, to) {
@@ -110,48 +90,43 @@ func (c *Cluster) send(g *group, to *replica, write time.Duration, do func()) {
 	})
 }
 
-// follow makes a replica a follower. When the timer ends and the owner was not heard for electionTimeout, the replica
-// becomes a candidate.
+// follow makes a replica a follower.
 func (c *Cluster) follow(g *group, r *replica) {
 	r.epoch++
-	r.candidate = false
-	if c.beating {
+	if r.candidate = false; c.beating {
 		c.watch(g, r)
 	}
 }
 
+// watch makes a follower a candidate when its timer ends and the owner was not heard for electionTimeout.
 func (c *Cluster) watch(g *group, r *replica) {
 	c.timer(g, r, electionTimeout, func() {
 		if c.now-r.heard < electionTimeout {
 			c.watch(g, r)
-			return
+		} else {
+			c.campaign(g, r)
 		}
-		c.campaign(g, r)
 	})
 }
 
-// campaign asks the others whether they would vote. A server that knows an owner refuses.
+// campaign asks the others whether they would vote, and then for their votes. A server that knows an owner refuses.
 func (c *Cluster) campaign(g *group, r *replica) {
-	r.epoch++
-	r.candidate, r.leader = true, ""
-	c.timer(g, r, electionTimeout, func() { c.campaign(g, r) })
-	c.ask(g, r, r.term+1, 0, func(p *replica) bool { return p.leader == "" }, func() {
+	again := func() {
 		r.epoch++
+		c.timer(g, r, electionTimeout, func() { c.campaign(g, r) })
+	}
+	again()
+	r.candidate, r.leader = true, ""
+	c.ask(g, r, r.term+1, 0, func(p *replica) bool { return p.leader == "" }, func() {
+		again()
 		r.term++
 		r.voted = r.term
-		c.timer(g, r, electionTimeout, func() { c.campaign(g, r) })
 		c.ask(g, r, r.term, disk, func(p *replica) bool {
-			if p.leader != "" {
+			if p.leader != "" || p.voted >= r.term {
 				return false
 			}
-			if p.term < r.term {
-				p.term = r.term
-				c.follow(g, p)
-			}
-			if p.voted >= r.term {
-				return false
-			}
-			p.voted, p.heard = r.term, c.now
+			p.term, p.voted, p.heard = r.term, r.term, c.now
+			c.follow(g, p)
 			return true
 		}, func() { c.lead(g, r) })
 	})
@@ -191,70 +166,34 @@ func (c *Cluster) lead(g *group, r *replica) {
 	r.epoch++
 	r.candidate, r.leader = false, r.server
 	for _, p := range g.members {
-		if r.acked[p.server] = c.now; c.beating && p != r {
-			c.heartbeat(g, r, p)
-			c.beats(g, r, p)
+		if p != r {
+			c.beat(g, r, p)
 		}
 	}
-	if c.beating {
-		c.hold(g, r)
+}
+
+// beat sends a heartbeat to a follower, now and until the owner or the members change.
+func (c *Cluster) beat(g *group, r, p *replica) {
+	if !c.beating || !slices.Contains(g.members, p) {
+		return
 	}
-}
-
-// beats sends messages to a follower at rest.
-func (c *Cluster) beats(g *group, r, p *replica) {
-	c.repeat(g, r, p, g.pace.heartbeat, func() { c.heartbeat(g, r, p) })
-	c.repeat(g, r, p, g.pace.append, func() { c.count(g, r) })
-}
-
-func (c *Cluster) repeat(g *group, r, p *replica, d time.Duration, do func()) {
-	c.timer(g, r, d, func() {
-		if slices.Contains(g.members, p) {
-			do()
-			c.repeat(g, r, p, d, do)
-		}
-	})
-}
-
-func (c *Cluster) heartbeat(g *group, r, p *replica) {
-	c.count(g, r)
+	c.timer(g, r, heartbeats, func() { c.beat(g, r, p) })
+	c.sent[r.server]++
 	epoch, term := r.epoch, r.term
 	c.send(g, p, 0, func() {
 		if term >= p.term {
 			follows := !p.candidate && p.leader != p.server
-			p.term, p.leader, p.heard = term, r.server, c.now
-			if !follows {
+			if p.term, p.leader, p.heard = term, r.server, c.now; !follows {
 				c.follow(g, p)
 			}
-		}
-		c.send(g, r, 0, func() {
-			switch {
-			case r.epoch != epoch:
-			case p.term > term:
-				r.term, r.leader = p.term, ""
-				c.follow(g, r)
-			default:
-				r.acked[p.server] = c.now
-			}
-		})
-	})
-}
-
-// hold ends the ownership of a replica that no majority has answered within the lease.
-func (c *Cluster) hold(g *group, r *replica) {
-	c.timer(g, r, lease/10, func() {
-		near := 0
-		for _, p := range g.members {
-			if p == r || c.now-r.acked[p.server] <= lease {
-				near++
-			}
-		}
-		if near >= g.quorum() {
-			c.hold(g, r)
 			return
 		}
-		r.leader = ""
-		c.follow(g, r)
+		c.send(g, r, 0, func() {
+			if r.epoch == epoch {
+				r.term, r.leader = p.term, ""
+				c.follow(g, r)
+			}
+		})
 	})
 }
 
@@ -270,23 +209,12 @@ func (c *Cluster) Beat() {
 	}
 }
 
-// BeatZero begins the heartbeats of group 0, whose members are all servers.
-func (c *Cluster) BeatZero() {
-	c.zero = &group{pace: hot(), owners: map[uint64]string{}}
-	for _, s := range c.servers {
-		c.enter(c.zero, s)
-	}
-	c.lead(c.zero, c.zero.members[0])
-}
-
 // Kill ends servers at once.
 func (c *Cluster) Kill(servers []string) {
-	for _, s := range servers {
-		c.down[s] = true
-	}
 	for _, g := range c.groups {
 		for _, r := range g.members {
-			if c.down[r.server] {
+			if slices.Contains(servers, r.server) {
+				c.down[r.server] = true
 				r.epoch++
 				r.candidate, r.leader = false, ""
 			}
@@ -296,21 +224,12 @@ func (c *Cluster) Kill(servers []string) {
 
 // Restart starts all servers that are down.
 func (c *Cluster) Restart() {
-	down := c.down
-	c.down = map[string]bool{}
 	for _, g := range c.groups {
 		for _, r := range g.members {
-			if down[r.server] {
+			if c.down[r.server] {
 				c.follow(g, r)
 			}
 		}
 	}
-}
-
-func (c *Cluster) count(g *group, r *replica) {
-	if g == c.zero {
-		c.zeroSent++
-	} else {
-		c.sent[r.server]++
-	}
+	clear(c.down)
 }

@@ -4,26 +4,31 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"hindsight/internal/cluster/placement"
 )
 
+// About says what is the server's code, and what is a model.
+const About = `Code of the server: package internal/cluster/placement, that is the group of a model, the plan of memberships and
+owners, and the loop that looks, plans and makes the next steps. The rest is a model with a simulated clock. A model of
+hashicorp/raft with the server's timeouts elects: a follower that has not heard its owner for 1 s asks for votes when its
+timer of 1 to 2 s ends, a server that knows an owner refuses, and a vote is on disk after 3 ms. An owner sends a heartbeat
+every 100 to 200 ms. A message takes 0.5 to 1 ms, and is lost if its receiver is down. A server sends, and receives, one
+checkpoint after the other. A step takes 0.7 s beside its checkpoint, or 0.2 s if only ownership moves, both measured with
+six servers without models on two cores. Models are at rest, and group 0 is left out. After every event each group has
+one owner a term, and three members, or four during a step.`
+
 // Table is a table of results.
 type Table struct {
-	Title   string     `json:"title"`
-	Text    string     `json:"text"`
-	Columns []string   `json:"columns"`
-	Rows    [][]string `json:"rows"`
+	Title   string   `json:"title"`
+	Text    string   `json:"text"`
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"`
 }
 
-// Bench simulates clusters of up to Options.Servers servers.
-type Bench struct {
-	Options
-	Models int
-}
+func (t *Table) row(cells ...any) { t.Rows = append(t.Rows, cells) }
 
 // Page is the tables as a page in Markdown.
 func Page(how string, tables []Table) string {
@@ -32,33 +37,23 @@ func Page(how string, tables []Table) string {
 	for _, t := range tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", t.Title, t.Text, strings.Join(t.Columns, " | "), strings.Repeat("---:|", len(t.Columns)))
 		for _, r := range t.Rows {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
+			b.WriteString("|")
+			for _, cell := range r {
+				if v, ok := cell.(float64); ok {
+					cell = fmt.Sprintf("%.3f", v)
+				}
+				fmt.Fprintf(&b, " %v |", cell)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
 }
 
-// About says what is the server's code, and what is a model.
-const About = `Code of the server: package internal/cluster/placement, that is the group of a model, the plan of memberships and
-owners, and the loop that looks, plans and makes the next steps. The rest is a model with a simulated clock. A model of
-hashicorp/raft with the server's timeouts elects: a follower that has not heard its owner for 1 s asks for votes when its
-timer of 1 to 2 s ends, a server that knows an owner refuses, and a vote is on disk after 3 ms. A message takes 0.5 to
-1 ms, and is lost if its receiver is down. A server sends, and receives, one checkpoint after the other. A step takes
-0.7 s beside its checkpoint, or 0.2 s if only ownership moves, both measured with six servers without models on two cores.
-Models are at rest. After every event each group has one owner a term, and three members, or four during a step.`
-
-// sizes are the numbers of servers of a table.
-func (b *Bench) sizes() []int {
-	return slices.Compact(slices.DeleteFunc([]int{6, 20, b.Servers}, func(n int) bool { return n > b.Servers }))
-}
-
-// settled returns a cluster whose groups are spread, and how long that took.
-func (b *Bench) settled(ctx context.Context, servers int, bytes float64) (*Cluster, time.Duration, error) {
-	o := b.Options
-	o.Servers, o.Bytes = servers, bytes
-	c := Found(o)
-	err := c.Settle(ctx)
-	return c, c.now, err
+// Bench simulates clusters of up to Options.Servers servers.
+type Bench struct {
+	Options
+	Models int
 }
 
 // Measure returns the tables.
@@ -68,39 +63,62 @@ func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(t.Rows) > 0 {
-			tables = append(tables, t)
-		}
+		tables = append(tables, t)
 	}
 	return tables, nil
 }
 
-// loads counts what servers have.
-func (c *Cluster) loads(count func(g *group, r *replica) int) []float64 {
-	var out []float64
-	for _, s := range c.servers {
-		sum := 0
-		for _, g := range c.groups {
-			for _, r := range g.members {
-				if r.server == s {
-					sum += count(g, r)
-				}
+// sizes are the numbers of servers of a table.
+func (b *Bench) sizes() []int {
+	return slices.Compact(slices.DeleteFunc([]int{6, 20, b.Servers}, func(n int) bool { return n > b.Servers }))
+}
+
+// settled returns a cluster whose groups are spread.
+func (b *Bench) settled(ctx context.Context, servers, groups int, bytes float64) (*Cluster, error) {
+	o := b.Options
+	o.Servers, o.Groups, o.Bytes = servers, groups, bytes
+	c := Found(o)
+	return c, c.Settle(ctx)
+}
+
+// loads sums what the groups weigh on the servers that are up, as members or as owners only.
+func (c *Cluster) loads(owners bool, weight func(*group) int) []float64 {
+	load := map[string]float64{}
+	for _, g := range c.groups {
+		for _, r := range g.members {
+			if !owners || g.owner() == r && c.up(g) >= g.quorum() {
+				load[r.server] += float64(weight(g))
 			}
 		}
+	}
+	var out []float64
+	for _, s := range c.servers {
 		if !c.down[s] {
-			out = append(out, float64(sum))
+			out = append(out, load[s])
 		}
 	}
 	return out
 }
 
+func one(*group) int { return 1 }
+
+// up returns the number of members that are up.
+func (c *Cluster) up(g *group) (n int) {
+	for _, r := range g.members {
+		if !c.down[r.server] {
+			n++
+		}
+	}
+	return n
+}
+
 // over returns the largest load over the mean.
-func over(loads []float64) string {
+func over(loads []float64) float64 {
 	sum := 0.0
 	for _, l := range loads {
 		sum += l
 	}
-	return fmt.Sprintf("%.3f", slices.Max(loads)/sum*float64(len(loads)))
+	return slices.Max(loads) / sum * float64(len(loads))
 }
 
 func (b *Bench) balance(ctx context.Context) (Table, error) {
@@ -112,21 +130,13 @@ func (b *Bench) balance(ctx context.Context) (Table, error) {
 	for n := range b.Models {
 		models[placement.Of(fmt.Sprintf("model-%d", n), b.Groups)]++
 	}
+	of := func(g *group) int { return models[g.number] }
 	for _, n := range b.sizes() {
-		c, _, err := b.settled(ctx, n, 0)
+		c, err := b.settled(ctx, n, b.Groups, 0)
 		if err != nil {
 			return t, err
 		}
-		row := []string{strconv.Itoa(n)}
-		for _, weight := range []func(g *group) int{func(*group) int { return 1 }, func(g *group) int { return models[g.number] }} {
-			row = append(row, over(c.loads(func(g *group, _ *replica) int { return weight(g) })), over(c.loads(func(g *group, r *replica) int {
-				if g.owner() != r {
-					return 0
-				}
-				return weight(g)
-			})))
-		}
-		t.Rows = append(t.Rows, row)
+		t.row(n, over(c.loads(false, one)), over(c.loads(true, one)), over(c.loads(false, of)), over(c.loads(true, of)))
 	}
 	return t, nil
 }
@@ -149,45 +159,34 @@ func (b *Bench) moves(ctx context.Context) (Table, error) {
 		Title: "Moves", Text: "Memberships that a rebalance moves after one server joins or leaves. Bar: at most 1.1 of the least number.",
 		Columns: []string{"servers", "moved", "least", "ratio", "only owner moved", "time"},
 	}
-	one := func(*group, *replica) int { return 1 }
 	for _, n := range b.sizes() {
-		c, _, err := b.settled(ctx, n-1, 0)
+		c, err := b.settled(ctx, n-1, b.Groups, 0)
 		if err != nil {
 			return t, err
 		}
-		for _, change := range []struct {
-			name    string
-			leaving []string
-		}{{fmt.Sprintf("%d to %d", n-1, n), nil}, {fmt.Sprintf("%d to %d", n, n-1), []string{c.servers[0]}}} {
-			if change.leaving == nil {
+		for _, leaving := range [][]string{nil, {c.servers[0]}} {
+			name := fmt.Sprintf("%d to %d", n, n-1)
+			if leaving == nil {
+				name = fmt.Sprintf("%d to %d", n-1, n)
 				c.Join()
 			}
-			begin, want := c.now, least(c.loads(one)[len(change.leaving):], placement.Replicas*b.Groups)
-			if err := c.Rebalance(ctx, change.leaving); err != nil {
+			begin, want := c.now, least(c.loads(false, one)[len(leaving):], placement.Replicas*b.Groups)
+			if err := c.Rebalance(ctx, leaving); err != nil {
 				return t, err
 			}
-			t.Rows = append(t.Rows, []string{
-				change.name, strconv.Itoa(c.added), strconv.Itoa(want), fmt.Sprintf("%.3f", float64(c.added)/float64(want)),
-				strconv.Itoa(c.steps - c.added), short(c.now - begin),
-			})
+			t.row(name, c.added, want, float64(c.added)/float64(want), c.steps-c.added, (c.now - begin).Round(time.Second))
 		}
 	}
 	return t, nil
 }
 
-// outage is how long a rack is down.
-const outage = 15 * time.Second
-
-func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
-
 func (b *Bench) rack(ctx context.Context) (Table, error) {
 	t := Table{
-		Title: "A rack dies", Text: fmt.Sprintf(`%d servers at %d a rack, %d groups; one rack dies at once, and starts again %.0f s later. A group without a majority has no
-owner until then. Placement does not know racks.`, b.Servers, RackSize, b.Groups, outage.Seconds()),
-		Columns: []string{"rack", "groups without majority", "groups that elect", "median time to an owner", "all have one after", "largest over mean owned", "after the restart, all after"},
+		Title: "A rack dies", Text: fmt.Sprintf("%d servers at %d a rack, %d groups; the servers of one rack die at once. Placement does not know racks.", b.Servers, RackSize, b.Groups),
+		Columns: []string{"rack", "groups without majority", "groups that elect", "median time to an owner", "all have one after", "largest over mean owned"},
 	}
-	for rack := 0; (rack+1)*RackSize <= b.Servers && b.Servers > RackSize; rack++ {
-		c, _, err := b.settled(ctx, b.Servers, 0)
+	for rack := range b.Servers / RackSize {
+		c, err := b.settled(ctx, b.Servers, b.Groups, 0)
 		if err != nil {
 			return t, err
 		}
@@ -196,47 +195,22 @@ owner until then. Placement does not know racks.`, b.Servers, RackSize, b.Groups
 			return t, err
 		}
 		c.Kill(c.servers[rack*RackSize : (rack+1)*RackSize])
-		lost := 0
-		elect := slices.DeleteFunc(slices.Clone(c.groups), func(g *group) bool {
-			up := 0
-			for _, r := range g.members {
-				if !c.down[r.server] {
-					up++
-				}
-			}
-			if up < g.quorum() {
-				lost++
-			}
-			return up < g.quorum() || g.owner() != nil
-		})
-		times, err := c.until(elect, outage)
+		lost := slices.DeleteFunc(slices.Clone(c.groups), func(g *group) bool { return c.up(g) >= g.quorum() })
+		elect := slices.DeleteFunc(slices.Clone(c.groups), func(g *group) bool { return c.up(g) < g.quorum() || g.owner() != nil })
+		times, err := c.until(elect)
 		if err != nil {
 			return t, err
 		}
-		owned := over(c.loads(func(g *group, r *replica) int {
-			if g.owner() == r {
-				return 1
-			}
-			return 0
-		}))
-		c.Restart()
-		again, err := c.until(c.groups, outage)
-		if err != nil {
-			return t, err
-		}
-		t.Rows = append(t.Rows, []string{
-			strconv.Itoa(rack + 1), strconv.Itoa(lost), strconv.Itoa(len(elect)), short(times[len(times)/2]), short(times[len(times)-1]), owned,
-			short(again[len(again)-1]),
-		})
+		t.row(rack+1, len(lost), len(elect), times[len(times)/2], times[len(times)-1], over(c.loads(true, one)))
 	}
 	return t, nil
 }
 
-// until runs for d, and returns after which times the groups have had an owner, sorted.
-func (c *Cluster) until(groups []*group, d time.Duration) (times []time.Duration, err error) {
-	const resolution = 10 * time.Millisecond
+// until returns after which times the groups have an owner, sorted.
+func (c *Cluster) until(groups []*group) (times []time.Duration, err error) {
+	const resolution, limit = 10 * time.Millisecond, time.Minute
 	groups = slices.Clone(groups)
-	for passed := resolution; passed <= d; passed += resolution {
+	for passed := resolution; len(groups) > 0; passed += resolution {
 		if err := c.Run(resolution); err != nil {
 			return nil, err
 		}
@@ -247,11 +221,11 @@ func (c *Cluster) until(groups []*group, d time.Duration) (times []time.Duration
 			times = append(times, passed)
 			return true
 		})
+		if passed > limit {
+			return nil, fmt.Errorf("%d groups have no owner after %v", len(groups), limit)
+		}
 	}
-	if len(groups) > 0 {
-		return nil, fmt.Errorf("%d groups have no owner after %v", len(groups), d)
-	}
-	return times, nil
+	return append(times, 0)[:max(1, len(times))], nil
 }
 
 func (b *Bench) steady(ctx context.Context) (Table, error) {
@@ -259,42 +233,35 @@ func (b *Bench) steady(ctx context.Context) (Table, error) {
 		Title: "Time to steady state", Text: fmt.Sprintf(`%d servers, %d groups, %.0f MB/s a server in each direction. The founder places eight groups at a time. A rebalance after
 one server has joined moves one group at a time. Measured with six servers and 16 groups without models on two cores:
 founding 7.5 s, of the model 4 s; a join 6.0 s, of the model 6.0 s.`, b.Servers, b.Groups, b.Bandwidth/1e6),
-		Columns: []string{"a group", "founding", "a join"},
+		Columns: []string{"MB a group", "founding", "a join"},
 	}
-	for _, bytes := range []float64{0, 1e7, 1e8, 1e9} {
-		_, founding, err := b.settled(ctx, b.Servers, bytes)
+	for _, megabytes := range []int{0, 10, 100, 1000} {
+		c, err := b.settled(ctx, b.Servers-1, b.Groups, float64(megabytes)*1e6)
 		if err != nil {
 			return t, err
 		}
-		c, _, err := b.settled(ctx, b.Servers-1, bytes)
-		if err != nil {
-			return t, err
-		}
+		founding := c.now
 		c.Join()
-		begin := c.now
 		if err := c.Rebalance(ctx, nil); err != nil {
 			return t, err
 		}
-		t.Rows = append(t.Rows, []string{fmt.Sprintf("%.0f MB", bytes/1e6), founding.Round(time.Second).String(), (c.now - begin).Round(time.Second).String()})
+		t.row(megabytes, founding.Round(time.Second), (c.now - founding).Round(time.Second))
 	}
 	return t, nil
 }
 
 func (b *Bench) rest(ctx context.Context) (Table, error) {
 	t := Table{
-		Title: "Messages at rest", Text: "Messages that a server sends as an owner, a second, each with an answer. Group 0, whose owner sends to every server, stands apart.",
-		Columns: []string{"servers", "groups", "mean", "largest", "owner of group 0"},
+		Title: "Heartbeats", Text: "Heartbeats that a server sends a second, each with an answer.",
+		Columns: []string{"servers", "groups", "mean", "largest"},
 	}
-	for _, n := range append([]int{3}, b.sizes()...) {
+	for _, n := range append([]int{placement.Replicas}, b.sizes()...) {
 		for _, groups := range []int{64, b.Groups} {
-			o := *b
-			o.Groups = groups
-			c, _, err := o.settled(ctx, n, 0)
+			c, err := b.settled(ctx, n, groups, 0)
 			if err != nil {
 				return t, err
 			}
 			c.Beat()
-			c.BeatZero()
 			const seconds = 10
 			if err := c.Run(seconds * time.Second); err != nil {
 				return t, err
@@ -303,10 +270,7 @@ func (b *Bench) rest(ctx context.Context) (Table, error) {
 			for _, s := range c.servers {
 				sum, most = sum+c.sent[s], max(most, c.sent[s])
 			}
-			t.Rows = append(t.Rows, []string{
-				strconv.Itoa(n), strconv.Itoa(groups), fmt.Sprintf("%.0f", float64(sum)/float64(n)/seconds), fmt.Sprintf("%.0f", float64(most)/seconds),
-				fmt.Sprintf("%.0f", float64(c.zeroSent)/seconds),
-			})
+			t.row(n, groups, sum/n/seconds, most/seconds)
 		}
 	}
 	return t, nil

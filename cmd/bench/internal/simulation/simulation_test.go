@@ -3,7 +3,6 @@ package simulation_test
 import (
 	"context"
 	"reflect"
-	"strconv"
 	"testing"
 	"time"
 
@@ -34,8 +33,8 @@ func TestSeeds(t *testing.T) {
 	}
 	// The bars of the page hold for a small cluster too.
 	for _, row := range first[1].Rows {
-		if ratio, err := strconv.ParseFloat(row[3], 64); err != nil || ratio > 1.1 {
-			t.Errorf("from %s servers %s of the least number of memberships move", row[0], row[3])
+		if ratio := row[3].(float64); ratio > 1.1 {
+			t.Errorf("from %s servers %.3f of the least number of memberships move", row[0], row[3])
 		}
 	}
 	if len(first[2].Rows) != 2 {
@@ -47,13 +46,16 @@ func TestSeeds(t *testing.T) {
 // owners and that every group has its members. In the end every group has an owner.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		c := simulation.Found(options(seed))
 		if err := c.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.Beat()
-		servers := c.Servers()
+		_, servers, err := c.Look(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for round := range 12 {
 			k := (int(seed)*7 + round*5) % (len(servers) - 4)
 			c.Kill(servers[k : k+1+round%4])
