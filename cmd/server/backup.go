@@ -17,8 +17,8 @@ import (
 // backedUp is the outcome of backup.
 type backedUp struct {
 	Group uint32 `json:"group,omitempty"`
-	// Owner is the server that owns the group, and backs it up. Otherwise Owner is empty.
-	Owner          string  `json:"owner,omitempty"`
+	// Skipped is why this server made no backup of the group, if another server does.
+	Skipped        string  `json:"skipped,omitempty"`
 	Backup         string  `json:"backup,omitempty"`
 	Models         int     `json:"models"`
 	Files          int     `json:"files"`
@@ -34,8 +34,8 @@ type backedUp struct {
 
 func (b *backedUp) write(w io.Writer) {
 	writeGroup(w, b.Group)
-	if b.Owner != "" {
-		fmt.Fprintf(w, "not backed up here: %s owns it\n", b.Owner)
+	if b.Skipped != "" {
+		fmt.Fprintln(w, "skipped:", b.Skipped)
 		return
 	}
 	fmt.Fprintf(w, "backup %s: %d models, %d files of %s; %d files of %s were new; checkpoint in %.2f s, all in %.2f s\n",
@@ -83,8 +83,8 @@ func take(ctx context.Context, dir, to string, group *backup.Group, keep int, p 
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
 	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, number) }, p)
-	if moved := new(movedError); out == nil && errors.As(err, &moved) {
-		return &backedUp{Group: number, Owner: moved.owner}, nil
+	if out == nil && errors.Is(err, errMoved) {
+		return &backedUp{Group: number, Skipped: err.Error()}, nil
 	}
 	return out, err
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,8 +40,8 @@ type held struct {
 	// Directory is relative to the directory of the group.
 	Directory string `json:"directory"`
 	Error     string `json:"error,omitempty"`
-	// Owner is the address of the owner, if another server owns the group.
-	Owner string `json:"owner,omitempty"`
+	// Moved is true if the error is errMoved.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // control makes checkpoints of the store that this process has open, for the schedule and
@@ -111,13 +112,10 @@ func serveControl(ctx context.Context, dir string, checkpoint http.HandlerFunc, 
 func (g *groups) checkpoint(w http.ResponseWriter, r *http.Request) {
 	var answer held
 	at, err := g.holdFor(r)
-	switch moved := new(movedError); {
-	case err == nil:
+	if err == nil {
 		answer.Directory = filepath.Base(at.directory)
-	case errors.As(err, &moved):
-		answer.Owner = moved.owner
-	default:
-		answer.Error = err.Error()
+	} else {
+		answer.Error, answer.Moved = err.Error(), errors.Is(err, errMoved)
 	}
 	_ = json.NewEncoder(w).Encode(answer) // An error means that the caller has disconnected.
 	_ = http.NewResponseController(w).Flush()
@@ -140,14 +138,13 @@ func (g *groups) holdFor(r *http.Request) (*checkpoint, error) {
 	}
 	ctx, stop := context.WithCancel(o.control.serving)
 	context.AfterFunc(r.Context(), stop)
-	at, err := o.control.hold(ctx)
-	if !errors.Is(err, errMoved) {
-		return at, err
+	at, err := o.control.hold(ctx) //nolint:contextcheck // It ends with the request, or with the open group.
+	if owner, known := g.host.Group(uint32(n)).Owner(); errors.Is(err, errMoved) && known {
+		return nil, fmt.Errorf("%w: %s", err, owner.Address)
+	} else if errors.Is(err, errMoved) {
+		return nil, errors.New("the group has no owner")
 	}
-	if owner, known := g.host.Group(uint32(n)).Owner(); known { //nolint:gosec // A cluster has few groups.
-		return nil, &movedError{owner.Address}
-	}
-	return nil, fmt.Errorf("group %d has no owner", n)
+	return at, err
 }
 
 // end ends the checkpoint that a command holds, and waits until it is removed. The caller has ended serving.
@@ -215,11 +212,6 @@ var errNoServer = errors.New("no server answers")
 // errMoved: this server does not own the group.
 var errMoved = errors.New("another server owns the group")
 
-// movedError is errMoved with the address of the owner.
-type movedError struct{ owner string }
-
-func (m *movedError) Error() string { return fmt.Sprintf("%v: %s", errMoved, m.owner) }
-
 // checkpoint is a directory that does not change until it is released.
 type checkpoint struct {
 	directory string
@@ -264,8 +256,8 @@ func holdRunning(ctx context.Context, dir string, group uint32) (*checkpoint, er
 	switch {
 	case err != nil:
 		err = fmt.Errorf("ask for a checkpoint: the server ended: %w", err)
-	case answer.Owner != "":
-		err = &movedError{answer.Owner}
+	case answer.Moved:
+		err = fmt.Errorf("%w%s", errMoved, strings.TrimPrefix(answer.Error, errMoved.Error()))
 	case answer.Error != "":
 		err = fmt.Errorf("the server: %s", answer.Error) //nolint:err113 // It is the server's.
 	case !filepath.IsLocal(answer.Directory):
@@ -283,7 +275,7 @@ func holdRunning(ctx context.Context, dir string, group uint32) (*checkpoint, er
 		_, _ = io.Copy(io.Discard, response.Body)
 		end(errors.New("the server ended, and its checkpoint with it, or no longer owns the group"))
 	}()
-	return &checkpoint{directory: filepath.Join(groupDirectory(dir, group), answer.Directory), gone: gone, release: func() error {
+	return &checkpoint{directory: filepath.Join(store.GroupDirectory(dir, group), answer.Directory), gone: gone, release: func() error {
 		end(context.Canceled)
 		<-ended
 		_ = response.Body.Close() // The request has ended.
@@ -299,7 +291,7 @@ func hold(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	if !errors.Is(err, errNoServer) {
 		return c, err
 	}
-	dir = groupDirectory(dir, group)
+	dir = store.GroupDirectory(dir, group)
 	// store.Open would create the directory.
 	if _, statErr := os.Stat(filepath.Join(dir, "log")); errors.Is(statErr, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", store.ErrNotThere, dir)

@@ -36,7 +36,7 @@ func fsck(ctx context.Context, call call) int {
 		}
 		all, found := []*report{}, error(nil)
 		for _, group := range groups {
-			r, err := examine(ctx, groupDirectory(c.DataDir, numberOf(group)), *truncate, p)
+			r, err := examine(ctx, store.GroupDirectory(c.DataDir, numberOf(group)), *truncate, p)
 			if err != nil {
 				return nil, callError{group.Wrap(err)}
 			}

@@ -1,24 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/internal/store"
 )
-
-// groupDirectory returns the directory of a group of a data directory.
-func groupDirectory(dir string, number uint32) string {
-	if number == 0 {
-		return dir
-	}
-	return filepath.Join(dir, store.GroupsDirectory, strconv.FormatUint(uint64(number), 10))
-}
 
 // numberOf returns the number of a group, 0 of a nil group.
 func numberOf(g *backup.Group) uint32 {
@@ -37,16 +26,26 @@ func groupsOf(dir string) ([]*backup.Group, error) {
 	}
 	var out []*backup.Group
 	for n := range of + 1 {
-		group := &backup.Group{Number: uint32(n), Of: of} //nolint:gosec // A cluster has few groups.
-		_, err := os.Stat(groupDirectory(dir, group.Number))
-		switch {
-		case err == nil:
+		group := &backup.Group{Number: uint32(n), Of: of}
+		exists, err := store.GroupExists(store.GroupDirectory(dir, group.Number), store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		if exists {
 			out = append(out, group)
-		case !errors.Is(err, os.ErrNotExist):
-			return nil, fmt.Errorf("the groups of %s: %w", dir, err)
 		}
 	}
 	return out, nil
+}
+
+// missing returns the numbers of the groups of models that a cluster has beside groups.
+func missing(cluster int, groups []*backup.Group) (out []int) {
+	for n := 1; n <= cluster; n++ {
+		if !slices.ContainsFunc(groups, func(g *backup.Group) bool { return int(g.Number) == n }) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // perGroup is the outcome of a command for each group of a cluster of several groups.

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// recovered is the outcome of cluster recover.
+// recovered is the outcome of cluster recover for a group.
 type recovered struct {
 	Group     uint32   `json:"group,omitempty"`
 	Directory string   `json:"directory"`
@@ -23,55 +23,33 @@ type recovered struct {
 	Removed   []string `json:"removed"`
 	LastEntry uint64   `json:"lastEntry"`
 	Done      bool     `json:"done"`
+	// note follows the last group.
+	note string
 }
 
-func (r *recovered) show(w io.Writer) {
-	if r.Group > 0 {
-		fmt.Fprintf(w, "group       %d\n", r.Group)
-	}
+func (r *recovered) write(w io.Writer) {
 	fmt.Fprintf(w, "directory   %s\nserver      %s at %s\nlast entry  %d\n", r.Directory, r.Server, r.Address, r.LastEntry)
 	for _, address := range r.Removed {
 		fmt.Fprintf(w, "without     %s\n", address)
 	}
-}
-
-func (r *recovered) write(w io.Writer) {
-	r.show(w)
-	warnRecovered(w, r.Done)
-}
-
-// recoveredGroups is the outcome of cluster recover in a cluster of several groups.
-type recoveredGroups struct {
-	Groups []*recovered `json:"groups"`
-	// Missing are the groups that the directory does not have.
-	Missing []uint32 `json:"missing,omitempty"`
-	Done    bool     `json:"done"`
-}
-
-func (r *recoveredGroups) write(w io.Writer) {
-	for _, one := range r.Groups {
-		one.show(w)
-		fmt.Fprintln(w)
+	fmt.Fprintln(w, r.note)
+	if r.Done && r.note != "" {
+		fmt.Fprint(w, "\nDone: start this server.\n")
 	}
-	if len(r.Missing) > 0 {
-		fmt.Fprintf(w, "This directory does not have the groups %v: their models stay unavailable. Instead of recovering, back up the\n"+
-			"directories of all remaining servers to the place of the backups, and restore the cluster from there.\n", r.Missing)
-	}
-	warnRecovered(w, r.Done)
 }
 
-func warnRecovered(w io.Writer, done bool) {
-	fmt.Fprint(w, `
+const recoveredNote = `
 The models of this server become the models of the cluster. Observations that the other servers
 have acknowledged after the last entry may be missing, and clients do not send them again.
 Never start the servers listed as "without" with their present directories: half of them could continue
 the old cluster beside the new one. Empty their directories, and start them with
---cluster-join to add them to the new cluster.
-`)
-	if done {
-		fmt.Fprint(w, "\nDone: start this server.\n")
-	}
-}
+--cluster-join to add them to the new cluster.`
+
+// missingNote is formatted with groups.
+const missingNote = `
+Nobody has the models of the groups %v afterwards, because this directory does not have these groups.
+Instead, back up the directories of all remaining servers to the place of the backups, and restore the
+cluster from there.`
 
 var errNotConfirmed = errors.New("the directory is unchanged: confirm with --yes")
 
@@ -93,40 +71,36 @@ func clusterCommand(c call) int {
 		if err != nil {
 			return nil, err
 		}
+		lacks := missing(groups[0].Cluster(), groups)
 		for _, n := range *only {
 			if !slices.ContainsFunc(groups, func(g *backup.Group) bool { return uint(numberOf(g)) == n }) {
 				return nil, usagef("--group: got %d, and %s does not have this group", n, settings.DataDir)
 			}
 		}
-		out := &recoveredGroups{Done: *yes}
+		groups = slices.DeleteFunc(groups, func(g *backup.Group) bool { return len(*only) > 0 && !slices.Contains(*only, uint(numberOf(g))) })
+		var all []*recovered
 		for _, group := range groups {
-			if len(*only) > 0 && !slices.Contains(*only, uint(numberOf(group))) {
-				continue
-			}
 			r, err := recoverGroup(&settings, numberOf(group), *yes)
 			if err != nil {
 				return nil, group.Wrap(err)
 			}
-			out.Groups = append(out.Groups, r)
+			all = append(all, r)
 		}
-		for n := range groups[0].Cluster() {
-			if number := uint32(n) + 1; len(*only) == 0 && !slices.ContainsFunc(groups, func(g *backup.Group) bool { return g.Number == number }) { //nolint:gosec // A cluster has few groups.
-				out.Missing = append(out.Missing, number)
-			}
+		last := all[len(all)-1]
+		last.note = recoveredNote
+		if len(*only) == 0 && len(lacks) > 0 {
+			last.note = fmt.Sprintf(missingNote, lacks) + "\n" + last.note
 		}
 		if !*yes {
 			err = errNotConfirmed
 		}
-		if groups[0] == nil {
-			return out.Groups[0], err
-		}
-		return out, err
+		return outcomeOf(groups, all), err
 	})
 }
 
 // recoverGroup shows what the server has of a group, and recovers the group if yes.
 func recoverGroup(settings *config.Config, number uint32, yes bool) (*recovered, error) {
-	dir := groupDirectory(settings.DataDir, number)
+	dir := store.GroupDirectory(settings.DataDir, number)
 	s, err := cluster.Recover(dir, store.Options{}, settings.ClusterAddress, func(*cluster.Survivor) bool { return yes })
 	if err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -160,7 +158,7 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 			err = errors.Join(err, one.Close())
 		}
 	}()
-	of, missing := 0, []string{}
+	of, found := 0, []*backup.Group{}
 	for _, group := range groups {
 		place, m, err := s.find(ctx, group, at)
 		if errors.Is(err, backup.ErrNoBackup) && group != nil {
@@ -169,18 +167,13 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 		if err != nil {
 			return group.Wrap(err)
 		}
-		all = append(all, source{place, m})
+		all, found = append(all, source{place, m}), append(found, m.Group)
 		if of = cmp.Or(of, m.Group.Cluster()); of != m.Group.Cluster() {
 			return group.Wrap(fmt.Errorf("the backup is of a cluster of %d groups, and others in %s are of %d", m.Group.Of, *s.from, of))
 		}
 	}
-	for n := range of {
-		if !slices.ContainsFunc(all, func(one source) bool { return int(one.m.Group.Number) == n+1 }) {
-			missing = append(missing, strconv.Itoa(n+1))
-		}
-	}
-	if len(missing) > 0 || len(all) == 0 {
-		return fmt.Errorf("%w of all groups in %s: missing %s of %d groups", backup.ErrNoBackup, *s.from, strings.Join(missing, ", "), of)
+	if lacks := missing(of, found); len(lacks) > 0 || len(all) == 0 {
+		return fmt.Errorf("%w of all groups in %s: of %d groups it lacks %v", backup.ErrNoBackup, *s.from, of, lacks)
 	}
 	return f(all)
 }
@@ -251,7 +244,7 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 			if groups[0] == nil {
 				return nil
 			}
-			return setGroups(dir, len(groups))
+			return setGroups(dir, len(groups)) //nolint:contextcheck // A directory is opened whole or not at all.
 		})
 	})
 	if err != nil {
@@ -264,7 +257,7 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 func restoreGroup(ctx context.Context, dir string, from source, at time.Time, p *progress) (_ *restored, err error) {
 	started, m := time.Now(), from.m
 	r := &restored{Group: numberOf(m.Group), Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
-	r.DataDir = groupDirectory(dir, r.Group)
+	r.DataDir = store.GroupDirectory(dir, r.Group)
 	if m.Group != nil {
 		if err := os.MkdirAll(r.DataDir, restoredMode); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
@@ -296,7 +289,7 @@ func setGroups(dir string, groups int) error {
 	if err == nil {
 		err = disk.SetGroups(groups)
 	}
-	return errors.Join(err, disk.Close(), backup.SyncDirectory(filepath.Join(dir, store.GroupsDirectory)))
+	return errors.Join(err, disk.Close(), backup.SyncDirectory(filepath.Dir(store.GroupDirectory(dir, 1))))
 }
 
 // filled fills an empty directory. A mark keeps servers from the directory until fill has

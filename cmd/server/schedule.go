@@ -71,7 +71,7 @@ func (g *groups) backups() (out []backups) {
 		t.mu.Lock()
 		stats := t.stats
 		t.mu.Unlock()
-		if n > 0 && !g.host.Group(uint32(n)).Owns() { //nolint:gosec // A cluster has few groups.
+		if n > 0 && !g.host.Group(uint32(n)).Owns() {
 			stats.LastSuccess = time.Time{}
 		}
 		out = append(out, stats)

@@ -180,7 +180,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	work.Go(func() error {
 		select {
 		case <-models.first: // The directory is locked.
-			return serveControl(last, c.DataDir, models.checkpoint, log.Named("control")) //nolint:contextcheck // It ends after the last call.
+			return serveControl(last, c.DataDir, models.checkpoint, log.Named("control"))
 		case <-last.Done():
 			return nil
 		}
