@@ -20,10 +20,11 @@ import (
 // group has the answers of a command for a group.
 type group struct {
 	backedUp
-	Group     uint32
-	Skipped   string
-	LastEntry uint64
-	Removed   []string
+	Group        uint32
+	Skipped      string
+	LastEntry    uint64
+	Removed      []string
+	Observations int
 }
 
 type perGroup struct{ Groups []group }
@@ -223,9 +224,25 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 	if len(early) != 2 || len(late) != 2 || early[1].Backup >= late[0].Backup {
 		t.Fatalf("%+v, %+v", early, late)
 	}
-	for _, which := range [][]string{{"--at", at.Format(time.RFC3339Nano), "--backup", late[1].Backup}, {"--backup", early[1].Backup}, {"--backup", late[1].Backup}} {
-		dir := filepath.Join(t.TempDir(), "restored")
-		succeed[perGroup](t, append([]string{"restore", "--from", place, "--data-dir", dir}, which...)...)
+	for _, c := range []struct {
+		which []string
+		more  int // Observations of each model.
+	}{
+		{[]string{"--at", at.Format(time.RFC3339Nano), "--backup", late[1].Backup}, 0},
+		{[]string{"--backup", early[1].Backup}, 0},
+		{nil, 10},
+	} {
+		dir, want, got := filepath.Join(t.TempDir(), "restored"), 0, 0
+		succeed[perGroup](t, append([]string{"restore", "--from", place, "--data-dir", dir}, c.which...)...)
+		for _, g := range succeed[perGroup](t, "fsck", "--data-dir", dir).Groups {
+			got += g.Observations
+		}
+		for _, n := range models {
+			want += n + c.more
+		}
+		if got != want {
+			t.Errorf("%v: %d observations, want %d", c.which, got, want)
+		}
 	}
 	one := filepath.Join(t.TempDir(), "one")
 	succeed[struct{}](t, "restore", "--from", filepath.Join(place, "group-1"), "--data-dir", one)
