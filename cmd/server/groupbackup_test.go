@@ -277,17 +277,17 @@ func TestRecoverGroups(t *testing.T) {
 	for _, s := range all {
 		s.kill(t)
 	}
-	recover := []string{"cluster", "recover", "--data-dir", all[2].dir, "--json"}
-	if a := execute(t, append(recover, "--group", "7")...); a.code != 2 || !strings.Contains(a.errors, "--group: got 7") {
+	arguments := []string{"cluster", "recover", "--data-dir", all[2].dir, "--json"}
+	if a := execute(t, append(arguments, "--group", "7")...); a.code != 2 || !strings.Contains(a.errors, "--group: got 7") {
 		t.Errorf("no group 7: %+v", a)
 	}
-	if a := execute(t, recover...); a.code != 1 || strings.Count(a.out, `"lastEntry"`) != 3 {
+	if a := execute(t, arguments...); a.code != 1 || strings.Count(a.out, `"lastEntry"`) != 3 {
 		t.Errorf("not confirmed: %+v", a)
 	}
-	if r := succeed[perGroup](t, append(recover[:4:4], "--group", "2", "--yes")...); len(r.Groups) != 1 || r.Groups[0].Group != 2 {
+	if r := succeed[perGroup](t, append(arguments[:4:4], "--group", "2", "--yes")...); len(r.Groups) != 1 || r.Groups[0].Group != 2 {
 		t.Errorf("one group: %+v", r)
 	}
-	for k, g := range succeed[perGroup](t, append(recover[:4:4], "--yes")...).Groups {
+	for k, g := range succeed[perGroup](t, append(arguments[:4:4], "--yes")...).Groups {
 		if int(g.Group) != k || g.LastEntry == 0 || len(g.Removed) != 2 && g.Group != 2 {
 			t.Errorf("%+v", g)
 		}

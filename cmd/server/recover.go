@@ -48,8 +48,8 @@ the old cluster beside the new one. Empty their directories, and start them with
 // missingNote is formatted with groups.
 const missingNote = `
 Nobody has the models of the groups %v afterwards, because this directory does not have these groups.
-Instead, back up the directories of all remaining servers to the place of the backups, and restore the
-cluster from there.`
+To keep them, recover each remaining server, start it alone, without --cluster-join, and back it up to the
+place of the backups. Then restore the cluster from there.`
 
 var errNotConfirmed = errors.New("the directory is unchanged: confirm with --yes")
 
