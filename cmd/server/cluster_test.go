@@ -234,6 +234,11 @@ func (f *fleet) other(m *member) *member {
 // has.
 func (f *fleet) settle() {
 	f.t.Helper()
+	defer func() {
+		if f.t.Failed() {
+			f.describe()
+		}
+	}()
 	eventually(f.t, "a cluster of voters", func() bool {
 		all := len(f.running())
 		if f.groups == 1 {
@@ -272,6 +277,16 @@ func (f *fleet) settled(group uint32, members, voters int) bool {
 		}
 	}
 	return have == members && len(owners) == 1 && !owners[""]
+}
+
+// describe logs the groups as their members know them.
+func (f *fleet) describe() {
+	f.t.Helper()
+	for _, g := range append([]uint32{0}, f.numbers()...) {
+		for _, m := range f.running() {
+			f.t.Logf("server %d at %s, group %d: %v", m.number, m.cluster, g, f.view(m, g))
+		}
+	}
 }
 
 func (f *fleet) since() int64 { return int64(time.Since(f.started)) }
