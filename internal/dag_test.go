@@ -140,8 +140,9 @@ func layers() []layer {
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
 		}},
 		{"internal/cluster/consensus", []string{"internal/engine/storage", "internal/store"}},
+		{"internal/cluster/placement", nil},
 		{"internal/cluster", []string{
-			"api/...", "internal/cluster/consensus", "internal/cluster/replicated", "internal/engine/storage", "internal/store",
+			"api/...", "internal/cluster/consensus", "internal/cluster/placement", "internal/cluster/replicated", "internal/engine/storage", "internal/store",
 		}},
 		{"internal/auth", nil},
 		{"internal/rpc", []string{"api/...", "internal/auth", "internal/engine", "internal/engine/account/...", "internal/model", "internal/model/input"}},

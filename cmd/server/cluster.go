@@ -88,7 +88,7 @@ func (s *server) runNode(ctx context.Context, g *groups, n *cluster.Node, server
 			n.Repair()
 		}},
 		serve: func(ctx context.Context, models *engine.Engine) error {
-			n.Serve(models.Changed) //nolint:contextcheck // It serves until Close.
+			n.Serve(models.Changed)
 			ctx, stop := context.WithCancel(ctx)
 			var watching sync.WaitGroup
 			watching.Go(func() { watchOwner(ctx, log, n, models) })
@@ -157,7 +157,7 @@ func (g *groups) knowsOwners() bool {
 		return true
 	}
 	for n := range g.all {
-		group := g.host.Group(uint32(n)) //nolint:gosec // A cluster has few groups.
+		group := g.host.Group(uint32(n))
 		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
 			return false
 		}
@@ -209,7 +209,7 @@ func (r *replicated) read() metrics.Cluster {
 		out.Members = maps.Clone(*states)
 	}
 	for n := range g.all {
-		group := g.host.Group(uint32(n)) //nolint:gosec // A cluster has few groups.
+		group := g.host.Group(uint32(n))
 		node := group.Node()
 		if node == nil {
 			continue

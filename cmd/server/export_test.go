@@ -41,7 +41,7 @@ func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryC
 
 // WatchOwn shows the metrics that this package declares.
 func WatchOwn(m *metrics.Metrics) error {
-	_, replication := m.Replication(rpc.ForwardResults(), func() metrics.Cluster { return metrics.Cluster{} })
+	_, replication := m.Replication(rpc.ForwardResults(), func() metrics.Cluster { return metrics.Cluster{Shards: map[uint32]bool{0: true}} })
 	return errors.Join(
 		metrics.Watch(m, func() limits { return limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1} }),
 		metrics.Watch(m, func() serving { return serving{} }), replication,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -72,7 +73,7 @@ func (g *groups) All() []rpc.Group {
 	var out []rpc.Group
 	for n := range g.all {
 		if n > 0 || len(g.all) == 1 {
-			out = append(out, g.number(uint32(n))) //nolint:gosec // A cluster has few groups.
+			out = append(out, g.number(uint32(n)))
 		}
 	}
 	return out
@@ -93,12 +94,13 @@ func (g *groups) Rebalance(ctx context.Context, leaving []string) (step string, 
 	}
 	made, left, err := g.host.Rebalance(ctx, leaving)
 	if made.Group > 0 {
-		step = fmt.Sprintf("group %d:", made.Group)
+		parts := []string{fmt.Sprintf("group %d:", made.Group)}
 		for _, part := range []struct{ server, does string }{{made.Add, "joins"}, {made.Owner, "owns"}, {made.Remove, "leaves"}} {
 			if part.server != "" {
-				step += " " + part.server + " " + part.does
+				parts = append(parts, part.server, part.does)
 			}
 		}
+		step = strings.Join(parts, " ")
 	}
 	return step, left, translated(err)
 }

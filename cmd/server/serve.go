@@ -159,7 +159,7 @@ func (s *server) host(ctx context.Context) (err error) {
 		defer closing(&err, "close the cluster port", host.Close)
 	}
 	models := newGroups(host, log)
-	server := rpc.New(rpc.Options{ //nolint:contextcheck // It serves until Drain.
+	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),

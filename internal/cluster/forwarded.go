@@ -14,9 +14,9 @@ func (n *Node) Turned() <-chan struct{} {
 	return turned
 }
 
-// ConnTo returns a connection for calls that this server forwards to a member, named by id or address. For this
+// connTo returns a connection for calls that this server forwards to a member, named by id or address. For this
 // server itself the connection is nil.
-func (n *Node) ConnTo(which string) (grpc.ClientConnInterface, error) {
+func (n *Node) connTo(which string) (grpc.ClientConnInterface, error) {
 	l := n.consensus.Load()
 	if l == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNoMember, which)

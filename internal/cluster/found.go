@@ -127,7 +127,7 @@ func (n *Node) become(ctx context.Context) error {
 		case founder == n.self.Address:
 			n.log.Info("this server founds the cluster", zap.String("address", n.self.Address), zap.Bool("models", n.data))
 			// The groups come first, because the cluster exists once group 0 exists.
-			if err := errors.Join(n.keepGroups(), n.host.foundGroups()); err != nil {
+			if err := errors.Join(n.keepGroups(), n.host.foundGroups(ctx)); err != nil {
 				return err
 			}
 			return consensus.Found(n.storage, n.self, n.local.Position().Index)
@@ -193,13 +193,13 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 		case a.err != nil:
 			missing = append(missing, a.err.Error())
 		case a.said.GetId() == n.self.ID: // The address is another name of this server.
-		case a.said.GetMember() && max(a.said.GetGroups(), 1) != uint32(n.o.Groups): //nolint:gosec // At most MaxGroups.
+		case a.said.GetMember() && max(a.said.GetGroups(), 1) != uint32(n.o.Groups):
 			return "", nil, fmt.Errorf("%w: got %d, and %s belongs to a cluster of %d", ErrGroups, n.o.Groups, a.address, max(a.said.GetGroups(), 1))
 		case a.said.GetMember() && n.data:
 			return "", nil, fmt.Errorf("%w: %s belongs to a cluster, and this server has models of its own", ErrFounders, a.address)
 		case a.said.GetMember():
 			return "", nil, nil
-		case max(a.said.GetGroups(), 1) != uint32(n.o.Groups): //nolint:gosec // At most MaxGroups.
+		case max(a.said.GetGroups(), 1) != uint32(n.o.Groups):
 			missing = append(missing, fmt.Sprintf("%s has --cluster-groups %d, and this server has %d", a.address, max(a.said.GetGroups(), 1), n.o.Groups))
 		case !slices.Equal(a.said.GetServers(), want):
 			missing = append(missing, fmt.Sprintf("%s has --cluster-join %s, and this server has %s", a.address, strings.Join(a.said.GetServers(), ","), strings.Join(want, ",")))

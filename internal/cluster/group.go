@@ -239,20 +239,11 @@ func (s remoteStream) RecvMsg(m any) error {
 // ConnTo returns a connection for calls that this server forwards to a server, named by its address or by its member id
 // in group 0. For this server itself the connection is nil.
 func (h *Host) ConnTo(which string) (grpc.ClientConnInterface, error) {
-	n := h.groups[0].node.Load()
 	if which == h.o.Address {
 		return nil, nil
 	}
-	if n != nil {
-		if l := n.consensus.Load(); l != nil {
-			members := l.Members()
-			if k := slices.IndexFunc(members, func(m Member) bool { return m.ID == which || m.Address == which }); k >= 0 {
-				if members[k].ID == n.self.ID {
-					return nil, nil
-				}
-				return h.peers.conn(consensus.Forwarded, members[k].Address)
-			}
-		}
+	if n := h.groups[0].node.Load(); n != nil {
+		return n.connTo(which)
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNoMember, which)
 }

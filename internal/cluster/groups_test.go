@@ -59,7 +59,7 @@ func (m *machine) start(t *testing.T) {
 	host := m.host
 	m.ended.Go(func() {
 		err := host.Run(ctx, func(ctx context.Context, n *cluster.Node) error {
-			n.Serve(func(storage.Change) {}) //nolint:contextcheck // It has no context.
+			n.Serve(func(storage.Change) {})
 			select {
 			case <-n.Restart():
 			case err := <-n.Failed():
@@ -139,8 +139,11 @@ func balanced(t *testing.T, groups int, machines ...*machine) {
 	})
 }
 
+// groups is the number of groups of the tests' cluster.
+const groups = 4
+
 // add appends a record to the model m of each group, through its owner.
-func add(t *testing.T, groups int, sequence uint64, machines ...*machine) {
+func add(t *testing.T, sequence uint64, machines ...*machine) {
 	t.Helper()
 	for g := uint32(1); g <= uint32(groups); g++ {
 		eventually(t, "the owner learns", func() bool {
@@ -154,7 +157,7 @@ func add(t *testing.T, groups int, sequence uint64, machines ...*machine) {
 }
 
 // haveGroups waits until each group has its record in three machines.
-func haveGroups(t *testing.T, groups int, sequence uint64, machines ...*machine) {
+func haveGroups(t *testing.T, sequence uint64, machines ...*machine) {
 	t.Helper()
 	for g := uint32(1); g <= uint32(groups); g++ {
 		eventually(t, fmt.Sprintf("sequence %d of group %d on its members", sequence, g), func() bool {
@@ -188,14 +191,13 @@ func rebalance(t *testing.T, leaving []string, machines ...*machine) {
 // TestGroups founds four groups on five servers, lets a server join and another leave, kills one, and finds every record
 // on three members of its group.
 func TestGroups(t *testing.T) {
-	const groups = 4
 	machines := newMachines(t, 5, groups)
 	for _, m := range machines {
 		m.start(t)
 	}
 	balanced(t, groups, machines...)
-	add(t, groups, 1, machines...)
-	haveGroups(t, groups, 1, machines...)
+	add(t, 1, machines...)
+	haveGroups(t, 1, machines...)
 
 	extra := newMachines(t, 1, groups)[0]
 	extra.join = machines[0].join
@@ -207,8 +209,8 @@ func TestGroups(t *testing.T) {
 	})
 	rebalance(t, nil, all...)
 	balanced(t, groups, all...)
-	add(t, groups, 2, all...)
-	haveGroups(t, groups, 2, all...)
+	add(t, 2, all...)
+	haveGroups(t, 2, all...)
 
 	leaves := ownerOf(t, 1, all...)
 	if leaves.host.Group(0).Owns() {
@@ -223,20 +225,20 @@ func TestGroups(t *testing.T) {
 		has, _ := hosted(leaves)
 		return has[leaves] == 0
 	})
-	add(t, groups, 3, rest...)
-	haveGroups(t, groups, 3, rest...)
+	add(t, 3, rest...)
+	haveGroups(t, 3, rest...)
 
 	// A server that starts again has its groups again, and another server finds their owners.
 	again := rest[0]
 	has, _ := hosted(again)
 	again.close()
-	add(t, groups, 4, rest[1:]...)
+	add(t, 4, rest[1:]...)
 	again.start(t)
 	eventually(t, "the groups of the server are open again", func() bool {
 		now, _ := hosted(again)
 		return now[again] == has[again]
 	})
-	haveGroups(t, groups, 4, rest...)
+	haveGroups(t, 4, rest...)
 	for _, g := range leaves.host.Groups() {
 		if _, err := g.Conn(t.Context()); err != nil {
 			t.Error(err)

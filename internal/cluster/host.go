@@ -5,16 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -24,7 +20,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// ErrGroups: the option Groups is not the number of groups of the cluster.
+// ErrGroups reports that the option Groups is not the number of groups of the cluster.
 var ErrGroups = errors.New("cluster: the number of groups is fixed when a cluster is founded")
 
 // Options of a server of a cluster.
@@ -102,7 +98,7 @@ func openHost(ctx context.Context, o *Options) (*Host, error) {
 	h.groups = append(h.groups, newGroup(h, 0))
 	if o.Groups > 1 {
 		for n := range o.Groups {
-			h.groups = append(h.groups, newGroup(h, uint32(n)+1)) //nolint:gosec // At most MaxGroups.
+			h.groups = append(h.groups, newGroup(h, uint32(n)+1))
 		}
 	}
 	listener := o.Listener
@@ -179,25 +175,19 @@ func (h *Host) directory(number uint32) string {
 	if number == 0 {
 		return h.o.Directory
 	}
-	return filepath.Join(h.o.Directory, store.GroupsDirectory, strconv.FormatUint(uint64(number), 10))
-}
-
-func (h *Host) files() vfs.FS {
-	if h.o.Store.FS == nil {
-		return vfs.Default
-	}
-	return h.o.Store.FS
+	return store.GroupDirectory(h.o.Directory, number)
 }
 
 // here returns the groups 1 and up that have a directory here.
 func (h *Host) here() ([]uint32, error) {
 	var out []uint32
 	for _, g := range h.groups[1:] {
-		switch _, err := h.files().Stat(h.directory(g.number)); {
-		case err == nil:
-			out = append(out, g.number)
-		case !errors.Is(err, fs.ErrNotExist):
+		exists, err := store.GroupExists(h.directory(g.number), h.o.Store)
+		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
+		}
+		if exists {
+			out = append(out, g.number)
 		}
 	}
 	return out, nil
@@ -205,22 +195,19 @@ func (h *Host) here() ([]uint32, error) {
 
 // foundGroups founds the groups of models, with this server as their only member. After a crash the next call founds
 // the other groups.
-func (h *Host) foundGroups() error {
+func (h *Host) foundGroups(ctx context.Context) error {
 	for _, g := range h.groups[1:] {
-		if err := h.foundGroup(g.number); err != nil {
+		if err := h.foundGroup(ctx, g.number); err != nil {
 			return fmt.Errorf("cluster: found group %d: %w", g.number, err)
 		}
 	}
 	return nil
 }
 
-func (h *Host) foundGroup(number uint32) (err error) {
-	n, err := h.newNode(number)
-	if err != nil {
-		return err
-	}
+func (h *Host) foundGroup(ctx context.Context, number uint32) (err error) {
+	n := h.newNode(number)
 	defer func() { err = errors.Join(err, n.Close()) }()
-	if err := n.openStores(context.Background()); err != nil {
+	if err := n.openStores(ctx); err != nil {
 		return err
 	}
 	if exists, err := consensus.Exists(n.storage); exists || err != nil {
@@ -234,7 +221,7 @@ func (h *Host) removeGroup(number uint32) error {
 	if number == 0 {
 		return nil
 	}
-	if err := h.files().RemoveAll(h.directory(number)); err != nil {
+	if err := store.RemoveGroup(h.directory(number), h.o.Store); err != nil {
 		return fmt.Errorf("cluster: remove group %d: %w", number, err)
 	}
 	return nil
@@ -245,7 +232,7 @@ func (h *Host) removeGroup(number uint32) error {
 // from the group, Run removes the group's directory. Run returns after every serve has returned: when ctx ends, or when
 // a group fails.
 //
-// serve calls Serve of the node, and waits for Restart, Failed or the end of ctx.
+// The function serve calls Serve of the node, and waits for Restart, Failed or the end of ctx.
 func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

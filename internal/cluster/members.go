@@ -104,7 +104,7 @@ func peersOf(members []Member) []*clusterv1.Peer {
 func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
-		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups), //nolint:gosec // At most MaxGroups.
+		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups),
 	}
 	l := n.consensus.Load()
 	if l == nil {

@@ -88,7 +88,7 @@ type Node struct {
 }
 
 // newNode returns a node without a store.
-func (h *Host) newNode(number uint32) (*Node, error) {
+func (h *Host) newNode(number uint32) *Node {
 	n := &Node{
 		host: h, number: number, o: h.o, log: h.log, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
 		behind: make(chan uint64, 1), restart: make(chan struct{}), failed: make(chan error, 1),
@@ -97,25 +97,17 @@ func (h *Host) newNode(number uint32) (*Node, error) {
 	n.o.Store.Cache /= int64(len(h.groups))
 	if number > 0 {
 		n.log = h.log.With(zap.Uint32("group", number))
-		if err := h.files().MkdirAll(n.o.Directory, directoryMode); err != nil {
-			return nil, fmt.Errorf("cluster: %w", err)
-		}
 	}
 	n.checkpoint <- struct{}{}
 	n.lifetime, n.stop = context.WithCancel(context.Background())
-	return n, nil
+	return n
 }
-
-const directoryMode = 0o750
 
 // Open opens the store of a group. If a complete checkpoint has arrived, Open first replaces the store by it. Before
 // Serve the node only answers other servers: it does not change its store or take part in the log. The caller closes
 // the node, and opens no other node of the group before.
 func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
-	n, err := h.newNode(number)
-	if err != nil {
-		return nil, err
-	}
+	n := h.newNode(number)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())

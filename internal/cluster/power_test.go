@@ -115,7 +115,7 @@ func (w *world) open(ctx context.Context, k int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Serve(func(storage.Change) {}) //nolint:contextcheck // It has no context.
+	n.Serve(func(storage.Change) {})
 	w.set(func() { w.nodes[k] = n })
 	return n, nil
 }

@@ -26,10 +26,10 @@ const (
 	placeSteps = 8
 )
 
-// ErrHasGroups: a server leaves the cluster after its groups have moved to other servers.
+// ErrHasGroups reports that a server leaves the cluster only after its groups have moved to other servers.
 var ErrHasGroups = errors.New("cluster: move the groups of the server before removing it")
 
-// ErrNotReachable: groups do not move while a server does not answer.
+// ErrNotReachable reports that groups do not move while a server does not answer.
 var ErrNotReachable = errors.New("cluster: groups move only while every server answers: start the server, or name it as leaving")
 
 // Rebalance makes the next step towards groups that are spread evenly over the servers, without those that leave. It
@@ -101,22 +101,15 @@ func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, [
 			return nil, nil, fmt.Errorf("%w: %w", ErrNotReachable, a.err)
 		}
 		for _, hosted := range a.said.GetHosted() {
-			g := placement.Group{Number: int(hosted.GetGroup())}
-			for _, m := range hosted.GetMembers() {
-				g.Members = append(g.Members, m.GetAddress())
-			}
-			if hosted.GetOwnerAddress() == a.address { // The owner knows best.
-				g.Owner = a.address
-			}
-			if _, ok := known[hosted.GetGroup()]; !ok || g.Owner != "" {
-				known[hosted.GetGroup()] = g
+			if hosted.GetOwnerAddress() == a.address { // Only the owner knows all members.
+				known[hosted.GetGroup()] = placement.Group{Number: int(hosted.GetGroup()), Members: addressesOf(hosted.GetMembers()), Owner: a.address}
 			}
 		}
 	}
 	groups := make([]placement.Group, 0, len(h.groups)-1)
 	for _, g := range h.groups[1:] {
 		group, ok := known[g.number]
-		if !ok || group.Owner == "" {
+		if !ok {
 			return nil, nil, fmt.Errorf("cluster: group %d has no owner at present: %w", g.number, storage.ErrNotOwner)
 		}
 		groups = append(groups, group)

@@ -21,9 +21,6 @@ import (
 // RaftDirectory is the directory of the log of Raft, in a data directory.
 const RaftDirectory = groupDirectory + "/raft"
 
-// GroupsDirectory is the directory of the groups of a cluster, in a data directory. Each group but group 0 has a data directory there.
-const GroupsDirectory = "groups"
-
 // A member of a cluster that lacks entries of the replicated log receives the checkpoint of another member into
 // incomingDirectory. The next Open replaces the databases and the snapshots by the checkpoint.
 const (

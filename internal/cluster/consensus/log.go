@@ -98,8 +98,8 @@ type Options struct {
 
 // Log is the log of one Raft group. Its methods may be called concurrently.
 type Log struct {
-	o         Options
-	log       *zap.Logger
+	o   Options
+	log *zap.Logger
 	// begun closes once raft is set.
 	begun     chan struct{}
 	raft      *raft.Raft

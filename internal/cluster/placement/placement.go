@@ -25,7 +25,7 @@ func Of(name string, groups int) int {
 		return 0
 	}
 	family, _, _ := strings.Cut(name, ".")
-	return 1 + int(xxhash.Sum64String(family)%uint64(groups)) //nolint:gosec // groups > 1
+	return 1 + int(xxhash.Sum64String(family)%uint64(groups))
 }
 
 // Group is the placement of a group.
@@ -66,8 +66,8 @@ func Plan(groups []Group, servers []string) []Step {
 // Score orders servers for a group, the highest first: rendezvous hashing.
 func score(server string, group int) uint64 {
 	var d xxhash.Digest
-	d.ResetWithSeed(uint64(group)) //nolint:gosec // A group's number is not negative.
-	_, _ = d.WriteString(server)   // A hash never fails.
+	d.ResetWithSeed(uint64(group))
+	_, _ = d.WriteString(server) // A hash never fails.
 	return d.Sum64()
 }
 
@@ -275,7 +275,7 @@ func (p *plan) steps() []Step {
 				s.Remove = removed[k]
 			}
 			if s.Remove == g.Owner && s.Remove != "" {
-				s.Owner, moved = g.successor(added[:min(k+1, len(added))]), true
+				s.Owner = g.successor(added[:min(k+1, len(added))])
 				moved = s.Owner == g.next
 			}
 			members = append(members, s)

@@ -56,6 +56,7 @@ func defaults() config.Config {
 		DataDir:           "./data",
 		Durability:        config.DurabilitySync,
 		PendingDurability: config.PendingWritten,
+		ClusterGroups:     1,
 		ClusterReplicas:   config.ReplicasWarm,
 		SnapshotReplay:    250 * time.Millisecond,
 		ReportCPU:         0.05,
@@ -169,6 +170,7 @@ func everyLoaded() config.Config {
 		JWTIssuer:         "https://id.example/",
 		JWTAudience:       "hindsight",
 		AuditLog:          "/var/log/hindsight/audit.log",
+		ClusterGroups:     1,
 		ClusterReplicas:   config.ReplicasWarm,
 	}
 }
