@@ -59,7 +59,7 @@ func Cholesky(r, k int, gram []float64, pause func()) (*Factor, error) {
 func (f *Factor) SetLabels(b []float64, column int) float64 {
 	square := f.Solve(b, make([]float64, f.columns))
 	for i, u := range b {
-		f.data[f.row(i)+f.order-i+column], f.right[i*f.columns+column] = u, u
+		f.setRight(i, column, u)
 	}
 	return square
 }
