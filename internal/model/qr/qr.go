@@ -60,8 +60,8 @@ func New(r, k int, lambda float64) *Factor {
 // copyOut makes the copies of diagonal and right-hand sides.
 func (f *Factor) copyOut() {
 	f.diagonal, f.right = make([]float64, f.order), make([]float64, f.order*f.columns)
-	for i := range f.order {
-		f.copyRow(i, f.rowSlice(i))
+	for i, row := range f.rows {
+		f.copyRow(i, row)
 	}
 }
 
@@ -74,8 +74,8 @@ func (f *Factor) copyRow(i int, row []float64) {
 // magnitude and those of the diagonal at least least > 0; after a failure the factor is not
 // usable.
 func (f *Factor) Visit(v *codec.Visitor, least, most float64) {
-	for i := range f.order {
-		v.FloatsWithin(most, f.rowSlice(i))
+	for _, row := range f.rows {
+		v.FloatsWithin(most, row)
 	}
 	if !v.Reading() {
 		return
@@ -109,8 +109,8 @@ func (f *Factor) Diagonal() []float64 { return f.diagonal }
 
 // lines is the room of rows of 1 to n numbers.
 func lines(n int) int {
-	full, rest := n/loops.Line, n%loops.Line
-	return loops.Line * (full + 1) * (loops.Line/2*full + rest)
+	full := n &^ (loops.Line - 1)
+	return (full + loops.Line) * (n - full>>1)
 }
 
 // end is the offset in data at which row i ends.
@@ -128,9 +128,17 @@ func (f *Factor) rowSlice(i int) []float64 {
 	return f.data[end-(f.order-i+f.columns) : end]
 }
 
-// setRight sets an entry of u in row i.
-func (f *Factor) setRight(i, column int, u float64) {
-	f.data[f.end(i)-f.columns+column], f.right[i*f.columns+column] = u, u
+// rows yields every row with its number.
+func (f *Factor) rows(yield func(i int, row []float64) bool) {
+	rest := f.data
+	for i := range f.order {
+		n := f.order - i + f.columns
+		end := (n + loops.Line - 1) &^ (loops.Line - 1)
+		if !yield(i, rest[end-n:end]) {
+			return
+		}
+		rest = rest[end:]
+	}
 }
 
 // Rotation is what a Rotate pass yields besides the new factor, in terms of
@@ -303,8 +311,8 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 func (f *Factor) AddColumn() {
 	k := f.columns
 	grown := &Factor{order: f.order, columns: k + 1, data: NewRow(lines(f.order+k+1) - lines(k+1))}
-	for i := range f.order {
-		copy(grown.rowSlice(i), f.rowSlice(i))
+	for i, row := range f.rows {
+		copy(grown.rowSlice(i), row)
 	}
 	grown.copyOut()
 	*f = *grown
@@ -323,7 +331,9 @@ func (f *Factor) Shift(v []float64, by float64, column int) {
 	if len(v) != f.order || column < 0 || column >= f.columns {
 		panic("qr: Shift wants order numbers and an existing column")
 	}
-	for i, entry := range v {
-		f.setRight(i, column, f.right[i*f.columns+column]-float64(by*entry))
+	for i, row := range f.rows {
+		at := &row[len(row)-f.columns+column]
+		*at -= float64(by * v[i])
+		f.right[i*f.columns+column] = *at
 	}
 }
