@@ -257,14 +257,14 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 		m.start(t)
 	}
 	balanced(t, groups, machines...)
-	add(t, groups, 1, machines...)
+	add(t, 1, machines...)
 	lost := machines[2]
 	lost.close()
 	if err := os.RemoveAll(lost.dir); err != nil {
 		t.Fatal(err)
 	}
 	lost.start(t)
-	haveGroups(t, groups, 1, machines...)
+	haveGroups(t, 1, machines...)
 }
 
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with
