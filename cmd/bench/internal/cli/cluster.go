@@ -9,7 +9,6 @@ import (
 
 	"hindsight/cmd/bench/internal/simulation"
 	"hindsight/cmd/internal/command"
-	"hindsight/internal/cluster/placement"
 )
 
 // newCluster builds "cluster".
@@ -32,10 +31,10 @@ Standard output is the page; --out receives it too. The defaults take some minut
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch b.Bandwidth = bandwidth * 1e6; {
-			case b.Servers < placement.Replicas+1:
-				return command.Usagef("--servers %d: want at least %d", b.Servers, placement.Replicas+1)
-			case b.Groups < 1 || b.Groups > placement.MaxGroups:
-				return command.Usagef("--groups %d: want 1 to %d", b.Groups, placement.MaxGroups)
+			case b.Servers < simulation.LeastServers:
+				return command.Usagef("--servers %d: want at least %d", b.Servers, simulation.LeastServers)
+			case b.Groups < 1 || b.Groups > simulation.MostGroups:
+				return command.Usagef("--groups %d: want 1 to %d", b.Groups, simulation.MostGroups)
 			case b.Models < 1 || !(bandwidth > 0):
 				return command.Usagef("--models and --bandwidth must be positive")
 			}

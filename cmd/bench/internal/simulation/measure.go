@@ -19,6 +19,13 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
+const (
+	// LeastServers is the least number of servers of which one can leave.
+	LeastServers = placement.Replicas + 1
+	// MostGroups is the largest number of groups of a cluster.
+	MostGroups = placement.MaxGroups
+)
+
 // Bench simulates clusters of up to Options.Servers servers.
 type Bench struct {
 	Options

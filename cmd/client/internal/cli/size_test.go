@@ -53,7 +53,7 @@ func TestSizeMistakes(t *testing.T) {
 		"--rate is missing":  {"--spec", spec},
 		"--spec is missing":  {"--rate", "1"},
 		"a rate of -1":       {"--spec", spec, "--rate", "-1"},
-		"--survive -1":      {"--spec", spec, "--rate", "1", "--survive", "-1"},
+		"--survive -1":       {"--spec", spec, "--rate", "1", "--survive", "-1"},
 		"0 models":           {"--spec", spec, "--rate", "1", "--models", "0"},
 		"is longer than":     {"--spec", spec, "--rate", "1", "--ttl", "1h", "--label-delay", "2h"},
 		"the server refuses": {"--spec", spec, "--rate", "1", "--snapshots-kept", "0"},
