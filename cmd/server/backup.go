@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"hindsight/cmd/server/internal/backup"
@@ -15,7 +16,10 @@ import (
 
 // backedUp is the outcome of backup.
 type backedUp struct {
-	Backup         string  `json:"backup"`
+	Group uint32 `json:"group,omitempty"`
+	// Skipped is why this server made no backup of the group, if another server does.
+	Skipped        string  `json:"skipped,omitempty"`
+	Backup         string  `json:"backup,omitempty"`
 	Models         int     `json:"models"`
 	Files          int     `json:"files"`
 	Bytes          int64   `json:"bytes"`
@@ -29,6 +33,11 @@ type backedUp struct {
 }
 
 func (b *backedUp) write(w io.Writer) {
+	writeGroup(w, b.Group)
+	if b.Skipped != "" {
+		fmt.Fprintln(w, "skipped:", b.Skipped)
+		return
+	}
 	fmt.Fprintf(w, "backup %s: %d models, %d files of %s; %d files of %s were new; checkpoint in %.2f s, all in %.2f s\n",
 		b.Backup, b.Models, b.Files, megabytes(b.Bytes), b.NewFiles, megabytes(b.NewBytes), b.Held, b.Seconds)
 	if b.RemovedBackups > 0 || b.RemovedFiles > 0 {
@@ -48,22 +57,34 @@ func backUp(ctx context.Context, call call) int {
 		case *keep < 0:
 			return nil, usagef("--keep: got %d, want 0 (all) or more", *keep)
 		}
-		return take(ctx, c.DataDir, *to, *keep, p)
+		if err := checkOutside(*to, c.DataDir); err != nil {
+			return nil, usagef("--to: %w", err)
+		}
+		groups, err := groupsOf(c.DataDir)
+		groups = slices.DeleteFunc(groups, func(g *backup.Group) bool { return g != nil && g.Number == 0 })
+		all := []*backedUp{}
+		for _, group := range groups {
+			taken, failed := take(ctx, c.DataDir, *to, group, *keep, p)
+			if taken != nil {
+				all = append(all, taken)
+			}
+			err = errors.Join(err, group.Wrap(failed))
+		}
+		return outcomeOf(groups, all), err
 	})
 }
 
-func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome, err error) {
-	if err := checkOutside(to, dir); err != nil {
-		return nil, usagef("--to: %w", err)
-	}
-	place, err := backup.Open(ctx, to, true)
+// take backs up a group. The outcome is nil if no backup was made.
+func take(ctx context.Context, dir, to string, group *backup.Group, keep int, p *progress) (_ *backedUp, err error) {
+	number := numberOf(group)
+	place, err := backup.Open(ctx, group.Place(to), true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	out, err := takeInto(ctx, place, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir) }, p)
-	if out == nil {
-		return nil, err
+	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, number) }, p)
+	if out == nil && errors.Is(err, errMoved) {
+		return &backedUp{Group: number, Skipped: err.Error()}, nil
 	}
 	return out, err
 }
@@ -79,16 +100,16 @@ func checkOutside(place, dir string) error {
 // takeInto copies the checkpoint that holdCheckpoint makes, and then removes all backups but
 // the newest keep; 0 removes none. The outcome is nil if no backup was made.
 func takeInto(
-	ctx context.Context, place *backup.Place, keep int, holdCheckpoint func(context.Context) (*checkpoint, error), p *progress,
+	ctx context.Context, place *backup.Place, group *backup.Group, keep int, holdCheckpoint func(context.Context) (*checkpoint, error), p *progress,
 ) (_ *backedUp, err error) {
 	started := time.Now()
 	at, err := holdCheckpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &backedUp{Held: time.Since(started).Seconds()}
+	out := &backedUp{Group: numberOf(group), Held: time.Since(started).Seconds()}
 	defer func() { err = errors.Join(err, at.release()) }()
-	taken, err := copyOut(at, place, backup.Manifest{Created: backup.Now(started), Version: version}, p)
+	taken, err := copyOut(at, place, backup.Manifest{Group: group, Created: backup.Now(started), Version: version}, p)
 	if err != nil {
 		return nil, at.because(err)
 	}

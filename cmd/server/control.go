@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,12 +34,14 @@ const (
 	slotTimeout = 10 * time.Second
 )
 
-// held is the first line of the answer to POST /checkpoint. The checkpoint exists until
-// the caller disconnects.
+// held is the first line of the answer to POST /checkpoint?group=N. The checkpoint exists until
+// the caller disconnects, or until the server no longer owns the group.
 type held struct {
-	// Directory is relative to the data directory.
+	// Directory is relative to the directory of the group.
 	Directory string `json:"directory"`
 	Error     string `json:"error,omitempty"`
+	// Moved is true if the error is errMoved.
+	Moved bool `json:"moved,omitempty"`
 }
 
 // control makes checkpoints of the store that this process has open, for the schedule and
@@ -44,6 +49,10 @@ type held struct {
 type control struct {
 	disk checkpointer
 	log  *zap.Logger
+	// owns reports whether this server owns the group. Without it every server makes checkpoints.
+	owns func() bool
+	// serving ends checkpoints of commands.
+	serving context.Context //nolint:containedctx // It stands for the open group.
 	// slot is taken while a checkpoint exists: there is one at most.
 	slot chan struct{}
 }
@@ -54,16 +63,14 @@ type checkpointer interface {
 	RemoveCheckpoint() error
 }
 
-func newControl(disk checkpointer, log *zap.Logger) *control {
-	return &control{disk: disk, log: log, slot: make(chan struct{}, 1)}
+func newControl(disk checkpointer, owns func() bool, log *zap.Logger) *control {
+	return &control{disk: disk, owns: owns, log: log, slot: make(chan struct{}, 1)}
 }
 
-// serve answers on the socket of a data directory until the context ends, and then removes
-// a checkpoint that a command holds. Without a socket the server goes on, but no command can
-// back up its directory.
-func (c *control) serve(ctx context.Context, dir string) error {
+// serveControl answers on the socket of a data directory until the context ends. Without a socket
+// the server goes on, but no command can back up its directory.
+func serveControl(ctx context.Context, dir string, checkpoint http.HandlerFunc, log *zap.Logger) error {
 	path := filepath.Join(dir, controlSocket)
-	log := c.log
 	// The directory is locked, so the socket is that of a server that has ended.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
@@ -81,7 +88,7 @@ func (c *control) serve(ctx context.Context, dir string) error {
 		return nil
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+checkpointRoute, c.checkpoint)
+	mux.HandleFunc("POST "+checkpointRoute, checkpoint)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log),
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -101,26 +108,69 @@ func (c *control) serve(ctx context.Context, dir string) error {
 	return nil
 }
 
-// checkpoint makes a checkpoint, and removes it when the caller disconnects.
-func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
+// checkpoint makes a checkpoint of a group, and removes it when the caller disconnects.
+func (g *groups) checkpoint(w http.ResponseWriter, r *http.Request) {
 	var answer held
-	at, err := c.hold(r.Context())
+	at, err := g.holdFor(r)
 	if err == nil {
 		answer.Directory = filepath.Base(at.directory)
 	} else {
-		answer.Error = err.Error()
+		answer.Error, answer.Moved = err.Error(), errors.Is(err, errMoved)
 	}
 	_ = json.NewEncoder(w).Encode(answer) // An error means that the caller has disconnected.
 	_ = http.NewResponseController(w).Flush()
 	if err != nil {
 		return
 	}
-	<-r.Context().Done()
+	<-at.gone.Done()
 	_ = at.release() // It logs its error.
 }
 
+// holdFor makes the checkpoint of a request.
+func (g *groups) holdFor(r *http.Request) (*checkpoint, error) {
+	n, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("group"), "0"))
+	if err != nil || n < 0 || n >= len(g.all) || n == 0 && len(g.all) > 1 {
+		return nil, fmt.Errorf("got group %q, want a group with models", r.URL.Query().Get("group"))
+	}
+	o := g.open[n].Load()
+	if o == nil {
+		return nil, fmt.Errorf("group %d is not open: the server opens it, or is no member any more", n)
+	}
+	ctx, stop := context.WithCancel(o.control.serving)
+	context.AfterFunc(r.Context(), stop)
+	at, err := o.control.hold(ctx) //nolint:contextcheck // It ends with the request, or with the open group.
+	if owner, known := g.host.Group(uint32(n)).Owner(); errors.Is(err, errMoved) && known {
+		return nil, fmt.Errorf("%w: %s", err, owner.Address)
+	} else if errors.Is(err, errMoved) {
+		return nil, errors.New("the group has no owner")
+	}
+	return at, err
+}
+
+// end ends the checkpoint that a command holds, and waits until it is removed. The caller has ended serving.
+func (c *control) end() {
+	c.slot <- struct{}{}
+	<-c.slot
+}
+
+// watch returns a context that ends soon after this server no longer owns the group, because the new owner then backs
+// up to the same place.
+func (c *control) watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	if c.owns != nil {
+		go func() {
+			for pause(ctx, ownerInterval) {
+				if !c.owns() {
+					end(errMoved)
+				}
+			}
+		}()
+	}
+	return ctx, func() { end(context.Canceled) }
+}
+
 // hold makes a checkpoint. It waits at most slotTimeout for the checkpoint before to be
-// removed.
+// removed. Only the owner makes checkpoints, because it has everything acknowledged.
 func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 	wait := time.NewTimer(slotTimeout)
 	defer wait.Stop()
@@ -132,6 +182,10 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 		return nil, context.Cause(ctx)
 	}
 	started := time.Now()
+	if ctx.Err() != nil || c.owns != nil && !c.owns() {
+		<-c.slot
+		return nil, cmp.Or(context.Cause(ctx), errMoved)
+	}
 	dir, err := c.disk.Checkpoint(ctx)
 	if err != nil {
 		<-c.slot
@@ -139,7 +193,9 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 		return nil, err
 	}
 	c.log.Info("checkpoint made", zap.String("directory", dir), zap.Duration("took", time.Since(started)))
-	return &checkpoint{directory: dir, gone: ctx, release: func() error {
+	gone, end := c.watch(ctx)
+	return &checkpoint{directory: dir, gone: gone, release: func() error {
+		end()
 		defer func() { <-c.slot }()
 		if err := c.disk.RemoveCheckpoint(); err != nil {
 			c.log.Error("the checkpoint is not removed", zap.Error(err))
@@ -152,6 +208,9 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 
 // errNoServer: no server answers on the socket.
 var errNoServer = errors.New("no server answers")
+
+// errMoved: this server does not own the group.
+var errMoved = errors.New("another server owns the group")
 
 // checkpoint is a directory that does not change until it is released.
 type checkpoint struct {
@@ -169,8 +228,8 @@ func (c *checkpoint) because(err error) error {
 	return err
 }
 
-// holdRunning asks the server of a data directory for a checkpoint.
-func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
+// holdRunning asks the server of a data directory for a checkpoint of a group.
+func holdRunning(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	path := filepath.Join(dir, controlSocket)
 	dialer := net.Dialer{Timeout: dialTimeout}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -181,7 +240,7 @@ func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
 		return conn, nil
 	}}
 	gone, end := context.WithCancelCause(ctx)
-	request, err := http.NewRequestWithContext(gone, http.MethodPost, controlURL+checkpointRoute, http.NoBody)
+	request, err := http.NewRequestWithContext(gone, http.MethodPost, fmt.Sprintf("%s%s?group=%d", controlURL, checkpointRoute, group), http.NoBody)
 	if err != nil {
 		end(err)
 		return nil, fmt.Errorf("ask for a checkpoint: %w", err)
@@ -197,6 +256,8 @@ func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
 	switch {
 	case err != nil:
 		err = fmt.Errorf("ask for a checkpoint: the server ended: %w", err)
+	case answer.Moved:
+		err = fmt.Errorf("%w%s", errMoved, strings.TrimPrefix(answer.Error, errMoved.Error()))
 	case answer.Error != "":
 		err = fmt.Errorf("the server: %s", answer.Error) //nolint:err113 // It is the server's.
 	case !filepath.IsLocal(answer.Directory):
@@ -212,9 +273,9 @@ func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
 		defer close(ended)
 		// The answer ends with the server, or with the release.
 		_, _ = io.Copy(io.Discard, response.Body)
-		end(errors.New("the server ended, and its checkpoint with it"))
+		end(errors.New("the server ended, and its checkpoint with it, or no longer owns the group"))
 	}()
-	return &checkpoint{directory: filepath.Join(dir, answer.Directory), gone: gone, release: func() error {
+	return &checkpoint{directory: filepath.Join(store.GroupDirectory(dir, group), answer.Directory), gone: gone, release: func() error {
 		end(context.Canceled)
 		<-ended
 		_ = response.Body.Close() // The request has ended.
@@ -223,13 +284,14 @@ func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
 	}}, nil
 }
 
-// hold asks the server of a data directory for a checkpoint, or makes one if no server
+// hold asks the server of a data directory for a checkpoint of a group, or makes one if no server
 // has the directory open.
-func hold(ctx context.Context, dir string) (*checkpoint, error) {
-	c, err := holdRunning(ctx, dir)
+func hold(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
+	c, err := holdRunning(ctx, dir, group)
 	if !errors.Is(err, errNoServer) {
 		return c, err
 	}
+	dir = store.GroupDirectory(dir, group)
 	// store.Open would create the directory.
 	if _, statErr := os.Stat(filepath.Join(dir, "log")); errors.Is(statErr, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", store.ErrNotThere, dir)
@@ -240,7 +302,7 @@ func hold(ctx context.Context, dir string) (*checkpoint, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}
-	c, err = newControl(disk, zap.NewNop()).hold(ctx)
+	c, err = newControl(disk, nil, zap.NewNop()).hold(ctx)
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}

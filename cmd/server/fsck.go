@@ -14,6 +14,7 @@ import (
 
 // report is the outcome of fsck.
 type report struct {
+	Group    uint32          `json:"group,omitempty"`
 	DataDir  string          `json:"data_dir"`
 	Findings []check.Finding `json:"findings"`
 	check.Checked
@@ -29,14 +30,23 @@ func fsck(ctx context.Context, call call) int {
 	s := newSubcommand("fsck")
 	truncate := s.own.Bool("truncate", false, "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
-		r, err := examine(ctx, c.DataDir, *truncate, p)
-		switch {
-		case err != nil:
+		groups, err := groupsOf(c.DataDir)
+		if err != nil {
 			return nil, callError{err}
-		case len(r.Findings) > 0:
-			return &r, errFound
 		}
-		return &r, nil
+		all, found := []*report{}, error(nil)
+		for _, group := range groups {
+			r, err := examine(ctx, store.GroupDirectory(c.DataDir, numberOf(group)), *truncate, p)
+			if err != nil {
+				return nil, callError{group.Wrap(err)}
+			}
+			r.Group = numberOf(group)
+			all = append(all, &r)
+			if len(r.Findings) > 0 {
+				found = errFound
+			}
+		}
+		return outcomeOf(groups, all), found
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"hindsight/cmd/server/internal/backup"
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/figures"
@@ -28,6 +29,8 @@ type groups struct {
 	// all are the groups by number, with group 0. open is what this server has of each, nil while it has nothing.
 	all  []rpc.Group
 	open []atomic.Pointer[opened]
+	// tallies count the scheduled backups of the groups.
+	tallies []tally
 	// first closes once group 0 is open.
 	first chan struct{}
 	once  sync.Once
@@ -35,8 +38,9 @@ type groups struct {
 
 // opened is the store and the engine of a group.
 type opened struct {
-	disk   *store.Store
-	models *engine.Engine
+	disk    *store.Store
+	models  *engine.Engine
+	control *control
 }
 
 func newGroups(host *cluster.Host, log *zap.Logger) *groups {
@@ -47,7 +51,7 @@ func newGroups(host *cluster.Host, log *zap.Logger) *groups {
 			g.all = append(g.all, rpc.Group{Number: n, Cluster: servers{host.Group(n), host}})
 		}
 	}
-	g.open = make([]atomic.Pointer[opened], len(g.all))
+	g.open, g.tallies = make([]atomic.Pointer[opened], len(g.all)), make([]tally, len(g.all))
 	return g
 }
 
@@ -181,14 +185,20 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 	if p.number > 0 {
 		log = log.With(zap.Uint32("group", p.number))
 	}
-	checkpoints := newControl(p.checkpoints, log.Named("control"))
-	backups, err := openSchedule(ctx, s.config, checkpoints, log.Named("backup"))
-	if err != nil {
-		return err
+	checkpoints := newControl(p.checkpoints, nil, log.Named("control"))
+	defer checkpoints.end()
+	if len(g.all) == 1 || p.number > 0 { // Otherwise the group has no models.
+		group := (*backup.Group)(nil)
+		if p.number > 0 {
+			group, checkpoints.owns = &backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
+		}
+		backups, err := openSchedule(ctx, s.config, group, &g.tallies[p.number], checkpoints, log.Named("backup"))
+		if err != nil {
+			return err
+		}
+		endBackups := backups.start(ctx)
+		defer endBackups(ctx) // After the engine's last snapshots.
 	}
-	s.schedule.Store(backups)
-	endBackups := backups.start(ctx)
-	defer endBackups(ctx) // After the engine's last snapshots.
 	options := engineOptions(s.config, log, p.models, s.instruments)
 	options.Replication = p.replication
 	models, err := engine.Open(ctx, options)
@@ -196,15 +206,13 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 		return fmt.Errorf("open the models: %w", err)
 	}
 	defer closing(&err, "shut down", models.Close)
-	g.open[p.number].Store(&opened{p.disk, models})
-	defer g.open[p.number].Store(nil)
-	g.once.Do(func() { close(g.first) })
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	work, ctx := errgroup.WithContext(ctx)
-	if p.number == 0 {
-		work.Go(func() error { return checkpoints.serve(ctx, s.config.DataDir) })
-	}
+	checkpoints.serving = ctx
+	g.open[p.number].Store(&opened{p.disk, models, checkpoints})
+	defer g.open[p.number].Store(nil)
+	g.once.Do(func() { close(g.first) })
 	work.Go(func() error { return s.watchDisk(ctx, p.disk, server) })
 	work.Go(func() error {
 		defer stop()

@@ -62,7 +62,7 @@ func (s *server) count() error {
 func (s *server) watch(models *groups, server *rpc.Server) error {
 	var backupsErr error
 	if s.config.BackupTo != "" {
-		backupsErr = metrics.Watch(s.instruments, func() backups { return s.schedule.Load().figures() })
+		backupsErr = metrics.WatchParts(s.instruments, models.backups)
 	}
 	err := errors.Join(backupsErr, s.instruments.WatchModels(models), s.watchCalls(server),
 		metrics.WatchParts(s.instruments, models.totals), metrics.WatchParts(s.instruments, models.disks))

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -23,6 +25,7 @@ import (
 
 // restored is the outcome of restore.
 type restored struct {
+	Group   uint32       `json:"group,omitempty"`
 	DataDir string       `json:"data_dir,omitempty"`
 	Backup  string       `json:"backup,omitempty"`
 	At      *time.Time   `json:"at,omitempty"`
@@ -53,6 +56,7 @@ func (r *restored) write(w io.Writer) {
 	if r.Export != "" {
 		to = r.Export
 	}
+	writeGroup(w, r.Group)
 	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", to, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
 }
 
@@ -89,21 +93,89 @@ func (s selection) time() (time.Time, error) {
 	return t, nil
 }
 
-// find opens the place and reads the manifest. Without --backup it selects the oldest backup
+// find opens the place of a group and reads the manifest. Without --backup it selects the oldest backup
 // begun at or after the time: its logs reach back the farthest.
-func (s selection) find(ctx context.Context, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
-	if place, err = backup.Open(ctx, *s.from, false); err != nil {
+func (s selection) find(ctx context.Context, group *backup.Group, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
+	if place, err = backup.Open(ctx, group.Place(*s.from), false); err != nil {
 		return nil, nil, err
 	}
-	if *s.backup == "" && !at.IsZero() {
+	switch {
+	case *s.backup == "" && !at.IsZero():
 		m, err = place.Since(ctx, at)
-	} else {
+	case *s.backup != "" && group != nil:
+		m, err = place.Until(ctx, *s.backup)
+	default:
 		m, err = place.Find(ctx, *s.backup)
+	}
+	if err == nil && group != nil && (m.Group == nil || m.Group.Number != group.Number) {
+		err = fmt.Errorf("%s has another backup: %+v", group.Place(*s.from), m.Group)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, place.Close())
 	}
+	if group == nil {
+		m.Group = nil // The place of one group is restored like the place of a server.
+	}
 	return place, m, nil
+}
+
+// groups returns the groups that the place has: a nil group for the backups of a server, or of a cluster of one group.
+func (s selection) groups(ctx context.Context) (_ []*backup.Group, err error) {
+	place, err := backup.Open(ctx, *s.from, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	numbers, err := place.Groups(ctx)
+	if err != nil || len(numbers) == 0 {
+		return []*backup.Group{nil}, err
+	}
+	if names, err := place.Names(ctx); err != nil || len(names) > 0 {
+		return nil, cmp.Or(err, fmt.Errorf("%s has backups with groups and without: move backups/ and objects/, or the directories of the groups, to another place", *s.from))
+	}
+	out := make([]*backup.Group, 0, len(numbers))
+	for _, n := range numbers {
+		out = append(out, &backup.Group{Number: n})
+	}
+	return out, nil
+}
+
+// source is a place with the backup to read.
+type source struct {
+	*backup.Place
+	m *backup.Manifest
+}
+
+// within calls f with the backups of all groups. It fails if the place lacks a group of the cluster.
+func (s selection) within(ctx context.Context, at time.Time, f func([]source) error) (err error) {
+	groups, err := s.groups(ctx)
+	if err != nil {
+		return err
+	}
+	var all []source
+	defer func() {
+		for _, one := range all {
+			err = errors.Join(err, one.Close())
+		}
+	}()
+	of, found := 0, []*backup.Group{}
+	for _, group := range groups {
+		place, m, err := s.find(ctx, group, at)
+		if errors.Is(err, backup.ErrNoBackup) && group != nil {
+			continue
+		}
+		if err != nil {
+			return group.Wrap(err)
+		}
+		all, found = append(all, source{place, m}), append(found, m.Group)
+		if of = cmp.Or(of, m.Group.Cluster()); of != m.Group.Cluster() {
+			return group.Wrap(fmt.Errorf("the backup is of a cluster of %d groups, and others in %s are of %d", m.Group.Of, *s.from, of))
+		}
+	}
+	if lacks := missing(of, found); len(lacks) > 0 || len(all) == 0 {
+		return fmt.Errorf("%w of all groups in %s: of %d groups it lacks %v", backup.ErrNoBackup, *s.from, of, lacks)
+	}
+	return f(all)
 }
 
 // restore makes a data directory of a backup, or writes one model of a backup to a file.
@@ -125,7 +197,7 @@ func restore(ctx context.Context, call call) int {
 		case (*model == "") != (*export == ""):
 			return nil, usagef("--model and --export belong together")
 		case *which.list:
-			return list(ctx, *which.from)
+			return which.names(ctx)
 		case *model != "":
 			return exportOne(ctx, c, which, at, *model, *export, p)
 		}
@@ -133,41 +205,91 @@ func restore(ctx context.Context, call call) int {
 	})
 }
 
-func list(ctx context.Context, from string) (_ outcome, err error) {
-	place, err := backup.Open(ctx, from, false)
+// names lists the backups. The names of a group's backups begin with the group's place.
+func (s selection) names(ctx context.Context) (outcome, error) {
+	groups, err := s.groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	names, err := place.Names(ctx)
-	if err != nil {
-		return nil, err
+	out := &listed{}
+	for _, group := range groups {
+		place, err := backup.Open(ctx, group.Place(*s.from), false)
+		if err != nil {
+			return nil, err
+		}
+		names, err := place.Names(ctx)
+		if err := errors.Join(err, place.Close()); err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			out.Backups = append(out.Backups, path.Join(group.Place(""), name))
+		}
 	}
-	return &listed{names}, nil
+	return out, nil
 }
 
-// restoreAll makes a data directory of a backup.
-func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (_ outcome, err error) {
-	place, m, err := which.find(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	started := time.Now()
-	r := &restored{DataDir: dir, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
-	err = filled(dir, func() error {
-		if err := fetch(ctx, place, m, dir, p); err != nil || at.IsZero() {
-			return err
-		}
-		r.At = &at
-		r.Moment, err = rewindTo(ctx, dir, at)
-		return err
+// restoreAll makes a data directory of a backup, or of the backups of all groups of a cluster.
+func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (out outcome, err error) {
+	err = which.within(ctx, at, func(sources []source) error {
+		return filled(dir, func() error {
+			all, groups := []*restored{}, []*backup.Group{}
+			for _, from := range sources {
+				r, err := restoreGroup(ctx, dir, from, at, p)
+				if err != nil {
+					return from.m.Group.Wrap(err)
+				}
+				all, groups = append(all, r), append(groups, from.m.Group)
+			}
+			out = outcomeOf(groups, all)
+			if groups[0] == nil {
+				return nil
+			}
+			return setGroups(dir, len(groups)) //nolint:contextcheck // A directory is opened whole or not at all.
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
+	return out, nil
+}
+
+// restoreGroup restores a group into its directory.
+func restoreGroup(ctx context.Context, dir string, from source, at time.Time, p *progress) (_ *restored, err error) {
+	started, m := time.Now(), from.m
+	r := &restored{Group: numberOf(m.Group), Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
+	r.DataDir = store.GroupDirectory(dir, r.Group)
+	if m.Group != nil {
+		if err := os.MkdirAll(r.DataDir, restoredMode); err != nil {
+			return nil, fmt.Errorf("restore: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(r.DataDir, "LOCK"), nil, restoredFileMode); err != nil {
+			return nil, fmt.Errorf("restore: %w", err)
+		}
+	}
+	if err := fetch(ctx, from, r.DataDir, p); err != nil {
+		return nil, err
+	}
+	if !at.IsZero() {
+		r.At = &at
+		if r.Moment, err = rewindTo(ctx, r.DataDir, at); err != nil {
+			return nil, err
+		}
+	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, nil
+}
+
+// setGroups makes a restored directory the directory of a server that founds a cluster of so many groups.
+func setGroups(dir string, groups int) error {
+	disk, err := store.Open(dir, store.Options{Restoring: true})
+	if err != nil {
+		return err
+	}
+	_, err = disk.Member() // SetGroups wants it.
+	if err == nil {
+		err = disk.SetGroups(groups)
+	}
+	return errors.Join(err, disk.Close(), backup.SyncDirectory(filepath.Dir(store.GroupDirectory(dir, 1))))
 }
 
 // filled fills an empty directory. A mark keeps servers from the directory until fill has
@@ -244,8 +366,9 @@ var errDamaged = errors.New("the backup is damaged and nothing was restored")
 const namedDamages = 10
 
 // fetch writes the files of a backup, and checks the sequences of its models.
-func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir string, p *progress) error {
-	damaged, err := place.Fetch(ctx, m, dir, p.copied)
+func fetch(ctx context.Context, from source, dir string, p *progress) error {
+	m := from.m
+	damaged, err := from.Fetch(ctx, m, dir, p.copied)
 	if err != nil {
 		return err
 	}
@@ -281,25 +404,30 @@ func rewindTo(ctx context.Context, dir string, at time.Time) (*pitr.Report, erro
 }
 
 // exportOne writes the export of one model of a backup to a file.
-func exportOne(ctx context.Context, c config.Config, which selection, at time.Time, model, file string, p *progress) (_ outcome, err error) {
+func exportOne(ctx context.Context, c config.Config, which selection, at time.Time, model, file string, p *progress) (out outcome, err error) {
 	if _, err := os.Stat(file); err == nil {
 		return nil, usagef("--export: %s exists", file)
 	}
-	place, m, err := which.find(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	if !slices.ContainsFunc(m.Models, func(o backup.Model) bool { return o.ID == model }) {
-		return nil, fmt.Errorf("backup %s has no model %q", m.Name, model)
-	}
+	err = which.within(ctx, at, func(sources []source) error {
+		for _, from := range sources {
+			if slices.ContainsFunc(from.m.Models, func(o backup.Model) bool { return o.ID == model }) {
+				out, err = exportFrom(ctx, c, from, at, model, file, p)
+				return err
+			}
+		}
+		return fmt.Errorf("backup %s has no model %q", sources[0].m.Name, model)
+	})
+	return out, err
+}
+
+func exportFrom(ctx context.Context, c config.Config, from source, at time.Time, model, file string, p *progress) (_ outcome, err error) {
 	started := time.Now()
 	dir, err := os.MkdirTemp("", "hindsight-restore-")
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := filled(dir, func() error { return fetch(ctx, place, m, dir, p) }); err != nil {
+	if err := filled(dir, func() error { return fetch(ctx, from, dir, p) }); err != nil {
 		return nil, err
 	}
 	data, err := exported(ctx, c, dir, model, at)
@@ -309,7 +437,7 @@ func exportOne(ctx context.Context, c config.Config, which selection, at time.Ti
 	if err := writeNew(file, data); err != nil {
 		return nil, err
 	}
-	r := &restored{Backup: m.Name, Export: file, Files: 1, Bytes: int64(len(data)), Models: 1, Seconds: time.Since(started).Seconds()}
+	r := &restored{Backup: from.m.Name, Export: file, Files: 1, Bytes: int64(len(data)), Models: 1, Seconds: time.Since(started).Seconds()}
 	if !at.IsZero() {
 		r.At = &at
 	}

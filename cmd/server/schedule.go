@@ -18,29 +18,38 @@ const (
 	retryBackup = time.Minute
 	// The bound of the backup at the end of the server.
 	lastBackup = 30 * time.Second
+	// The interval at which a server looks whether it owns a group.
+	ownerInterval = time.Second
 )
 
-// schedule takes backups of the store that this process has open.
+// schedule takes backups of the store of a group that this process has open. Of a cluster of several groups only the
+// owner of a group takes backups.
 type schedule struct {
 	place   *backup.Place
+	group   *backup.Group
 	every   time.Duration
 	keep    int
 	control *control
 	log     *zap.Logger
-	mu      sync.Mutex
-	stats   backups
+	tally   *tally
 }
 
-// backups are the figures of a schedule.
+// tally has the figures of a group, from one schedule to the next.
+type tally struct {
+	mu    sync.Mutex
+	stats backups
+}
+
+// backups are the figures of the schedule of a group.
 type backups struct {
 	Taken       int64     `metric:"hindsight_backups_total" help:"Scheduled backups taken."`
 	Bytes       int64     `metric:"hindsight_backup_bytes_total" help:"Bytes that scheduled backups wrote."`
 	Failed      int64     `metric:"hindsight_backup_failures_total" help:"Scheduled backups that failed."`
-	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds" help:"When the newest backup of the schedule was begun; absent before the first."`
+	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds,least" help:"When the newest backup of the schedule was begun, of several groups that this server owns the oldest; absent before the first."`
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
-func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.Logger) (*schedule, error) {
+func openSchedule(ctx context.Context, c config.Config, group *backup.Group, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
 	}
@@ -48,18 +57,41 @@ func openSchedule(ctx context.Context, c config.Config, held *control, log *zap.
 	if err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
-	s := &schedule{every: c.BackupEvery, keep: c.BackupKeep, control: held, log: log}
-	if s.place, err = backup.Open(ctx, c.BackupTo, true); err != nil {
+	s := &schedule{group: group, every: c.BackupEvery, keep: c.BackupKeep, control: held, log: log, tally: counts}
+	if s.place, err = backup.Open(ctx, group.Place(c.BackupTo), true); err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
 	return s, nil
 }
 
-// figures returns the figures so far.
-func (s *schedule) figures() backups {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stats
+// backups returns the figures of the groups so far. The newest backup of a group is shown by its owner.
+func (g *groups) backups() (out []backups) {
+	for n := range g.tallies {
+		t := &g.tallies[n]
+		t.mu.Lock()
+		stats := t.stats
+		t.mu.Unlock()
+		if n > 0 && !g.host.Group(uint32(n)).Owns() {
+			stats.LastSuccess = time.Time{}
+		}
+		out = append(out, stats)
+	}
+	return out
+}
+
+// owns reports whether this server takes the backups of the group.
+func (s *schedule) owns() bool { return s.control.owns == nil || s.control.owns() }
+
+// pause returns after d, or false when the context ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	due := time.NewTimer(d)
+	defer due.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-due.C:
+		return true
+	}
 }
 
 // start takes a backup whenever one is due, in a goroutine of its own. The returned end stops
@@ -71,17 +103,17 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	running, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() {
-		for wait := s.first(running); ; {
-			due := time.NewTimer(wait)
-			select {
-			case <-running.Done():
-				due.Stop()
-				return
-			case <-due.C:
-			}
-			wait = s.every
-			if !s.take(running) {
-				wait = min(wait, retryBackup)
+		owner := false
+		for wait := time.Duration(0); pause(running, wait); {
+			switch was := owner; {
+			case !s.owns():
+				owner, wait = false, ownerInterval
+			case !was:
+				owner, wait = true, s.first(running)
+			case s.take(running):
+				wait = s.every
+			default:
+				wait = min(s.every, retryBackup)
 			}
 		}
 	})
@@ -104,30 +136,32 @@ func (s *schedule) first(ctx context.Context) time.Duration {
 	if err != nil || newest.IsZero() {
 		return 0 // If the place cannot be read, the backup fails and logs why.
 	}
-	s.mu.Lock()
-	s.stats.LastSuccess = newest
-	s.mu.Unlock()
+	s.tally.mu.Lock()
+	s.tally.stats.LastSuccess = newest
+	s.tally.mu.Unlock()
 	return min(max(s.every-time.Since(newest), 0), s.every)
 }
 
-// take takes one backup and reports its success.
+// take takes one backup and reports whether it succeeded.
 func (s *schedule) take(ctx context.Context) bool {
 	started := time.Now()
-	taken, err := takeInto(ctx, s.place, s.keep, s.control.hold, nil)
-	if taken == nil && errors.Is(ctx.Err(), context.Canceled) {
+	taken, err := takeInto(ctx, s.place, s.group, s.keep, s.control.hold, nil)
+	moved := errors.Is(err, errMoved) // The new owner takes the next backup.
+	if taken == nil && (moved || errors.Is(ctx.Err(), context.Canceled)) {
 		return false // The server ends and takes the last backup next.
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	stats := &s.tally.stats
+	s.tally.mu.Lock()
+	defer s.tally.mu.Unlock()
 	if taken != nil {
-		s.stats.Taken++
-		s.stats.Bytes += taken.NewBytes
-		s.stats.LastSuccess = started
+		stats.Taken++
+		stats.Bytes += taken.NewBytes
+		stats.LastSuccess = started
 		s.log.Info("backup taken", zap.String("backup", taken.Backup), zap.Int("models", taken.Models),
 			zap.Int("new_files", taken.NewFiles), zap.Int64("new_bytes", taken.NewBytes), zap.Duration("took", time.Since(started)))
 	}
-	if err != nil {
-		s.stats.Failed++
+	if err != nil && !moved {
+		stats.Failed++
 		s.log.Error("the backup failed", zap.Error(err))
 	}
 	return err == nil

@@ -58,8 +58,6 @@ type server struct {
 	refused    func(reason string)
 	replicated replicated
 	dial       cluster.Dialer
-	// schedule is nil without --backup-to.
-	schedule atomic.Pointer[schedule]
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -179,6 +177,14 @@ func (s *server) host(ctx context.Context) (err error) {
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	work.Go(func() error { return s.run(last, models, server) })
+	work.Go(func() error {
+		select {
+		case <-models.first: // The directory is locked.
+			return serveControl(last, c.DataDir, models.checkpoint, log.Named("control"))
+		case <-last.Done():
+			return nil
+		}
+	})
 	work.Go(func() error {
 		<-ctx.Done()
 		s.drain(ctx, server, api, models)

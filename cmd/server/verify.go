@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 // verified is the outcome of verify.
 type verified struct {
+	Group  uint32 `json:"group,omitempty"`
 	Backup string `json:"backup"`
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
@@ -30,6 +32,7 @@ func (v *verified) write(w io.Writer) {
 	if v.Fsck != nil {
 		v.Fsck.write(w)
 	}
+	writeGroup(w, v.Group)
 	fmt.Fprintf(w, "backup %s: %d files of %s, %d damaged; checked in %.2f s\n", v.Backup, v.Files, megabytes(v.Bytes), len(v.Damaged), v.Seconds)
 }
 
@@ -44,26 +47,34 @@ func verify(ctx context.Context, call call) int {
 		case *which.at != "":
 			return nil, usagef("--at is of restore; name the backup by --backup")
 		case *which.list:
-			return list(ctx, *which.from)
+			return which.names(ctx)
 		}
-		return verifyBackup(ctx, which, p)
+		var out outcome
+		err := which.within(ctx, time.Time{}, func(sources []source) error {
+			all, groups, found := []*verified{}, []*backup.Group{}, error(nil)
+			for _, from := range sources {
+				v, err := verifyBackup(ctx, from, p)
+				if v == nil {
+					return from.m.Group.Wrap(err)
+				}
+				all, groups, found = append(all, v), append(groups, from.m.Group), cmp.Or(found, err)
+			}
+			out = outcomeOf(groups, all)
+			return found
+		})
+		return out, err
 	})
 }
 
-func verifyBackup(ctx context.Context, which selection, p *progress) (_ outcome, err error) {
-	place, m, err := which.find(ctx, time.Time{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, place.Close()) }()
-	started := time.Now()
+func verifyBackup(ctx context.Context, from source, p *progress) (_ *verified, err error) {
+	started, m := time.Now(), from.m
 	dir, err := os.MkdirTemp("", "hindsight-verify-")
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	v := &verified{Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Damaged: []backup.Damage{}}
-	damaged, err := place.Fetch(ctx, m, dir, p.copied)
+	v := &verified{Group: numberOf(m.Group), Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Damaged: []backup.Damage{}}
+	damaged, err := from.Fetch(ctx, m, dir, p.copied)
 	if err != nil {
 		return nil, err
 	}

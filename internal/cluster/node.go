@@ -155,14 +155,15 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	return errors.Join(err, n.checkGroups())
 }
 
-// checkGroups refuses a number of groups other than the number of the cluster that this server is a member of.
+// checkGroups refuses a number of groups other than the number of the cluster that the directory belongs to. A
+// directory with several groups may come from a backup, and then belongs to no cluster yet.
 func (n *Node) checkGroups() error {
 	exists, err := consensus.Exists(n.storage)
-	if !exists || err != nil {
+	if err != nil {
 		return err
 	}
 	groups, err := n.local.Groups()
-	if err == nil && groups != n.o.Groups {
+	if err == nil && groups != n.o.Groups && (exists || groups > 1) {
 		err = fmt.Errorf("%w: got %d, and this server belongs to a cluster of %d", ErrGroups, n.o.Groups, groups)
 	}
 	return err

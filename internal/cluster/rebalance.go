@@ -166,17 +166,19 @@ func (h *Host) join(ctx context.Context, g *Group, server string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
-		return err
-	}
-	return h.until(ctx, func() bool {
+	waited := h.until(ctx, func() bool {
+		// The server may have restarted since the last call, or may have left the group just before.
+		if _, err = client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
+			return true
+		}
 		owner := h.owner(ctx, g)
 		if owner == "" {
 			return false
 		}
-		said, err := h.hello(ctx, g.number, owner)
-		return err == nil && slices.ContainsFunc(said.GetMembers(), func(p *clusterv1.Peer) bool { return p.GetAddress() == server && p.GetVoter() })
+		said, helloErr := h.hello(ctx, g.number, owner)
+		return helloErr == nil && slices.ContainsFunc(said.GetMembers(), func(p *clusterv1.Peer) bool { return p.GetAddress() == server && p.GetVoter() })
 	})
+	return errors.Join(waited, err)
 }
 
 // owner returns the address of a group's owner, empty if none is known.

@@ -90,6 +90,9 @@ func (s *Store) Groups() (int, error) {
 	return n, nil
 }
 
+// GroupsIn is Groups of a directory that need not be open.
+func GroupsIn(dir string) (int, error) { return newStore(dir, Options{}).Groups() }
+
 // SetGroups keeps the number of groups of the member's cluster. The caller has called Member.
 func (s *Store) SetGroups(n int) error {
 	if err := s.replaceFile(s.path(groupsFile), []byte(strconv.Itoa(n)+"\n")); err != nil {

@@ -3,8 +3,6 @@ package sizing
 import (
 	"fmt"
 	"math"
-
-	"hindsight/internal/cluster/placement"
 )
 
 // What was measured in one run, of Observes of a model of linear_awv by 16 callers to a server alone and to three
@@ -20,8 +18,12 @@ const (
 	groupBytes = 64 << 20
 )
 
-// groupsAServer is the least number of groups per server of a cluster that spreads them.
-const groupsAServer = 4
+const (
+	// groupsAServer is the least number of groups per server of a cluster that spreads them.
+	groupsAServer = 4
+	// A group has replicas members. A cluster has at most maxGroups.
+	replicas, maxGroups = 3, 1024
+)
 
 // Cluster is what models need of a cluster.
 type Cluster struct {
@@ -50,17 +52,17 @@ func Clustered(m *Model, l Load, lost int, cores float64) (Cluster, error) {
 		best = warm
 	}
 	if best.Warm = warm.Servers; best.Servers == 0 {
-		return best, fmt.Errorf("%d groups over as many servers need more than %g cores a server", placement.MaxGroups, cores)
+		return best, fmt.Errorf("%d groups over as many servers need more than %g cores a server", maxGroups, cores)
 	}
 	return best, nil
 }
 
 // smallest returns the smallest cluster, zero if none suffices.
 func (m *Model) smallest(l Load, cores float64, warm bool) Cluster {
-	if c := m.cluster(l, placement.Replicas, 1, 1, warm); c.Cores <= cores {
+	if c := m.cluster(l, replicas, 1, 1, warm); c.Cores <= cores {
 		return c
 	}
-	for servers := placement.Replicas; servers <= placement.MaxGroups/groupsAServer; servers++ {
+	for servers := replicas; servers <= maxGroups/groupsAServer; servers++ {
 		groups := 1 << int(math.Ceil(math.Log2(float64(groupsAServer*servers))))
 		if c := m.cluster(l, servers, groups, 1, warm); c.Cores <= cores {
 			return c
@@ -77,7 +79,7 @@ func (m *Model) cluster(l Load, servers, groups, lost int, warm bool) Cluster {
 	owns := g
 	if groups > 1 {
 		owns = math.Ceil(g / n)
-		members, owns = math.Ceil(g*placement.Replicas/n), owns+math.Ceil(1.5*owns/(n-float64(lost)))
+		members, owns = math.Ceil(g*replicas/n), owns+math.Ceil(1.5*owns/(n-float64(lost)))
 	}
 	cpu, rate := m.cpu(l), l.Rate*float64(l.Models)/g
 	owner := rate * (cpu.Predict + cpu.Observe + ownerSeconds + pendingSeconds + 2*forwardSeconds*(n-1)/n)

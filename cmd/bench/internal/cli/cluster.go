@@ -9,7 +9,6 @@ import (
 
 	"hindsight/cmd/bench/internal/simulation"
 	"hindsight/cmd/internal/command"
-	"hindsight/internal/cluster/placement"
 )
 
 // newCluster builds "cluster".
@@ -34,8 +33,8 @@ Standard output is the page; --out receives it too. The defaults take some minut
 			switch b.Bandwidth = bandwidth * 1e6; {
 			case b.Servers <= simulation.RackSize:
 				return command.Usagef("--servers %d: want more than %d", b.Servers, simulation.RackSize)
-			case b.Groups < 1 || b.Groups > placement.MaxGroups:
-				return command.Usagef("--groups %d: want 1 to %d", b.Groups, placement.MaxGroups)
+			case b.Groups < 1 || b.Groups > simulation.MostGroups:
+				return command.Usagef("--groups %d: want 1 to %d", b.Groups, simulation.MostGroups)
 			case b.Models < 1 || !(bandwidth > 0):
 				return command.Usagef("--models and --bandwidth must be positive")
 			}

@@ -50,6 +50,9 @@ func Page(how string, tables []Table) string {
 	return b.String()
 }
 
+// MostGroups is the largest number of groups of a cluster.
+const MostGroups = placement.MaxGroups
+
 // Bench simulates clusters of up to Options.Servers servers.
 type Bench struct {
 	Options

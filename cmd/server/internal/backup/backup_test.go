@@ -288,7 +288,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 			t.Errorf("path %q: %v", path, err)
 		}
 	}
-	for name, value := range map[string]any{"format": 2, "name": "other"} {
+	for name, value := range map[string]any{"format": 3, "name": "other"} {
 		m := good()
 		m[name] = value
 		body, err := json.Marshal(m)

@@ -31,11 +31,17 @@ var (
 	ErrNoBackup = errors.New("no such backup")
 )
 
-const format = 1
+// Readers accept formats up to format. A manifest without a group has ungroupedFormat, which earlier versions read.
+const (
+	ungroupedFormat = 1
+	format          = 2
+)
 
 // Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
+	// Group is nil unless the cluster has several groups.
+	Group *Group `json:"group,omitempty"`
 	// Name is the time at which the backup began, in UTC; see Take.
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
@@ -114,7 +120,7 @@ func decode(name string, data []byte) (*Manifest, error) {
 	if err := decoder.Decode(m); err != nil {
 		return nil, damaged(err)
 	}
-	if m.Format < 1 || m.Name != name {
+	if m.Format < ungroupedFormat || m.Name != name {
 		return nil, damaged(fmt.Errorf("format %d, name %q", m.Format, m.Name))
 	}
 	seen := map[string]bool{}

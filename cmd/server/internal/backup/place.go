@@ -110,16 +110,20 @@ func (p *Place) Close() error {
 }
 
 // each calls f for every object below a prefix.
-func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject)) (err error) {
+func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject)) error {
+	return p.list(ctx, &blob.ListOptions{Prefix: prefix}, f)
+}
+
+func (p *Place) list(ctx context.Context, o *blob.ListOptions, f func(*blob.ListObject)) (err error) {
 	defer bucket.Contain(&err)
-	list := p.bucket.List(&blob.ListOptions{Prefix: prefix})
+	list := p.bucket.List(o)
 	for {
 		object, err := list.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", prefix, err)
+			return fmt.Errorf("list %s: %w", o.Prefix, err)
 		}
 		f(object)
 	}
@@ -191,6 +195,22 @@ func (p *Place) Since(ctx context.Context, at time.Time) (*Manifest, error) {
 		}
 	}
 	return p.Find(ctx, "")
+}
+
+// Until returns the newest backup begun at or before the time that a name of a backup is.
+func (p *Place) Until(ctx context.Context, name string) (*Manifest, error) {
+	names, err := p.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, exact := slices.BinarySearch(names, name)
+	if !isName(name) || n == 0 && !exact {
+		return nil, fmt.Errorf("backup: %w: none begun at or before %q", ErrNoBackup, name)
+	}
+	if !exact {
+		n--
+	}
+	return p.read(ctx, names[n])
 }
 
 func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) {

@@ -273,7 +273,8 @@ func Usage() string {
                                         removes what the server would refuse
   hindsight-server backup --to PLACE [--keep N] [--json] [--progress] [flags]
                                         back up the data directory, also while a
-                                        server has it open
+                                        server has it open; then of several groups
+                                        those that the server owns
   hindsight-server restore --from PLACE [--backup NAME] [--at TIME] [flags]
                                         restore a backup into an empty data
                                         directory, optionally at a time; --list lists
@@ -281,10 +282,11 @@ func Usage() string {
                                         one model
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
-  hindsight-server cluster recover [--yes] [--json] [flags]
+  hindsight-server cluster recover [--group N,..] [--yes] [--json] [flags]
                                         make the server of a data directory the only
                                         member of its cluster, after the loss of more
-                                        than half of the servers for good
+                                        than half of the servers for good; --group
+                                        of these groups only
   hindsight-server token create --tokens FILE --name N --role admin|write|read
                    [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
                                         add an entry, print its token on the last line

@@ -1,0 +1,301 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/cluster/placement"
+)
+
+// group has the answers of a command for a group.
+type group struct {
+	backedUp
+	Group        uint32
+	Skipped      string
+	LastEntry    uint64
+	Removed      []string
+	Observations int
+}
+
+type perGroup struct{ Groups []group }
+
+// grouped are servers of a cluster of two groups that do not run.
+func grouped(t *testing.T, servers int, flags ...string) []*seat {
+	t.Helper()
+	var addresses []string
+	for range servers {
+		addresses = append(addresses, freePort(t))
+	}
+	var all []*seat
+	for n, address := range addresses {
+		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), flags: append([]string{
+			"--cluster-address", address, "--cluster-join", strings.Join(addresses, ","), "--cluster-groups", "2",
+		}, flags...)})
+	}
+	return all
+}
+
+// begin starts servers, and waits until each group has all of them as members and an owner.
+func begin(t *testing.T, all []*seat) {
+	t.Helper()
+	for _, s := range all {
+		s.launch(t)
+	}
+	for _, s := range all {
+		eventually(t, "a server knows both groups", func() bool {
+			groups := s.cluster(t).GetGroups()
+			return len(groups) == 2 && !slices.ContainsFunc(groups, func(g *hindsightv1.Group) bool {
+				return g.GetOwner() == "" || len(g.GetServers()) != len(all)
+			})
+		})
+	}
+}
+
+// learned tells a model to learn, over elections.
+func (s *seat) learned(t *testing.T, model string, to int) {
+	t.Helper()
+	for n := range to {
+		eventually(t, "an observation is learned", func() bool {
+			o := observation(n)
+			o.Model = model
+			_, err := s.predictor.Observe(t.Context(), o)
+			if err != nil && status.Code(err) != codes.Unavailable {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+}
+
+func (s *seat) digestOf(t *testing.T, model string, sequence int) (digest string) {
+	t.Helper()
+	eventually(t, "a server has a model", func() bool {
+		r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: model})
+		if err != nil && status.Code(err) != codes.Unavailable {
+			t.Fatal(err)
+		}
+		digest = r.GetStats().GetStateDigest()
+		return err == nil && r.GetStats().GetObservations() == uint64(sequence)
+	})
+	return digest
+}
+
+// inBoth are models of both groups, with the numbers of their observations.
+func inBoth(t *testing.T) map[string]int {
+	t.Helper()
+	models, of := map[string]int{}, map[int]bool{}
+	for n := range 4 {
+		name := fmt.Sprintf("m%d", n)
+		models[name], of[placement.Of(name, 2)] = 5+n, true
+	}
+	if len(of) != 2 {
+		t.Fatal("a group has no model")
+	}
+	return models
+}
+
+// A burnt cluster of groups comes back from the place of --backup-to. The owner of a group backs the group up, on its
+// schedule and when a command asks its server.
+func TestBurntCluster(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	all := grouped(t, 3, "--backup-to", place, "--backup-every", "1s", "--backup-keep", "2")
+	begin(t, all)
+	models, want := inBoth(t), map[string]string{}
+	for m, n := range models {
+		all[0].createAs(t, m, "")
+		all[len(want)%3].learned(t, m, n)
+		want[m] = all[1].digestOf(t, m, n)
+	}
+
+	manual, taken := t.TempDir(), map[uint32]int{}
+	for _, s := range all {
+		for _, g := range succeed[perGroup](t, "backup", "--data-dir", s.dir, "--to", manual).Groups {
+			if (g.Skipped == "") == (g.Backup == "") {
+				t.Errorf("%+v", g)
+			}
+			if g.Skipped == "" {
+				taken[g.Group] += g.Models
+			}
+		}
+	}
+	if len(taken) != 2 || taken[1]+taken[2] != len(models) {
+		t.Errorf("models of the backed up groups: %v", taken)
+	}
+	if v := succeed[perGroup](t, "verify", "--from", manual); len(v.Groups) != 2 {
+		t.Errorf("verified %+v", v)
+	}
+
+	for n := 1; n <= 2; n++ {
+		of := filepath.Join(place, fmt.Sprintf("group-%d", n))
+		eventually(t, "a backup has the whole group", func() bool {
+			found := 0
+			names := succeed[struct{ Backups []string }](t, "restore", "--list", "--from", of).Backups
+			if len(names) == 0 {
+				return false
+			}
+			for _, m := range manifestOf(t, of, names[len(names)-1]).Models {
+				if placement.Of(m.ID, 2) == n && models[m.ID] == int(m.Sequence) {
+					found++
+				}
+			}
+			return found == taken[uint32(n)]
+		})
+	}
+	owners := 0
+	for _, s := range all {
+		_, metrics := s.scrape(t, "", "", "")
+		if f := metrics["hindsight_backup_last_success_timestamp_seconds"]; f != nil {
+			owners++
+			if s.gauge(t, "hindsight_backups_total") == 0 || time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) > time.Hour {
+				t.Errorf("the backups of a server: %v", f)
+			}
+		}
+	}
+	if owners != 2 {
+		t.Errorf("%d servers show their backups, want the two owners", owners)
+	}
+	for _, s := range all {
+		s.kill(t)
+	}
+
+	fresh := grouped(t, 3)
+	into := []string{"restore", "--from", place, "--data-dir", fresh[1].dir}
+	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Rename(filepath.Join(place, "group-2"), away); err != nil {
+		t.Fatal(err)
+	}
+	if a := execute(t, into...); a.code != 1 || !strings.Contains(a.errors, "of 2 groups it lacks [2]") {
+		t.Errorf("a restore of one of two groups: %+v", a)
+	}
+	if err := os.Rename(away, filepath.Join(place, "group-2")); err != nil {
+		t.Fatal(err)
+	}
+	if r := succeed[perGroup](t, into...); len(r.Groups) != 2 || r.Groups[0].Models+r.Groups[1].Models != len(models) {
+		t.Errorf("restored %+v", r)
+	}
+	if r := succeed[perGroup](t, "fsck", "--data-dir", fresh[1].dir); len(r.Groups) != 3 || r.Groups[1].Models+r.Groups[2].Models != len(models) {
+		t.Errorf("fsck: %+v", r)
+	}
+	for _, flags := range [][]string{nil, {"--cluster-address", freePort(t)}, {"--cluster-address", freePort(t), "--cluster-groups", "3"}} {
+		if p, err := tryLaunch(t, fresh[1].dir, []string{binary}, flags...); err == nil {
+			if err := p.await(t); err == nil || !strings.Contains(err.Error(), "cluster") {
+				t.Errorf("%v: %v", flags, err)
+			}
+		}
+	}
+	begin(t, fresh)
+	for m, n := range models {
+		for k, s := range fresh {
+			if got := s.digestOf(t, m, n); got != want[m] {
+				t.Errorf("server %d: the state of %s is %s, want %s", k, m, got, want[m])
+			}
+		}
+		fresh[2].learned(t, m, n+3)
+		fresh[0].digestOf(t, m, n+3)
+	}
+}
+
+// A restore of a time is of all groups. One group, and one model, come out of the place as from the place of a server.
+func TestRestoreGroupsAtATime(t *testing.T) {
+	all := grouped(t, 1)
+	begin(t, all)
+	models, place := inBoth(t), t.TempDir()
+	for m, n := range models {
+		all[0].createAs(t, m, "")
+		all[0].learned(t, m, n)
+	}
+	at := time.Now()
+	early := succeed[perGroup](t, "backup", "--data-dir", all[0].dir, "--to", place).Groups
+	for m, n := range models {
+		all[0].learned(t, m, n+10)
+	}
+	all[0].terminate(t)
+	late := succeed[perGroup](t, "backup", "--data-dir", all[0].dir, "--to", place).Groups
+	if len(early) != 2 || len(late) != 2 || early[1].Backup >= late[0].Backup {
+		t.Fatalf("%+v, %+v", early, late)
+	}
+	for _, c := range []struct {
+		which []string
+		more  int // Observations of each model.
+	}{
+		{[]string{"--at", at.Format(time.RFC3339Nano), "--backup", late[1].Backup}, 0},
+		{[]string{"--backup", early[1].Backup}, 0},
+		{nil, 10},
+	} {
+		dir, want, got := filepath.Join(t.TempDir(), "restored"), 0, 0
+		succeed[perGroup](t, append([]string{"restore", "--from", place, "--data-dir", dir}, c.which...)...)
+		for _, g := range succeed[perGroup](t, "fsck", "--data-dir", dir).Groups {
+			got += g.Observations
+		}
+		for _, n := range models {
+			want += n + c.more
+		}
+		if got != want {
+			t.Errorf("%v: %d observations, want %d", c.which, got, want)
+		}
+	}
+	one := filepath.Join(t.TempDir(), "one")
+	succeed[struct{}](t, "restore", "--from", filepath.Join(place, "group-1"), "--data-dir", one)
+	for m := range models {
+		succeed[struct{}](t, "restore", "--from", place, "--model", m, "--export", filepath.Join(t.TempDir(), m))
+	}
+	p := launch(t, one)
+	for m, n := range models {
+		if got := p.model(t, m); (got != nil) != (placement.Of(m, 2) == 1) || got != nil && got.GetSequence() != uint64(n)+10 {
+			t.Errorf("%s: %v", m, got)
+		}
+	}
+	p.terminate(t)
+
+	// A place with both kinds of backups says so.
+	succeed[backedUp](t, "backup", "--data-dir", one, "--to", place)
+	if a := execute(t, "restore", "--from", place, "--data-dir", filepath.Join(t.TempDir(), "both")); a.code != 1 || !strings.Contains(a.errors, "with groups and without") {
+		t.Errorf("both kinds: %+v", a)
+	}
+}
+
+// A remaining server continues with all groups of its directory.
+func TestRecoverGroups(t *testing.T) {
+	all := grouped(t, 3)
+	begin(t, all)
+	models := inBoth(t)
+	for m, n := range models {
+		all[0].createAs(t, m, "")
+		all[0].learned(t, m, n)
+		all[2].digestOf(t, m, n)
+	}
+	for _, s := range all {
+		s.kill(t)
+	}
+	arguments := []string{"cluster", "recover", "--data-dir", all[2].dir, "--json"}
+	if a := execute(t, append(arguments, "--group", "7")...); a.code != 2 || !strings.Contains(a.errors, "--group: got 7") {
+		t.Errorf("no group 7: %+v", a)
+	}
+	if a := execute(t, arguments...); a.code != 1 || strings.Count(a.out, `"lastEntry"`) != 3 {
+		t.Errorf("not confirmed: %+v", a)
+	}
+	if r := succeed[perGroup](t, append(arguments[:4:4], "--group", "2", "--yes")...); len(r.Groups) != 1 || r.Groups[0].Group != 2 {
+		t.Errorf("one group: %+v", r)
+	}
+	for k, g := range succeed[perGroup](t, append(arguments[:4:4], "--yes")...).Groups {
+		if int(g.Group) != k || g.LastEntry == 0 || len(g.Removed) != 2 && g.Group != 2 {
+			t.Errorf("%+v", g)
+		}
+	}
+	all[2].launch(t)
+	for m, n := range models {
+		all[2].learned(t, m, n+3)
+		all[2].digestOf(t, m, n+3)
+	}
+	all[2].terminate(t)
+}

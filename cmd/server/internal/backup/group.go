@@ -1,0 +1,76 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+)
+
+// Group is a group of a cluster of several groups. A nil *Group is a server without a cluster, or the one group of a
+// cluster.
+type Group struct {
+	// Number is from 1 to Of, the number of groups.
+	Number uint32 `json:"number"`
+	Of     int    `json:"of"`
+}
+
+const groupPrefix = "group-"
+
+// Cluster returns the number of groups, 0 of a nil group.
+func (g *Group) Cluster() int {
+	if g == nil {
+		return 0
+	}
+	return g.Of
+}
+
+// Wrap adds the group to an error.
+func (g *Group) Wrap(err error) error {
+	if g == nil || err == nil {
+		return err
+	}
+	return fmt.Errorf("group %d: %w", g.Number, err)
+}
+
+// Place returns the place of a group's backups in the place of the cluster. Every group has a place of its own.
+func (g *Group) Place(place string) string {
+	if g == nil {
+		return place
+	}
+	name := groupPrefix + strconv.FormatUint(uint64(g.Number), 10)
+	u, err := url.Parse(place)
+	switch {
+	case !strings.Contains(place, "://") || err != nil:
+		return filepath.Join(place, name)
+	case u.Scheme == fileblob.Scheme:
+		u.Path = path.Join(u.Path, name)
+	default:
+		query := u.Query()
+		query.Set("prefix", query.Get("prefix")+name+"/")
+		u.RawQuery = query.Encode()
+	}
+	return u.String()
+}
+
+// Groups returns the numbers of the groups that have a place in this place.
+func (p *Place) Groups(ctx context.Context) (out []uint32, err error) {
+	err = p.list(ctx, &blob.ListOptions{Prefix: groupPrefix, Delimiter: "/"}, func(o *blob.ListObject) {
+		name, isPlace := strings.CutSuffix(strings.TrimPrefix(o.Key, groupPrefix), "/")
+		if n, err := strconv.ParseUint(name, 10, 32); err == nil && isPlace && n > 0 {
+			out = append(out, uint32(n))
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	slices.Sort(out)
+	return out, nil
+}

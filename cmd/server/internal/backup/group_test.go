@@ -1,0 +1,63 @@
+package backup_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"hindsight/cmd/server/internal/backup"
+)
+
+func TestPlaceOfAGroup(t *testing.T) {
+	two := &backup.Group{Number: 2, Of: 4}
+	for place, want := range map[string]string{
+		"place":                        filepath.Join("place", "group-2"),
+		"file:///var/place":            "file:///var/place/group-2",
+		"s3://b":                       "s3://b?prefix=group-2%2F",
+		"s3://b?prefix=p/&region=here": "s3://b?prefix=p%2Fgroup-2%2F&region=here",
+	} {
+		if got := two.Place(place); got != want {
+			t.Errorf("%s: %s, want %s", place, got, want)
+		}
+		if got := (*backup.Group)(nil).Place(place); got != place {
+			t.Errorf("without groups: %s, want %s", got, place)
+		}
+	}
+}
+
+func TestGroupsOfAPlace(t *testing.T) {
+	to := t.TempDir()
+	write(t, to, map[string]string{
+		"backups/20260301T090000.000Z.json": "", "group-2/backups/x": "", "group-11/backups/x": "", "group-0/x": "", "group-x/x": "", "group-3": "",
+	})
+	if got, err := place(t, to).Groups(t.Context()); err != nil || !slices.Equal(got, []uint32{2, 11}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Until selects the newest backup of each group that is no newer than the time.
+func TestUntil(t *testing.T) {
+	from, p := t.TempDir(), place(t, t.TempDir())
+	write(t, from, map[string]string{"log/1.sst": "x"})
+	for _, minute := range []int{1, 3} {
+		m := at(minute)
+		m.Group = &backup.Group{Number: 1, Of: 2}
+		if _, err := p.Take(t.Context(), from, m, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",
+		"20270301T090000.000Z": "20260301T090300.000Z",
+	} {
+		if m, err := p.Until(t.Context(), name); err != nil || m.Name != want || *m.Group != (backup.Group{Number: 1, Of: 2}) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+	for _, name := range []string{"20260301T090059.999Z", "", "x"} {
+		if _, err := p.Until(t.Context(), name); !errors.Is(err, backup.ErrNoBackup) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

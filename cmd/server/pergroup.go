@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"hindsight/cmd/server/internal/backup"
+	"hindsight/internal/store"
+)
+
+// numberOf returns the number of a group, 0 of a nil group.
+func numberOf(g *backup.Group) uint32 {
+	if g == nil {
+		return 0
+	}
+	return g.Number
+}
+
+// groupsOf returns the groups that a data directory has: a nil group, unless the directory belongs to a cluster of
+// several groups. Then the first one is group 0, which has no models.
+func groupsOf(dir string) ([]*backup.Group, error) {
+	of, err := store.GroupsIn(dir)
+	if err != nil || of == 1 {
+		return []*backup.Group{nil}, err
+	}
+	var out []*backup.Group
+	for n := range of + 1 {
+		group := &backup.Group{Number: uint32(n), Of: of}
+		exists, err := store.GroupExists(store.GroupDirectory(dir, group.Number), store.Options{})
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			out = append(out, group)
+		}
+	}
+	return out, nil
+}
+
+// missing returns the numbers of the groups of models that a cluster has beside groups.
+func missing(cluster int, groups []*backup.Group) (out []int) {
+	for n := 1; n <= cluster; n++ {
+		if !slices.ContainsFunc(groups, func(g *backup.Group) bool { return int(g.Number) == n }) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// perGroup is the outcome of a command for each group of a cluster of several groups.
+type perGroup[T outcome] struct {
+	Groups []T `json:"groups"`
+}
+
+func (p *perGroup[T]) write(w io.Writer) {
+	for _, one := range p.Groups {
+		one.write(w)
+	}
+}
+
+// outcomeOf returns the outcome of a command: for each group, or the one outcome of a nil group.
+func outcomeOf[T outcome](groups []*backup.Group, all []T) outcome {
+	switch {
+	case len(groups) != 1 || groups[0] != nil:
+		return &perGroup[T]{all}
+	case len(all) == 1:
+		return all[0]
+	}
+	return nil
+}
+
+// writeGroup begins a line about a group.
+func writeGroup(w io.Writer, number uint32) {
+	if number > 0 {
+		fmt.Fprintf(w, "group %d: ", number)
+	}
+}
