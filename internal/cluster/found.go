@@ -83,7 +83,7 @@ func (n *Node) run(ctx context.Context) {
 
 func (n *Node) openLog() error {
 	l, err := consensus.Open(consensus.Options{
-		Group: n.number, Calm: n.number > 0, Self: n.self, Storage: n.storage, Stream: n.host.stream, Apply: n.store.Apply, Sync: n.local.Sync,
+		Group: n.number, Calm: n.o.Groups > 1, Self: n.self, Storage: n.storage, Stream: n.host.stream, Apply: n.store.Apply, Sync: n.local.Sync,
 		Has: n.has, Behind: n.isBehind, Marks: n.o.Marks, Now: n.o.Now, Logger: n.log,
 	})
 	if err != nil {

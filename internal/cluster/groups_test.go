@@ -115,7 +115,7 @@ func hosted(machines ...*machine) (has, owns map[*machine]int) {
 }
 
 // balanced waits until the groups are spread evenly.
-func balanced(t *testing.T, groups int, machines ...*machine) {
+func balanced(t *testing.T, machines ...*machine) {
 	t.Helper()
 	var has, owns map[*machine]int
 	defer func() {
@@ -195,7 +195,7 @@ func TestGroups(t *testing.T) {
 	for _, m := range machines {
 		m.start(t)
 	}
-	balanced(t, groups, machines...)
+	balanced(t, machines...)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 
@@ -208,7 +208,7 @@ func TestGroups(t *testing.T) {
 		return n != nil && len(n.Status().Members) == 6
 	})
 	rebalance(t, nil, all...)
-	balanced(t, groups, all...)
+	balanced(t, all...)
 	add(t, 2, all...)
 	haveGroups(t, 2, all...)
 
@@ -220,7 +220,7 @@ func TestGroups(t *testing.T) {
 	}
 	rebalance(t, []string{leaves.address}, all...)
 	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
-	balanced(t, groups, rest...)
+	balanced(t, rest...)
 	eventually(t, "the server has no group", func() bool {
 		has, _ := hosted(leaves)
 		return has[leaves] == 0
@@ -228,7 +228,16 @@ func TestGroups(t *testing.T) {
 	add(t, 3, rest...)
 	haveGroups(t, 3, rest...)
 
-	// A server that starts again has its groups again, and another server finds their owners.
+	for _, g := range leaves.host.Groups() {
+		if _, err := g.Conn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if owner, ok := g.Owner(); !ok || owner.Address != ownerOf(t, g.Number(), rest...).address {
+			t.Errorf("a server that is no member finds the owner %q of group %d", owner.Address, g.Number())
+		}
+	}
+
+	// A server that starts again has its groups again.
 	again := rest[0]
 	has, _ := hosted(again)
 	again.close()
@@ -239,24 +248,15 @@ func TestGroups(t *testing.T) {
 		return now[again] == has[again]
 	})
 	haveGroups(t, 4, rest...)
-	for _, g := range leaves.host.Groups() {
-		if _, err := g.Conn(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if owner, ok := g.Owner(); !ok || owner.Address != ownerOf(t, g.Number(), rest...).address {
-			t.Errorf("a server that is no member finds the owner %q of group %d", owner.Address, g.Number())
-		}
-	}
 }
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
 func TestGroupsOfALostDirectory(t *testing.T) {
-	const groups = 4
 	machines := newMachines(t, 4, groups)
 	for _, m := range machines {
 		m.start(t)
 	}
-	balanced(t, groups, machines...)
+	balanced(t, machines...)
 	add(t, 1, machines...)
 	lost := machines[2]
 	lost.close()

@@ -35,12 +35,14 @@ const (
 	electionTimeout = 500 * time.Millisecond
 	commitTimeout   = 10 * time.Millisecond
 	// The timeouts of one of several logs of a server, whose messages at rest would else add up.
-	calmElectionTimeout = time.Second
+	calmElectionTimeout = 1500 * time.Millisecond
 	calmCommitTimeout   = 50 * time.Millisecond
 	// A request to another server has at most maxAppend entries.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
-	poolSize   = 3
+	// Raft reads the newest entry for each message to a follower. The newest entries are in memory.
+	cachedEntries = 8
+	poolSize      = 3
 	// Raft takes a proposal within enqueueTimeout, or refuses it.
 	enqueueTimeout = 2 * time.Second
 	// A proposal may wait for stallTimeout while nothing is committed.
@@ -184,7 +186,11 @@ func (l *Log) begin(logger hclog.Logger) (err error) {
 			err = fmt.Errorf("raft: %v", p)
 		}
 	}()
-	l.raft, err = raft.NewRaft(l.config(logger), l.machine, l.tracked, l.tracked, l.machine.marks, l.transport)
+	logs, err := raft.NewLogCache(cachedEntries, l.tracked)
+	if err != nil {
+		return err
+	}
+	l.raft, err = raft.NewRaft(l.config(logger), l.machine, logs, l.tracked, l.machine.marks, l.transport)
 	return err
 }
 

@@ -14,7 +14,7 @@ const (
 	// without a majority steps down before the others elect:
 	//
 	//	calmElectionTimeout/2 + answeredWithin < calmElectionTimeout
-	answeredWithin = 300 * time.Millisecond
+	answeredWithin = 400 * time.Millisecond
 )
 
 // quiet answers the messages of a log at rest that tell a follower nothing new. The library sends such a message every

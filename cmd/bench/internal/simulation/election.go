@@ -8,7 +8,7 @@ import (
 
 const (
 	// As package consensus sets them for one of several groups of a server.
-	electionTimeout = time.Second
+	electionTimeout = 1500 * time.Millisecond
 	heartbeats      = electionTimeout / 10
 )
 
