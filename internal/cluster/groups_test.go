@@ -239,6 +239,7 @@ func TestGroups(t *testing.T) {
 		return now[again] == has[again]
 	})
 	haveGroups(t, 4, rest...)
+	leaves.host.Group(0).Node().Members(t.Context()) // It may know earlier owners.
 	for _, g := range leaves.host.Groups() {
 		if _, err := g.Conn(t.Context()); err != nil {
 			t.Error(err)
@@ -251,20 +252,20 @@ func TestGroups(t *testing.T) {
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
 func TestGroupsOfALostDirectory(t *testing.T) {
-	const groups = 4
 	machines := newMachines(t, 4, groups)
 	for _, m := range machines {
 		m.start(t)
 	}
 	balanced(t, groups, machines...)
-	add(t, groups, 1, machines...)
+	add(t, 1, machines...)
+	haveGroups(t, 1, machines...)
 	lost := machines[2]
 	lost.close()
 	if err := os.RemoveAll(lost.dir); err != nil {
 		t.Fatal(err)
 	}
 	lost.start(t)
-	haveGroups(t, groups, 1, machines...)
+	haveGroups(t, 1, machines...)
 }
 
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with
