@@ -22,6 +22,7 @@ type customer struct {
 	rng         *rand.Rand
 	at          int      // The member that it asks.
 	of          []string // The models of its calls.
+	servers     []*member
 	predictors  []hindsightv1.PredictionServiceClient
 	models      []hindsightv1.ModelServiceClient
 	connections []*grpc.ClientConn
@@ -29,7 +30,7 @@ type customer struct {
 
 func (f *fleet) customer(number int, of []string) *customer {
 	f.t.Helper()
-	c := &customer{fleet: f, number: number, of: of, rng: rand.New(rand.NewPCG(f.seed, uint64(number)))}
+	c := &customer{fleet: f, number: number, of: of, servers: f.members, rng: rand.New(rand.NewPCG(f.seed, uint64(number)))}
 	for _, m := range f.members {
 		connection, err := grpc.NewClient(m.clients, insecureTransport(), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
@@ -292,6 +293,6 @@ func (c *customer) read(model string, x sample, current bool) {
 
 // process is the number of the process that the client asks, unique over restarts.
 func (c *customer) process() int {
-	m := c.members[c.at]
+	m := c.servers[c.at]
 	return m.number<<20 | int(m.life.Load())
 }
