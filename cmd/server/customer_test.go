@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -238,7 +239,7 @@ func (c *customer) repeat() {
 	for range 10 { // Most were acknowledged.
 		if n := len(c.mu.attempts); n > 0 {
 			a := c.mu.attempts[c.rng.IntN(n)]
-			if a.result == acknowledged {
+			if a.result == acknowledged && slices.Contains(c.of, a.model) {
 				r = c.mu.sent[name{a.model, a.id}]
 				break
 			}
