@@ -70,7 +70,7 @@ func (f *fleet) inflict(x fault) {
 	f.t.Helper()
 	f.counts[x.name]++
 	if f.groups > 1 {
-		f.group = uint32(1 + f.rng.IntN(f.groups)) //nolint:gosec // It is small.
+		f.group = uint32(1 + f.rng.IntN(f.groups))
 	}
 	if x.gap {
 		f.owner() // Then it is known at once.

@@ -30,7 +30,7 @@ func (f *fleet) numbers() []uint32 {
 	}
 	var out []uint32
 	for n := range f.groups {
-		out = append(out, uint32(n)+1) //nolint:gosec // It is small.
+		out = append(out, uint32(n)+1)
 	}
 	return out
 }

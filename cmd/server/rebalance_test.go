@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,15 +20,15 @@ func (f *fleet) pauses(what string, from int64) (longest time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	until := f.since()
-	text := ""
+	var text strings.Builder
 	for _, g := range f.numbers() {
 		if models := f.modelsOf(g); len(models) > 0 {
 			pause := pauseIn(f.mu.of(models).attempts, from, until)
 			longest = max(longest, pause)
-			text += fmt.Sprintf(" %d", pause.Milliseconds())
+			fmt.Fprintf(&text, " %d", pause.Milliseconds())
 		}
 	}
-	f.t.Logf("%s: %v; the longest pause of each group in ms:%s", what, time.Duration(until-from).Round(time.Millisecond), text)
+	f.t.Logf("%s: %v; the longest pause of each group in ms:%s", what, time.Duration(until-from).Round(time.Millisecond), text.String())
 	return longest
 }
 
@@ -87,7 +88,7 @@ func TestKillsDuringRebalance(t *testing.T) {
 	}{
 		{"the server that joins", func() *member { return f.spare }},
 		{"the owner of group 0", func() *member { return f.ownerOf(0) }},
-		{"an owner", func() *member { return f.ownerOf(uint32(1 + f.rng.IntN(f.groups))) }}, //nolint:gosec // It is small.
+		{"an owner", func() *member { return f.ownerOf(uint32(1 + f.rng.IntN(f.groups))) }},
 	} {
 		f.start(f.spare)
 		f.settle()
@@ -130,7 +131,7 @@ func (f *fleet) killedDuringRebalance(victim *member, leaving []string) {
 			steps.Add(1)
 		}
 	}()
-	f.pause(1, 2500)
+	f.pause(1, 1500)
 	victim.process.kill(f.t)
 	select {
 	case err := <-ended:

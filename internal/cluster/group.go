@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// searchPause is the time between two searches for the owner of a group that this server is no member of.
+	// The time between two searches for the owner of a group that this server is no member of.
 	searchPause = 20 * time.Millisecond
 	// A search does not wait longer for the other servers, because some may be dead.
 	searchTimeout = 250 * time.Millisecond

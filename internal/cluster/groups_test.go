@@ -115,7 +115,7 @@ func hosted(machines ...*machine) (has, owns map[*machine]int) {
 }
 
 // balanced waits until the groups are spread evenly.
-func balanced(t *testing.T, groups int, machines ...*machine) {
+func balanced(t *testing.T, machines ...*machine) {
 	t.Helper()
 	var has, owns map[*machine]int
 	defer func() {
@@ -195,7 +195,7 @@ func TestGroups(t *testing.T) {
 	for _, m := range machines {
 		m.start(t)
 	}
-	balanced(t, groups, machines...)
+	balanced(t, machines...)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 
@@ -208,7 +208,7 @@ func TestGroups(t *testing.T) {
 		return n != nil && len(n.Status().Members) == 6
 	})
 	rebalance(t, nil, all...)
-	balanced(t, groups, all...)
+	balanced(t, all...)
 	add(t, 2, all...)
 	haveGroups(t, 2, all...)
 
@@ -220,7 +220,7 @@ func TestGroups(t *testing.T) {
 	}
 	rebalance(t, []string{leaves.address}, all...)
 	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
-	balanced(t, groups, rest...)
+	balanced(t, rest...)
 	eventually(t, "the server has no group", func() bool {
 		has, _ := hosted(leaves)
 		return has[leaves] == 0
@@ -256,7 +256,7 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 	for _, m := range machines {
 		m.start(t)
 	}
-	balanced(t, groups, machines...)
+	balanced(t, machines...)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 	for g := uint32(1); g <= groups; g++ {
