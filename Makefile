@@ -66,7 +66,7 @@ cluster-ratios: ## compare three servers with one, on this machine at the same t
 SERVERS ?= 1
 
 .PHONY: torture
-torture: ## kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour
+torture: ## kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour; SERVERS=5 ARGS='-torture-groups 4': of groups
 ifeq ($(SERVERS),1)
 	$(GO) test -run 'TestTorture$$' -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 else

@@ -141,8 +141,24 @@ func newFleet(t *testing.T, seed uint64, servers, groups int, flags ...string) *
 	}
 	f.start(f.members...)
 	f.settle()
-	f.models = createTortured(t, f.members[0].process)
+	f.models = slices.Sorted(maps.Keys(tortured()))
+	f.create(f.members[0].process)
 	return f
+}
+
+// create creates the models.
+func (f *fleet) create(p *process) {
+	f.t.Helper()
+	specs := tortured()
+	for _, m := range f.models {
+		spec := specs[m]
+		if spec == nil {
+			spec = specs["linear"]
+		}
+		if _, err := p.models.CreateModel(f.t.Context(), &hindsightv1.CreateModelRequest{Id: m, Spec: spec}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
 // member is a server that does not run.
@@ -306,7 +322,7 @@ func (f *fleet) finish() findings {
 		f.terminate(m)
 	}
 	fresh := launch(f.t, f.t.TempDir())
-	createTortured(f.t, fresh)
+	f.create(fresh)
 	var found findings
 	for _, s := range shares {
 		for n, m := range s.members {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +23,7 @@ type customer struct {
 	rng         *rand.Rand
 	at          int      // The member that it asks.
 	of          []string // The models of its calls.
+	servers     []*member
 	predictors  []hindsightv1.PredictionServiceClient
 	models      []hindsightv1.ModelServiceClient
 	connections []*grpc.ClientConn
@@ -29,7 +31,7 @@ type customer struct {
 
 func (f *fleet) customer(number int, of []string) *customer {
 	f.t.Helper()
-	c := &customer{fleet: f, number: number, of: of, rng: rand.New(rand.NewPCG(f.seed, uint64(number)))}
+	c := &customer{fleet: f, number: number, of: of, servers: f.members, rng: rand.New(rand.NewPCG(f.seed, uint64(number)))}
 	for _, m := range f.members {
 		connection, err := grpc.NewClient(m.clients, insecureTransport(), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
@@ -237,7 +239,7 @@ func (c *customer) repeat() {
 	for range 10 { // Most were acknowledged.
 		if n := len(c.mu.attempts); n > 0 {
 			a := c.mu.attempts[c.rng.IntN(n)]
-			if a.result == acknowledged {
+			if a.result == acknowledged && slices.Contains(c.of, a.model) {
 				r = c.mu.sent[name{a.model, a.id}]
 				break
 			}
@@ -292,6 +294,6 @@ func (c *customer) read(model string, x sample, current bool) {
 
 // process is the number of the process that the client asks, unique over restarts.
 func (c *customer) process() int {
-	m := c.members[c.at]
+	m := c.servers[c.at]
 	return m.number<<20 | int(m.life.Load())
 }

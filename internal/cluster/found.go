@@ -234,7 +234,10 @@ func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration)
 	}
 	members := l.Members()
 	k := slices.IndexFunc(members, func(m Member) bool { return m.ID == n.self.ID })
+	n.member = n.member || k >= 0
 	switch {
+	case k < 0 && n.member:
+		return n.checkRemoved(ctx) // A removed server that asked to join would be back at once.
 	case k < 0:
 		return n.join(ctx, l, false)
 	case members[k].Address != n.self.Address:

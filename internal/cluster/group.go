@@ -17,8 +17,12 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// searchPause is the time between two searches for the owner of a group that this server is no member of.
-const searchPause = 20 * time.Millisecond
+const (
+	// The time between two searches for the owner of a group that this server is no member of.
+	searchPause = 20 * time.Millisecond
+	// A search does not wait longer for the other servers, because some may be dead.
+	searchTimeout = 250 * time.Millisecond
+)
 
 // Group is a group of models, as a server sees it that need not be a member. Its methods may be called concurrently.
 type Group struct {
@@ -169,10 +173,22 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	}
 }
 
-// search asks the other servers for the owner, and returns its address, empty if none knows it.
+// search asks the other servers for the owner, and returns its address, empty if none knows it. It returns as soon as the
+// owner itself has answered.
 func (g *Group) search(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
 	owner, members := "", []string(nil)
-	for _, a := range g.host.ask(ctx, g.number, g.host.others()) {
+	others := g.host.others()
+	answers := make(chan answer, len(others))
+	for _, address := range others {
+		go func() { // It ends with ctx.
+			said, err := g.host.hello(ctx, g.number, address)
+			answers <- answer{address, said, err}
+		}()
+	}
+	for range others {
+		a := <-answers
 		if a.err != nil || a.said.GetOwnerAddress() == "" {
 			continue
 		}

@@ -258,6 +258,13 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 	}
 	balanced(t, machines...)
 	add(t, 1, machines...)
+	haveGroups(t, 1, machines...)
+	for g := uint32(1); g <= groups; g++ {
+		eventually(t, "three voters", func() bool {
+			members := ownerOf(t, g, machines...).host.Group(g).Node().Status().Members
+			return len(members) == 3 && !slices.ContainsFunc(members, func(m cluster.Member) bool { return !m.Voter })
+		})
+	}
 	lost := machines[2]
 	lost.close()
 	if err := os.RemoveAll(lost.dir); err != nil {

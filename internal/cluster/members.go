@@ -13,6 +13,7 @@ import (
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
 )
 
 // memberServer answers calls of the other servers.
@@ -192,7 +193,11 @@ func (s memberServer) ChangeGroup(ctx context.Context, r *clusterv1.ChangeGroupR
 	} else {
 		err = n.Remove(ctx, r.GetRemove())
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, consensus.ErrNotKnown), errors.Is(err, storage.ErrNotOwner): // Another server may own the group now.
+		return nil, status.Error(codes.Unavailable, err.Error())
+	case errors.Is(err, ErrNoMember) && r.GetRemove() != "": // An earlier call has removed it.
+	case err != nil:
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return &clusterv1.ChangeGroupResponse{}, nil

@@ -69,6 +69,8 @@ type Node struct {
 	opened    chan struct{}
 	// changed is set before consensus is.
 	changed func(storage.Change)
+	// member is set once this server was a member. Only run uses it.
+	member bool
 	// The owner holds joining while it changes the members.
 	joining sync.Mutex
 	// checkpoint has a token while the store has no checkpoint.

@@ -260,10 +260,12 @@ func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
 func (l *Log) change(ctx context.Context, f raft.Future) error {
 	l.gate.count()
 	err := l.await(ctx, l.gate.leave, f)
-	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
-	}
-	if err != nil {
+	case errors.Is(err, raft.ErrLeadershipLost):
+		return fmt.Errorf("%w: %w", ErrNotKnown, err)
+	case err != nil:
 		return fmt.Errorf("cluster: %w", err)
 	}
 	return nil
