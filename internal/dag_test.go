@@ -166,6 +166,8 @@ func layers() []layer {
 			"api/proto/...", "client", "cmd/bench/internal/...", "cmd/internal/...", "internal/engine/storage", "internal/model", "internal/model/catalog",
 			"internal/model/loops", "internal/model/qr", "internal/store",
 		}},
+		// It simulates servers that place groups as the server does.
+		{"cmd/bench/internal/simulation", []string{"internal/cluster/placement"}},
 		{"cmd/bench/...", []string{"api/...", "client", "cmd/bench/internal/...", "cmd/internal/..."}},
 	}
 }

@@ -16,6 +16,7 @@ import (
 )
 
 var (
+	tortureGroups = flag.Int("torture-groups", 1, "groups of the torture of a cluster")
 	tortureLogs   = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
 	tortureFaults = flag.String("torture-faults", ".", "regular expression of the faults of a cluster")
 )
@@ -68,9 +69,12 @@ func faults() []fault {
 func (f *fleet) inflict(x fault) {
 	f.t.Helper()
 	f.counts[x.name]++
+	if f.groups > 1 {
+		f.group = uint32(1 + f.rng.IntN(f.groups))
+	}
 	if x.gap {
 		f.owner() // Then it is known at once.
-		f.faults[x.name] = append(f.faults[x.name], f.since())
+		f.faults[x.name] = append(f.faults[x.name], hit{f.since(), f.group})
 	}
 	x.do(f)
 	f.net.heal()
@@ -202,7 +206,9 @@ func (f *fleet) ask(what string, m *member, call func(context.Context, hindsight
 
 // leave removes a member and its directory from the cluster. The member must not be the owner.
 func (f *fleet) leave(m *member) {
-	if f.owner() == m {
+	f.rebalance(m.cluster)
+	for f.ownerOf(0) == m {
+		f.group = 0
 		f.moved()
 		f.settle()
 	}
@@ -220,6 +226,8 @@ func (f *fleet) leave(m *member) {
 func (f *fleet) joining() {
 	f.start(f.spare)
 	f.settle()
+	f.rebalance()
+	f.settle()
 	f.pause(100, 1000)
 	f.leave(f.spare)
 	f.settle()
@@ -231,14 +239,21 @@ func (f *fleet) replaced() {
 	f.leave(m)
 	f.settle()
 	f.start(m)
+	f.settle()
+	f.rebalance()
 }
 
 // moved makes another member the owner.
 func (f *fleet) moved() {
-	owner := f.owner()
-	to := f.other(owner)
+	others := f.membersOf(f.group)
+	others = slices.DeleteFunc(others, func(m *member) bool { return m == f.owner() })
+	f.moveTo(f.group, others[f.rng.IntN(len(others))])
+}
+
+// moveTo makes a member the owner of a group.
+func (f *fleet) moveTo(group uint32, to *member) {
 	f.ask("move the owner", f.sample(1)[0], func(ctx context.Context, c hindsightv1.ClusterServiceClient) error {
-		_, err := c.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Server: to.cluster})
+		_, err := c.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: group, Server: to.cluster})
 		return err
 	})
 }
@@ -281,7 +296,7 @@ func shortened(text string) string {
 func TestCluster(t *testing.T) {
 	endToEnd(t)
 	seed := uint64(time.Now().UnixNano())
-	f := newFleet(t, seed, 3)
+	f := newFleet(t, seed, 3, 1)
 	f.brief = true
 	f.load(*tortureClients)
 	short := []string{"kill the owner", "cut off the owner", "kill all", "stop the owner", "move the owner"}
@@ -294,7 +309,8 @@ func TestCluster(t *testing.T) {
 }
 
 // TestTortureCluster runs clusters of a minute and more, each with other faults and flags, for the
-// time of -torture. A seed makes the same faults again.
+// time of -torture. A seed makes the same faults again. With -torture-groups, each second pair of clusters has cold
+// replicas.
 func TestTortureCluster(t *testing.T) {
 	if *tortureServers < 3 {
 		t.Skip("make torture SERVERS=3 runs it")
@@ -311,7 +327,10 @@ func TestTortureCluster(t *testing.T) {
 		if round%2 == 1 { // Snapshots all the time, and logs that are cut behind them.
 			flags = []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
 		}
-		f := newFleet(t, seed, *tortureServers, flags...)
+		if *tortureGroups > 1 && round%4 >= 2 {
+			flags = append(flags, "--cluster-replicas", "cold")
+		}
+		f := newFleet(t, seed, *tortureServers, *tortureGroups, flags...)
 		f.load(*tortureClients)
 		stop := time.Now().Add(min(length, time.Until(end)))
 		for time.Now().Before(stop) {

@@ -3,6 +3,7 @@ package main_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -50,9 +51,12 @@ type sighting struct {
 	// current: the request demanded at least every sequence that any client had seen before, by
 	// min_sequence. Such reads are linearizable. Others may be stale.
 	current bool
-	// process is the server process that was asked, unique over restarts.
+	// process is the server process that was asked, unique over restarts, or forwarded.
 	process int
 }
+
+// forwarded is the process of a read that another process may have answered.
+const forwarded = 0
 
 // placed is an id in a log, at its sequence.
 type placed struct {
@@ -80,6 +84,21 @@ type history struct {
 	reads    []sighting
 }
 
+// of is the part of some models.
+func (h *history) of(models []string) (part history) {
+	for _, a := range h.attempts {
+		if slices.Contains(models, a.model) {
+			part.attempts = append(part.attempts, a)
+		}
+	}
+	for _, r := range h.reads {
+		if slices.Contains(models, r.model) {
+			part.reads = append(part.reads, r)
+		}
+	}
+	return part
+}
+
 // findings are the outcome of a check. A good run has no problem.
 type findings struct {
 	// acknowledged, unknown and refused count ids by their best answer. learnedUnknown are the
@@ -89,6 +108,17 @@ type findings struct {
 	// more than one sequence.
 	lost, twice map[name]bool
 	problems    []string
+}
+
+// add joins the findings of other models.
+func (f *findings) add(g findings) {
+	f.acknowledged, f.unknown, f.refused, f.learnedUnknown = f.acknowledged+g.acknowledged, f.unknown+g.unknown, f.refused+g.refused, f.learnedUnknown+g.learnedUnknown
+	if f.lost == nil {
+		f.lost, f.twice = map[name]bool{}, map[name]bool{}
+	}
+	maps.Copy(f.lost, g.lost)
+	maps.Copy(f.twice, g.twice)
+	f.problems = append(f.problems, g.problems...)
 }
 
 func (f *findings) problem(format string, args ...any) {
@@ -288,7 +318,7 @@ func (f *findings) stale(reads []sighting, fates map[name]*fate, logs map[string
 				f.problem("%s was read at %d before that was sent", r.model, r.sequence)
 			}
 		}
-		if r.current { // Another process may have answered.
+		if r.current || r.process == forwarded { // Another process may have answered.
 			continue
 		}
 		k := seen{r.process, r.model}
@@ -344,17 +374,21 @@ func (f *findings) behind(reads []sighting, fates map[name]*fate) {
 
 // gap is the longest time without an acknowledgement that begins within a second after a fault.
 func gap(attempts []attempt, fault int64) time.Duration {
-	const window = int64(time.Second)
+	return pauseIn(attempts, fault, fault+int64(time.Second))
+}
+
+// pauseIn is the longest time without an acknowledgement that begins between two times.
+func pauseIn(attempts []attempt, from, until int64) time.Duration {
 	var ends []int64
 	for _, a := range attempts {
-		if a.result == acknowledged && a.until >= fault {
+		if a.result == acknowledged && a.until >= from {
 			ends = append(ends, a.until)
 		}
 	}
 	slices.Sort(ends)
-	longest, last := int64(0), fault
+	longest, last := int64(0), from
 	for _, end := range ends {
-		if last > fault+window {
+		if last > until {
 			break
 		}
 		longest, last = max(longest, end-last), end

@@ -101,7 +101,7 @@ func TestRatios(t *testing.T) {
 	}
 	one := launch(t, t.TempDir())
 	createRatios(t, one)
-	f := newFleet(t, 1, 3)
+	f := newFleet(t, 1, 3, 1)
 	owner := f.owner()
 	createRatios(t, owner.process)
 	alone, straight, through := connections(t, one.address()), connections(t, owner.grpc), connections(t, f.other(owner).grpc)

@@ -149,6 +149,37 @@ func (n *Node) keepGroups() error {
 	return n.local.SetGroups(n.o.Groups)
 }
 
+// joinAgain opens the groups that have this server's address as a member, and that have no directory here: the server
+// has lost its directory. The server joins them as a new member, which replaces the member at its address.
+func (h *Host) joinAgain(ctx context.Context, have []uint32) {
+	missing := map[uint32]bool{}
+	for _, g := range h.groups[1:] {
+		if !slices.Contains(have, g.number) {
+			missing[g.number] = true
+		}
+	}
+	for len(missing) > 0 {
+		for _, a := range h.askAll(ctx, 0, h.others()) {
+			for _, hosted := range a.said.GetHosted() {
+				if !missing[hosted.GetGroup()] || hosted.GetOwnerAddress() != a.address { // Only an owner knows the members.
+					continue
+				}
+				delete(missing, hosted.GetGroup())
+				if !slices.Contains(addressesOf(hosted.GetMembers()), h.o.Address) {
+					continue
+				}
+				select {
+				case h.opening <- hosted.GetGroup():
+				case <-ctx.Done():
+				}
+			}
+		}
+		if pause(ctx, placeInterval) != nil {
+			return
+		}
+	}
+}
+
 // founder returns the address of the server that founds the cluster, or the reasons why the founder is not known yet.
 // Both are empty if a server is a member already: then this server joins.
 func (n *Node) founder(answers []answer) (address string, missing []string, err error) {

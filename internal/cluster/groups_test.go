@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -246,6 +247,24 @@ func TestGroups(t *testing.T) {
 			t.Errorf("a server that is no member finds the owner %q of group %d", owner.Address, g.Number())
 		}
 	}
+}
+
+// TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
+func TestGroupsOfALostDirectory(t *testing.T) {
+	const groups = 4
+	machines := newMachines(t, 4, groups)
+	for _, m := range machines {
+		m.start(t)
+	}
+	balanced(t, groups, machines...)
+	add(t, 1, machines...)
+	lost := machines[2]
+	lost.close()
+	if err := os.RemoveAll(lost.dir); err != nil {
+		t.Fatal(err)
+	}
+	lost.start(t)
+	haveGroups(t, 1, machines...)
 }
 
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with

@@ -270,6 +270,7 @@ func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node)
 			}
 			if len(h.groups) > 1 {
 				running.Go(func() { h.place(ctx) })
+				running.Go(func() { h.joinAgain(ctx, numbers) })
 			}
 		case n := <-h.opening:
 			begin(n)

@@ -22,8 +22,6 @@ const (
 	pollInterval = 20 * time.Millisecond
 	// The owner of group 0 looks every placeInterval whether the founded groups have their members.
 	placeInterval = time.Second
-	// Founded groups have no models yet, so that placeSteps of them change at once.
-	placeSteps = 8
 )
 
 // ErrHasGroups reports that a server leaves the cluster only after its groups have moved to other servers.
@@ -41,16 +39,12 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	}
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
-	steps, err := h.plan(ctx, leaving)
-	if err != nil || len(steps) == 0 {
-		return step, 0, err
-	}
-	return steps[0], len(steps) - 1, h.make(ctx, steps[0])
+	return placement.Rebalance(ctx, fleet{h}, leaving)
 }
 
 // MayLeave fails with ErrHasGroups if a server, named by id or address, is a member of a group of models.
 func (h *Host) MayLeave(ctx context.Context, server string) error {
-	groups, _, err := h.look(ctx, []string{server})
+	groups, _, err := fleet{h}.Look(ctx, []string{server})
 	if err != nil {
 		return err
 	}
@@ -67,17 +61,11 @@ func (h *Host) MayLeave(ctx context.Context, server string) error {
 	return nil
 }
 
-// plan asks all servers for their groups, and returns the steps that balance the groups.
-func (h *Host) plan(ctx context.Context, leaving []string) ([]placement.Step, error) {
-	groups, servers, err := h.look(ctx, leaving)
-	if err != nil {
-		return nil, err
-	}
-	return placement.Plan(groups, servers), nil
-}
+// fleet implements placement.Fleet.
+type fleet struct{ *Host }
 
-// look returns the groups, and the servers that do not leave.
-func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
+// Look implements placement.Fleet.
+func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
 	n := h.groups[0].node.Load()
 	if n == nil || len(h.groups) == 1 {
 		return nil, nil, nil
@@ -178,17 +166,19 @@ func (h *Host) join(ctx context.Context, g *Group, server string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
-		return err
-	}
-	return h.until(ctx, func() bool {
+	waited := h.until(ctx, func() bool {
+		// The server may have restarted since the last call, or may have left the group just before.
+		if _, err = client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
+			return true
+		}
 		owner := h.owner(ctx, g)
 		if owner == "" {
 			return false
 		}
-		said, err := h.hello(ctx, g.number, owner)
-		return err == nil && slices.ContainsFunc(said.GetMembers(), func(p *clusterv1.Peer) bool { return p.GetAddress() == server && p.GetVoter() })
+		said, helloErr := h.hello(ctx, g.number, owner)
+		return helloErr == nil && slices.ContainsFunc(said.GetMembers(), func(p *clusterv1.Peer) bool { return p.GetAddress() == server && p.GetVoter() })
 	})
+	return errors.Join(waited, err)
 }
 
 // owner returns the address of a group's owner, empty if none is known.
@@ -250,7 +240,7 @@ func (h *Host) place(ctx context.Context) {
 func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
-	groups, servers, err := h.look(ctx, nil)
+	groups, servers, err := fleet{h}.Look(ctx, nil)
 	if err != nil {
 		return false, err
 	}
@@ -264,31 +254,19 @@ func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err erro
 	if !*begun {
 		return true, nil
 	}
-	for steps := placement.Plan(groups, servers); len(steps) > 0; {
-		if err := h.makeSome(ctx, steps); err != nil {
-			return false, err
-		}
-		if steps, err = h.plan(ctx, nil); err != nil {
-			return false, err
-		}
+	if err := placement.Spread(ctx, fleet{h}); err != nil {
+		return false, err
 	}
 	h.log.Info("the groups are spread over the servers", zap.Int("groups", len(groups)), zap.Int("servers", len(servers)))
 	return true, nil
 }
 
-// makeSome makes the first steps of distinct groups concurrently.
-func (h *Host) makeSome(ctx context.Context, steps []placement.Step) error {
+// Make implements placement.Fleet.
+func (h fleet) Make(ctx context.Context, steps []placement.Step) error {
 	failures := make([]error, len(steps))
 	var making sync.WaitGroup
-	begun := map[int]bool{}
 	for k, s := range steps {
-		if len(begun) == placeSteps {
-			break
-		}
-		if !begun[s.Group] {
-			begun[s.Group] = true
-			making.Go(func() { failures[k] = h.make(ctx, s) })
-		}
+		making.Go(func() { failures[k] = h.make(ctx, s) })
 	}
 	making.Wait()
 	return errors.Join(failures...)

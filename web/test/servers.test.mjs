@@ -13,6 +13,19 @@ after(() => Promise.all(others.map((s) => s.stop())));
 
 const alone = setup();
 
+const grouped = setup(undefined, async () => ["--cluster-address", `127.0.0.1:${(await ports(1))[0]}`, "--cluster-groups", "4"]);
+
+test("the page shows the groups of a cluster, and rebalances", () => visit(grouped, "#/servers", {}, async (page) => {
+  const groups = page.getByRole("group", { name: "Groups", exact: true }).locator("tbody tr");
+  await until("each group has its owner", async () => {
+    const texts = await groups.allInnerTexts();
+    return texts.length === 4 && texts.every((t) => /127\.0\.0\.1:\d+\t127/.test(t));
+  });
+  await page.getByRole("button", { name: "Rebalance" }).click();
+  await page.getByText("The groups are balanced.").waitFor();
+  await accessible(page);
+}));
+
 test("the page lists the servers of a cluster, and moves and drains", () => visit(it, "", {}, async (page) => {
   await page.getByRole("link", { name: "Servers" }).click();
   await page.getByRole("heading", { level: 1, name: "Servers" }).waitFor();

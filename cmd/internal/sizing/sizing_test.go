@@ -172,3 +172,32 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestClustered: a small load takes three servers with one group, a large one more servers and groups, never fewer for
+// more load, and a loss of two servers one group of five members.
+func TestClustered(t *testing.T) {
+	t.Parallel()
+	m := model(10, 300)
+	few := 0
+	for _, rate := range []float64{1, 100, 1000, 3000} {
+		c, err := sizing.Clustered(m, sizing.Load{Rate: rate, Models: 100}, 1, 8)
+		if err != nil || c.Servers < few || c.Cores > 8 || c.Cores <= 0 || c.Memory <= 0 {
+			t.Errorf("%g rounds a second: %+v, %v", rate, c, err)
+		}
+		if few = c.Servers; rate == 1 && (c.Servers != 3 || c.Groups != 1 || c.Replicas != "warm") {
+			t.Errorf("a small load takes %+v", c)
+		}
+		t.Logf("%g: %+v", rate, c)
+	}
+	if few <= 3 {
+		t.Errorf("a large load takes %d servers", few)
+	}
+	if c, err := sizing.Clustered(m, sizing.Load{Rate: 1, Models: 100}, 2, 8); err != nil || c.Servers != 5 || c.Groups != 1 {
+		t.Errorf("two losses: %+v, %v", c, err)
+	}
+	for lost := 1; lost <= 2; lost++ {
+		if c, err := sizing.Clustered(m, sizing.Load{Rate: 1e6, Models: 1000}, lost, 8); err == nil {
+			t.Errorf("no cluster suffices, got %+v", c)
+		}
+	}
+}

@@ -60,6 +60,12 @@ cosines:
 	VSUBPD  Y13, Y12, Y12; \
 	VMOVUPD Y14, (row)(BX*8)
 
+// BELOW is row n of a panel, from the row above.
+#define BELOW(n, above, row) \
+	LEAQ (7-n)(R11), row; \
+	ANDQ $-8, row; \
+	LEAQ 8(above)(row*8), row
+
 // func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
 //
 // DI, SI, R8 and R9 are the rows of a panel, R10 is w. R11 is how many entries the first
@@ -77,9 +83,9 @@ TEXT ·absorbAVX2(SB), NOSPLIT, $0-80
 	MOVQ columns+72(FP), R14
 
 panel:
-	LEAQ         (DI)(R11*8), SI
-	LEAQ         -8(SI)(R11*8), R8
-	LEAQ         -16(R8)(R11*8), R9
+	BELOW(1, DI, SI)
+	BELOW(2, SI, R8)
+	BELOW(3, R8, R9)
 	VBROADCASTSD 0(AX), Y0
 	VBROADCASTSD 8(AX), Y1
 	VBROADCASTSD 16(AX), Y2
@@ -171,8 +177,12 @@ labels:
 	LEAQ   (DX)(R14*8), CX
 	ADDQ   $8, CX
 
-	// Row i+4 is behind row i+3.
+	// The last line of row i+4 ends with its R11 entries.
 	LEAQ (R9)(R11*8), DI
+	MOVQ R11, BX
+	NEGQ BX
+	ANDQ $7, BX
+	LEAQ (DI)(BX*8), DI
 	ADDQ $32, AX
 	ADDQ $32, R13
 	ADDQ $32, R15

@@ -72,6 +72,13 @@
 	VSQRTSD X12, X12, X12; \
 	VMOVSD  X12, G(Group_Norms, n)
 
+// BELOW points DX at row i+1, counted in columns from it as DI is.
+#define BELOW \
+	LEAQ 48(R12)(R13*1), DX; \
+	SUBQ R11, DX; \
+	ANDQ $-64, DX; \
+	ADDQ DI, DX
+
 // func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64, wide int) (done int)
 //
 // BX is the group. R11, R12 and R13 are 8i, 8 order and 8 columns. AX is 8 times a column,
@@ -90,11 +97,11 @@ TEXT ·turnGroupsAVX2(SB), NOSPLIT, $0-80
 	SHLQ $3, R12
 	SHLQ $3, R13
 	SUBQ R11, DI
-	LEAQ (DI)(R12*1), DX
 	LEAQ 8(R11), AX
 	CMPQ AX, R12
 	JEQ  group
-	VMOVSD (DX)(R13*1), X12
+	BELOW
+	VMOVSD (DX)(AX*1), X12
 
 group:
 	CMPQ Group_Still(BX), $0
@@ -209,9 +216,9 @@ stop:
 	LEAQ   8(R11), AX
 	CMPQ   AX, R12
 	JEQ    end
-	LEAQ   (DI)(R12*1), DX
+	BELOW
 	MOVQ   diagonal+56(FP), CX
-	VMOVSD X12, (DX)(R13*1)
+	VMOVSD X12, (DX)(AX*1)
 	VMOVSD X12, (CX)(AX*1)
 
 end:

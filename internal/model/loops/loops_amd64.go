@@ -147,10 +147,10 @@ func SubstituteRows(solutions *Substitution, stride uintptr, count, order, colum
 	return cpu.X86.HasAVX2
 }
 
-// AbsorbRows turns the first full rows of a factor, a multiple of Panel. It does nothing and
+// AbsorbRows turns the first full > 0 rows of a factor, a multiple of Panel. It does nothing and
 // returns false if the processor has no AVX2: see qr.Factor.Absorb.
 func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns int) bool {
-	if !cpu.X86.HasAVX2 || full == 0 {
+	if !cpu.X86.HasAVX2 {
 		return false
 	}
 	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns)

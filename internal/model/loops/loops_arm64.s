@@ -182,7 +182,7 @@ sum:
 // func turnNEON(turns *Turn, stride, count, first, order, columns, start int)
 //
 // R5 is the turn, R6 how many are left. R7 is 8i, R8 where row i is in the data,
-// R3 how many entries it has, R4 the columns.
+// R3 how many entries it has, R4 the columns, R2 how far row i+1 is.
 TEXT ·turnNEON(SB), NOSPLIT, $0-56
 	MOVD  stride+8(FP), R1
 	MOVD  first+24(FP), R7
@@ -195,6 +195,10 @@ TEXT ·turnNEON(SB), NOSPLIT, $0-56
 	FMOVD $1.0, F31
 
 row:
+	ADD  $6, R3, R2
+	AND  $~7, R2
+	ADD  $1, R2
+	LSL  $3, R2
 	MOVD turns+0(FP), R5
 	MOVD count+16(FP), R6
 
@@ -204,7 +208,7 @@ turn:
 	MOVD  T(Turn_Row), R11
 	ADD   R8, R9
 	ADD   R7, R11
-	ADD   R3<<3, R9, R10
+	ADD   R2, R9, R10
 	SUB   $1, R3, R12
 	FMOVD T(Turn_Root), F30
 	MOVD  T(Turn_Still), R13
@@ -342,7 +346,7 @@ next:
 	ADD  R1, R5
 	SUBS $1, R6
 	BNE  turn
-	ADD  R3<<3, R8
+	ADD  R2, R8
 	SUB  $1, R3
 	ADD  $8, R7
 	CMP  R4, R3
@@ -388,7 +392,7 @@ ahead:
 // func substituteNEON(solutions *Substitution, stride, count, order, columns int)
 //
 // R5 is the solution, R6 how many are left. R7 is 8i, R8 where row i is in the data,
-// R3 the entries from i on, R4 the columns.
+// R3 the entries from i on, R4 the columns, R2 how far row i+1 is.
 TEXT ·substituteNEON(SB), NOSPLIT, $0-40
 	MOVD stride+8(FP), R1
 	MOVD order+24(FP), R3
@@ -397,6 +401,11 @@ TEXT ·substituteNEON(SB), NOSPLIT, $0-40
 	MOVD ZR, R8
 
 row:
+	ADD  R3, R4, R2
+	ADD  $6, R2
+	AND  $~7, R2
+	ADD  $1, R2
+	LSL  $3, R2
 	MOVD solutions+0(FP), R5
 	MOVD count+16(FP), R6
 
@@ -406,8 +415,7 @@ turn:
 	MOVD  S(Substitution_Z), R11
 	ADD   R8, R9
 	ADD   R7, R11
-	ADD   R3<<3, R9, R10
-	ADD   R4<<3, R10
+	ADD   R2, R9, R10
 	SUB   $1, R3, R12
 	FMOVD 8(R11), F4
 	MOVD  S(Substitution_Still), R13
@@ -503,8 +511,7 @@ next:
 	ADD  R1, R5
 	SUBS $1, R6
 	BNE  turn
-	ADD  R3<<3, R8
-	ADD  R4<<3, R8
+	ADD  R2, R8
 	SUB  $1, R3
 	ADD  $8, R7
 	CMP  $1, R3

@@ -2,6 +2,10 @@ package loops
 
 import "math"
 
+// Line is how many numbers a cache line holds. A row of a factor has as many lines as it
+// needs, and ends with the last.
+const Line = 64 / 8
+
 // Turn is one factor's part of TurnRows: see qr.Turn. Pointers are to the first of their
 // numbers.
 type Turn struct {
@@ -35,7 +39,7 @@ type Group struct {
 }
 
 // Substitution is one factor's part of SubstituteRows: see qr.Solution. Pointers are to the
-// first of their numbers.
+// first of their numbers, Data to the first row.
 type Substitution struct {
 	Data, Z, Priors *float64
 	// V is the current entry of the solution. Still is 1 if the entry of z was 0: nothing is

@@ -41,7 +41,7 @@ GLOBL sign<>(SB), RODATA|NOPTR, $8
 // Rows of wide entries or more are turned with AVX-512.
 //
 // R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
-// R12 how many entries it has, R13 the columns.
+// R12 how many entries it has, R13 the columns, R14 how far row i+1 is.
 TEXT ·turnAVX2(SB), NOSPLIT, $0-64
 	MOVQ   first+24(FP), R10
 	MOVQ   order+32(FP), R12
@@ -53,6 +53,9 @@ TEXT ·turnAVX2(SB), NOSPLIT, $0-64
 	VXORPD X14, X14, X14
 
 row:
+	LEAQ 6(R12), R14
+	ANDQ $-8, R14
+	LEAQ 8(R14*8), R14
 	MOVQ turns+0(FP), R8
 	MOVQ count+16(FP), R9
 
@@ -62,7 +65,7 @@ turn:
 	MOVQ   T(Turn_Row), SI
 	ADDQ   R11, DI
 	ADDQ   R10, SI
-	LEAQ   (DI)(R12*8), DX
+	LEAQ   (DI)(R14*1), DX
 	LEAQ   -1(R12), CX
 	VMOVSD T(Turn_Root), X10
 	CMPQ   T(Turn_Still), $0
@@ -243,7 +246,7 @@ next:
 	ADDQ stride+8(FP), R8
 	DECQ R9
 	JNZ  turn
-	LEAQ (R11)(R12*8), R11
+	ADDQ R14, R11
 	DECQ R12
 	ADDQ $8, R10
 	CMPQ R12, R13
@@ -324,6 +327,13 @@ ahead:
 	XORQ   DI, DI    // There is no more of row i to turn.
 	JMP    find
 
+// BELOW is row i+n as if it began in column i, from the row above. R14 is how many entries row
+// i has.
+#define BELOW(n, above, row) \
+	LEAQ (7-n)(R14), row; \
+	ANDQ $-8, row; \
+	LEAQ (above)(row*8), row
+
 // TAKE takes a product out of an entry of z.
 #define TAKE(place, row, v, z) \
 	VMULSD place(row), v, X5; \
@@ -386,10 +396,10 @@ solution:
 	ADDQ         R11, DI
 	ADDQ         R10, SI
 	LEAQ         (R12)(R13*1), R14
-	LEAQ         -8(DI)(R14*8), AX
-	LEAQ         -16(AX)(R14*8), BX
-	LEAQ         -24(BX)(R14*8), CX
-	LEAQ         -32(CX)(R14*8), DX
+	BELOW(1, DI, AX)
+	BELOW(2, AX, BX)
+	BELOW(3, BX, CX)
+	BELOW(4, CX, DX)
 	VBROADCASTSD S(Substitution_V), Y0
 	VMOVSD       8(SI), X1
 	TAKE(8, DI, X0, X1)
@@ -501,10 +511,12 @@ next:
 	DECQ R9
 	JNZ  solution
 
-	// Row i+4 is four rows of R12+R13 numbers less 0 to 3.
-	LEAQ (R12)(R13*1), AX
-	SHLQ $5, AX
-	LEAQ -48(R11)(AX*1), R11
+	LEAQ (R12)(R13*1), R14
+	BELOW(1, R11, AX)
+	BELOW(2, AX, BX)
+	BELOW(3, BX, CX)
+	BELOW(4, CX, DX)
+	LEAQ 32(DX), R11
 	ADDQ $32, R10
 	SUBQ $4, R12
 	CMPQ R12, $1
@@ -524,8 +536,9 @@ single:
 	MOVQ   S(Substitution_Z), SI
 	ADDQ   R11, DI
 	ADDQ   R10, SI
-	LEAQ   (DI)(R12*8), DX
-	LEAQ   (DX)(R13*8), DX
+	LEAQ   6(R12)(R13*1), DX
+	ANDQ   $-8, DX
+	LEAQ   8(DI)(DX*8), DX
 	LEAQ   -1(R12), CX
 	VMOVSD 8(SI), X4
 	CMPQ   S(Substitution_Still), $0
@@ -629,8 +642,9 @@ four:
 	VMOVUPD Y1, (SI)
 
 behind:
-	LEAQ (R11)(R12*8), R11
-	LEAQ (R11)(R13*8), R11
+	LEAQ 6(R12)(R13*1), DX
+	ANDQ $-8, DX
+	LEAQ 8(R11)(DX*8), R11
 	ADDQ $8, R10
 	DECQ R12
 	DECQ R14

@@ -31,7 +31,7 @@ func pass(seed uint64, order, columns, offset, wide int) (all []float64) {
 	}
 	for i := range turns {
 		turns[i] = loops.Turn{
-			Data: numbers(order*(order+1)/2 + order*columns), Row: numbers(order + columns), Priors: numbers(columns),
+			Data: numbers(order * (order + columns + loops.Line)), Row: numbers(order + columns), Priors: numbers(columns),
 			Right: numbers(order * columns), Diagonal: numbers(order),
 			C: rng.Float64(), S: rng.Float64(), Gamma: 1, Left: 1, Root: 1 - 0.5*float64(i),
 		}
@@ -103,7 +103,7 @@ func grouped(seed uint64, order, columns, offset, wide int) (all []float64) {
 			g.C[n], g.S[n], g.V[n], g.Gamma[n], g.Left[n] = rng.Float64(), rng.Float64(), rng.Float64(), 1, 1
 		}
 	}
-	done := loops.TurnGroupsAVX2(&groups[0], 2, numbers(2*order+2*columns), 0, order, columns, numbers(columns), numbers(order), wide)
+	done := loops.TurnGroupsAVX2(&groups[0], 2, numbers(2*(order+columns+loops.Line)), 0, order, columns, numbers(columns), numbers(order), wide)
 	all = append(all, float64(done))
 	for _, g := range groups {
 		all = slices.Concat(all, g.C[:], g.S[:], g.V[:], g.Gamma[:], g.Leverage[:], g.Left[:], []float64{float64(g.Still)})

@@ -45,7 +45,7 @@ func (f *Factor) Absorb(row, v, room []float64) Rotation {
 	rotation := Rotation{Gamma: 1 / root, Leverage: total / squares[r]}
 	loops.Cosines(squares, g, v)
 	full := r &^ (panel - 1)
-	if !loops.AbsorbRows(f.data, row, squares, g, v, f.diagonal, f.right, full, f.columns) {
+	if full == 0 || !loops.AbsorbRows(f.data[f.row(0):], row, squares, g, v, f.diagonal, f.right, full, f.columns) {
 		absorbGo(f, row, squares, g, v, full)
 	}
 	f.absorbLast(row, squares, g, v, full)

@@ -58,8 +58,8 @@ func Cholesky(r, k int, gram []float64, pause func()) (*Factor, error) {
 // numbers, by u. It costs r²/2 multiply-adds.
 func (f *Factor) SetLabels(b []float64, column int) float64 {
 	square := f.Solve(b, make([]float64, f.columns))
-	for i, u := range b {
-		f.data[f.row(i)+f.order-i+column], f.right[i*f.columns+column] = u, u
+	for i, row := range f.rows {
+		row[len(row)-f.columns+column], f.right[i*f.columns+column] = b[i], b[i]
 	}
 	return square
 }

@@ -51,10 +51,10 @@ func TestCholesky(t *testing.T) {
 			labels.SetVec(i, rng.NormFloat64())
 		}
 		square := f.SetLabels(mat.Col(nil, 0, labels)[:r], 1)
-		at := 0
+		at, packed := 0, f.Packed()
 		for i := range r {
 			for j := i; j < r; j++ {
-				if got, want := f.Packed()[at+j-i], upper.At(i, j); math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
+				if got, want := packed[at+j-i], upper.At(i, j); math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
 					t.Fatalf("order %d: R[%d,%d] = %g, want %g", r, i, j, got, want)
 				}
 			}

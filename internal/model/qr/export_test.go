@@ -22,6 +22,15 @@ func LowerFromPacked(m int, data []float64, least, most float64) (*Lower, error)
 	return &l, v.End()
 }
 
+// Packed is a copy of the rows, one after the other.
+func (f *Factor) Packed() []float64 {
+	packed := make([]float64, 0, Size(f.order, f.columns))
+	for _, row := range f.rows {
+		packed = append(packed, row...)
+	}
+	return packed
+}
+
 // Packed is the packed rows.
 func (l *Lower) Packed() []float64 { return l.data }
 

@@ -22,8 +22,9 @@ import (
 	"hindsight/internal/model/loops"
 )
 
-// Factor is R of order r with k label columns u, packed by rows: row i holds
-// R[i,i..r-1] and then u[i,0..k-1]. The zero value is not usable; call New.
+// Factor is R of order r with k label columns u, by rows: row i holds R[i,i..r-1] and then
+// u[i,0..k-1], and ends at the end of a cache line, as a row of NewRow does. The zero value is
+// not usable; call New.
 type Factor struct {
 	order, columns int
 	data           []float64
@@ -33,7 +34,7 @@ type Factor struct {
 }
 
 // Size is the number of float64 of a factor of order r with k label columns:
-// r(r+1)/2 + rk.
+// r(r+1)/2 + rk. In memory up to loops.Line−1 numbers stand before each row.
 func Size(r, k int) int { return r*(r+1)/2 + r*k }
 
 // MaxEntry bounds the magnitude of an entry in a state. A column of R has the length √A_ii
@@ -47,7 +48,7 @@ func New(r, k int, lambda float64) *Factor {
 	if r < 0 || k < 1 || !(lambda > 0) {
 		panic("qr: New wants r >= 0, k >= 1 and lambda > 0")
 	}
-	f := &Factor{order: r, columns: k, data: make([]float64, Size(r, k))}
+	f := &Factor{order: r, columns: k, data: NewRow(lines(r+k) - lines(k))}
 	root := math.Sqrt(lambda)
 	for i := range r {
 		f.data[f.row(i)] = root
@@ -59,8 +60,8 @@ func New(r, k int, lambda float64) *Factor {
 // copyOut makes the copies of diagonal and right-hand sides.
 func (f *Factor) copyOut() {
 	f.diagonal, f.right = make([]float64, f.order), make([]float64, f.order*f.columns)
-	for i := range f.order {
-		f.copyRow(i, f.rowSlice(i))
+	for i, row := range f.rows {
+		f.copyRow(i, row)
 	}
 }
 
@@ -73,7 +74,9 @@ func (f *Factor) copyRow(i int, row []float64) {
 // magnitude and those of the diagonal at least least > 0; after a failure the factor is not
 // usable.
 func (f *Factor) Visit(v *codec.Visitor, least, most float64) {
-	v.FloatsWithin(most, f.data)
+	for _, row := range f.rows {
+		v.FloatsWithin(most, row)
+	}
 	if !v.Reading() {
 		return
 	}
@@ -98,22 +101,44 @@ func (f *Factor) Order() int { return f.order }
 // Columns is k, the number of label columns.
 func (f *Factor) Columns() int { return f.columns }
 
-// Packed is the packed rows, not a copy: for encoding.
-func (f *Factor) Packed() []float64 { return f.data }
-
 // Right is u by rows, r·k numbers, to be read only.
 func (f *Factor) Right() []float64 { return f.right }
 
 // Diagonal is R_ii, r numbers, to be read only.
 func (f *Factor) Diagonal() []float64 { return f.diagonal }
 
+// lines is the room of rows of 1 to n numbers.
+func lines(n int) int {
+	full := n &^ (loops.Line - 1)
+	return (full + loops.Line) * (n - full>>1)
+}
+
+// end is the offset in data at which row i ends.
+func (f *Factor) end(i int) int {
+	n := f.order + f.columns
+	return lines(n) - lines(n-i-1)
+}
+
 // row is the offset of row i in data.
-func (f *Factor) row(i int) int { return i*(f.order+f.columns) - i*(i-1)/2 }
+func (f *Factor) row(i int) int { return f.end(i) - (f.order - i + f.columns) }
 
 // rowSlice is row i: R[i,i..r-1], u[i,0..k-1].
 func (f *Factor) rowSlice(i int) []float64 {
-	start := f.row(i)
-	return f.data[start : start+f.order-i+f.columns]
+	end := f.end(i)
+	return f.data[end-(f.order-i+f.columns) : end]
+}
+
+// rows yields every row with its number.
+func (f *Factor) rows(yield func(i int, row []float64) bool) {
+	rest := f.data
+	for i := range f.order {
+		n := f.order - i + f.columns
+		end := (n + loops.Line - 1) &^ (loops.Line - 1)
+		if !yield(i, rest[end-n:end]) {
+			return
+		}
+		rest = rest[end:]
+	}
 }
 
 // Rotation is what a Rotate pass yields besides the new factor, in terms of
@@ -256,8 +281,12 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 	}
 	rho := math.Sqrt(square)
 	r, k := f.order, f.columns
-	f.data = append(f.data, make([]float64, Size(r+1, k)-Size(r, k))...)
 	grown := &Factor{order: r + 1, columns: k, data: f.data}
+	if size := lines(r+1+k) - lines(k); size <= cap(f.data) {
+		grown.data = f.data[:size]
+	} else {
+		grown.data = NewRow((size + size/4) &^ (loops.Line - 1))[:size]
+	}
 	last := grown.rowSlice(r)
 	last[0] = rho
 	for j := range b {
@@ -271,8 +300,8 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 		copy(to, from[:len(from)-k])
 		to[len(from)-k] = a[i]
 	}
-	f.order++
-	f.copyOut()
+	grown.copyOut()
+	*f = *grown
 }
 
 // AddColumn adds a last label column with u = 0. While its labels are 0, a column of zeros
@@ -281,9 +310,9 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 // one more column.
 func (f *Factor) AddColumn() {
 	k := f.columns
-	grown := &Factor{order: f.order, columns: k + 1, data: make([]float64, Size(f.order, k+1))}
-	for i := range f.order {
-		copy(grown.rowSlice(i), f.rowSlice(i))
+	grown := &Factor{order: f.order, columns: k + 1, data: NewRow(lines(f.order+k+1) - lines(k+1))}
+	for i, row := range f.rows {
+		copy(grown.rowSlice(i), row)
 	}
 	grown.copyOut()
 	*f = *grown
@@ -302,11 +331,9 @@ func (f *Factor) Shift(v []float64, by float64, column int) {
 	if len(v) != f.order || column < 0 || column >= f.columns {
 		panic("qr: Shift wants order numbers and an existing column")
 	}
-	at, step := f.order+column, f.order+f.columns-1 // Of the entry in row i, and to that in the next.
-	for i, entry := range v {
-		u := f.data[at] - float64(by*entry)
-		f.data[at], f.right[i*f.columns+column] = u, u
-		at += step
-		step--
+	for i, row := range f.rows {
+		at := &row[len(row)-f.columns+column]
+		*at -= float64(by * v[i])
+		f.right[i*f.columns+column] = *at
 	}
 }

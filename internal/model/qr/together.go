@@ -30,10 +30,9 @@ type Turn struct {
 // row lies in two lines: a rotation of order 276 takes three quarters of the time. The last
 // entries of a row are aligned too.
 func NewRow(n int) []float64 {
-	const line = 64 / 8
-	room := make([]float64, n+line-1)
+	room := make([]float64, n+loops.Line-1)
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(room))) / 8 //nolint:gosec // Only its alignment is used.
-	first := -(int(start) + n) & (line - 1)
+	first := -(int(start) + n) & (loops.Line - 1)
 	return room[first : first+n : first+n]
 }
 
@@ -207,7 +206,7 @@ func SolveTogether(solutions []Solution) {
 		clear(s.Priors)
 		s.pass = loops.Substitution{}
 		if order > 0 {
-			s.pass = loops.Substitution{Data: &s.Factor.data[0], Z: &s.Z[0], Priors: &s.Priors[0]}
+			s.pass = loops.Substitution{Data: &s.Factor.data[s.Factor.row(0)], Z: &s.Z[0], Priors: &s.Priors[0]}
 			s.find(0)
 		}
 	}

@@ -131,7 +131,7 @@ func TestPassIsThePlainText(t *testing.T) {
 	for r := range 70 {
 		for k := 1; k <= 5; k++ {
 			f := qr.New(r, k, math.Exp(3*rng.NormFloat64()))
-			want := &plain{r: r, k: k, data: clone(f.Packed())}
+			want := &plain{r: r, k: k, data: f.Packed()}
 			p, plainP := make([]float64, k), make([]float64, k)
 			for n := range 6 {
 				row, root := rowOf(rng, r, k), 1-0.25*float64(n%3)
@@ -159,7 +159,7 @@ func TestRotationThatBeginsLate(t *testing.T) {
 	for range 50 {
 		f.Rotate(rowOf(rng, r, k), p)
 	}
-	before := clone(f.Packed())
+	before := f.Packed()
 	row := make([]float64, r+k)
 	row[30] = 0.5
 	f.Rotate(row, p)

@@ -156,6 +156,11 @@ export async function drainServer(server: string): Promise<void> {
   await json("POST", `v1/servers/${encodeURIComponent(server)}:drain`, {});
 }
 
+/** rebalance makes one step, which is empty if none was left. */
+export async function rebalance(): Promise<{ step?: string; left?: number }> {
+  return json("POST", "v1/cluster:rebalance", {});
+}
+
 export async function metrics(signal?: AbortSignal): Promise<string> {
   return (await answer("GET", "metrics", undefined, signal)).text();
 }

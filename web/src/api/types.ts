@@ -360,6 +360,15 @@ export interface Cluster {
   server?: string;
   owner?: string;
   servers?: Server[];
+  /** The groups with models, of a cluster with several. */
+  groups?: Group[];
+}
+
+/** Group is a group of models; owner and servers are addresses. */
+export interface Group {
+  group: number;
+  owner?: string;
+  servers?: string[];
 }
 
 export interface Server {

@@ -1,5 +1,5 @@
-import { drainServer, getCluster, moveOwner } from "../api/client";
-import type { Server } from "../api/types";
+import { drainServer, getCluster, moveOwner, rebalance } from "../api/client";
+import type { Group, Server } from "../api/types";
 import { count, seconds } from "../format";
 import { useMay } from "../ui/may";
 import { useLoad } from "../ui/load";
@@ -47,6 +47,61 @@ export function ServersPage() {
           </p>
         </>
       )}
+      {(cluster?.groups?.length ?? 0) > 0 && <Groups groups={cluster?.groups ?? []} servers={servers} admin={admin} changed={list.again} />}
+    </>
+  );
+}
+
+/** Groups shows which servers have and own the groups of models. */
+function Groups({ groups, servers, admin, changed }: { groups: Group[]; servers: Server[]; admin: boolean; changed: () => void }) {
+  const notice = useNotice();
+  const balance = async (): Promise<void> => {
+    try {
+      for (let step = await rebalance(); step.step; step = await rebalance()) {
+        notice({ text: `${step.step}; ${count(step.left ?? 0)} steps are left.` });
+        changed();
+      }
+      notice({ text: "The groups are balanced." });
+    } catch (e) {
+      notice({ text: e instanceof Error ? e.message : String(e) });
+    }
+    changed();
+  };
+  return (
+    <>
+      <div class="heading"><h2>Groups</h2>{admin && <Busy kind="small" run={balance}>Rebalance</Busy>}</div>
+      <Scroll label="Groups by server">
+        <table class="models">
+          <thead><tr><th scope="col">Server</th><th scope="col" class="right">Has</th><th scope="col" class="right">Owns</th></tr></thead>
+          <tbody>
+            {servers.map((s) => s.address ?? "").map((a) => (
+              <tr key={a}>
+                <th scope="row">{a}</th>
+                <td class="right">{count(groups.filter((g) => g.servers?.includes(a)).length)}</td>
+                <td class="right">{count(groups.filter((g) => g.owner === a).length)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <Scroll label="Groups">
+        <table class="models">
+          <thead><tr><th scope="col">Group</th><th scope="col">Owner</th><th scope="col">Servers</th></tr></thead>
+          <tbody>
+            {groups.map((g) => (
+              <tr key={g.group}>
+                <th scope="row">{g.group}</th>
+                <td>{g.owner ?? <span class="light-worse">none</span>}</td>
+                <td>{g.servers?.join(" ")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <p class="note">
+        The part of a name before the first dot chooses the group. Three servers have each group. After a server has joined,
+        Rebalance moves groups to it, one at a time.
+      </p>
     </>
   );
 }

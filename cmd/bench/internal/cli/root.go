@@ -27,6 +27,6 @@ With --json every command prints exactly one JSON document on standard output.
 A command that failed prints {"error": ...}. Progress goes to standard error.`,
 	}
 	p.Root(root)
-	root.AddCommand(newServe(p), newEcho(p), newSizing(p), newPerformance(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	root.AddCommand(newServe(p), newEcho(p), newSizing(p), newPerformance(p), newCluster(p)) //nolint:contextcheck // cobra gives every command the context of Run
 	return p.Run(ctx, args)
 }

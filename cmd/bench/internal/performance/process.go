@@ -53,7 +53,7 @@ func (b *Bench) kernels() (Table, error) {
 	}
 	for _, r := range []int{55, 190, 276, 512, 2048} {
 		f, source, row, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r+1), make([]float64, 1)
-		bytes := normals(len(f.Packed()))
+		bytes := normals(r * (r + 3) / 2)
 		half := len(bytes) / 2
 		var peer mat.Cholesky
 		peer.Factorize(mat.NewDiagDense(r, slices.Repeat([]float64{1}, r)))

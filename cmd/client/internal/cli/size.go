@@ -23,6 +23,8 @@ func (e *env) size() verb {
 		spec     *hindsightv1.ModelSpec
 		ttl      time.Duration
 		classes  int
+		survive  int
+		cores    float64
 		load     sizing.Load
 		settings = sizing.Defaults()
 	)
@@ -37,6 +39,9 @@ A round is a Predict and the Observe of its label. --rate counts the rounds a se
 model. A prediction is pending for --label-delay; without it, for --ttl, the longest time.
 The other flags are settings of the server, with its defaults.
 
+With --survive the answer has the smallest cluster of servers with --server-cores that
+continues after the loss of so many servers at once.
+
 The figures are those of the long run: ids are remembered for --id-window, and the history
 of a model is full.`,
 		example: `  hindsight size --spec '{"dimension": 25}' --rate 10 --label-delay 1h
@@ -48,6 +53,8 @@ of a model is full.`,
 			f.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction waits for its label at most")
 			f.DurationVar(&load.LabelDelay, "label-delay", 0, "how long labels take to come; without it: as long as --ttl")
 			f.IntVar(&classes, "classes", usualClasses, "how many classes labels have, of those that the spec allows")
+			f.IntVar(&survive, "survive", 0, "server losses to survive; 0: one server without a cluster")
+			f.Float64Var(&cores, "server-cores", 8, "cores of a server of the cluster")
 			const setting = "setting of the server"
 			f.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, setting)
 			f.IntVar(&settings.IDWindowMin, "id-window-min", settings.IDWindowMin, setting)
@@ -68,6 +75,9 @@ of a model is full.`,
 			if classes < 1 {
 				return command.Usagef("--classes %d is not positive", classes)
 			}
+			if survive < 0 || !(cores > 0) {
+				return command.Usagef("--survive %d and --server-cores %g: want at least 0, and more than 0", survive, cores)
+			}
 			if err := sizing.Check(load, settings); err != nil {
 				return &command.UsageError{Err: err}
 			}
@@ -85,7 +95,13 @@ of a model is full.`,
 				Learner: learnerOf(v.GetSpec()), Features: v.GetFeatures(), StateBytes: v.GetStateBytes(),
 				PredictFlops: v.GetPredictFlops(), ObserveFlops: v.GetObserveFlops(),
 				Rate: load.Rate, Models: load.Models, LabelDelaySeconds: load.LabelDelay.Seconds(),
-				Answer: sizing.Estimate(model, load, settings),
+				Answer: sizing.Estimate(model, load, settings), Survive: survive,
+			}
+			if survive > 0 {
+				cluster, err := sizing.Clustered(model, load, survive, cores)
+				if d.Cluster = &cluster; err != nil {
+					d.Cluster, d.Notes = nil, append(d.Notes, "no cluster suffices: "+err.Error())
+				}
 			}
 			return e.emit(d, d.write)
 		},
@@ -103,6 +119,8 @@ type sizeDocument struct {
 	Models            int     `json:"models"`
 	LabelDelaySeconds float64 `json:"labelDelaySeconds"`
 	sizing.Answer
+	Survive int             `json:"survive"`
+	Cluster *sizing.Cluster `json:"cluster,omitempty"`
 }
 
 // learnerOf is the name of the learner of a completed spec.
@@ -140,6 +158,14 @@ func (a *sizeDocument) write(w *command.Page) {
 		{"  all models", seconds(a.Recovery.All), "one after the other"},
 	} {
 		w.Cells(r.name, r.value, r.of)
+	}
+	if c := a.Cluster; c != nil {
+		w.Cells("cluster", fmt.Sprintf("%d servers", c.Servers), fmt.Sprintf("--cluster-groups %d --cluster-replicas %s, survives the loss of %d", c.Groups, c.Replicas, a.Survive))
+		w.Cells("  cores a server", command.Number(rounded(c.Cores)), "of the busiest server after this loss")
+		w.Cells("  memory a server", binary(c.Memory), "")
+		if c.Warm != c.Servers {
+			w.Cells("  warm replicas", fmt.Sprintf("%d servers", c.Warm), "0: no number suffices")
+		}
 	}
 	for _, note := range a.Notes {
 		w.Printf("note: %s\n", note)

@@ -32,6 +32,15 @@ func TestSize(t *testing.T) {
 			t.Errorf("%q is not in\n%s", wanted, r.out)
 		}
 	}
+	r = run(t, "size", "--spec", spec, "--rate", "1e-3", "--survive", "2", "--server-cores", "1e6")
+	for _, wanted := range []string{"5 servers", "--cluster-groups 1 --cluster-replicas warm", "cores a server", "memory a server"} {
+		if !strings.Contains(r.out, wanted) {
+			t.Errorf("%q is not in\n%s", wanted, r.out)
+		}
+	}
+	if r := run(t, "size", "--spec", spec, "--rate", "1e9", "--survive", "1"); r.code != 0 || !strings.Contains(r.out, "no cluster suffices") {
+		t.Errorf("of an endless load %+v", r)
+	}
 	if r := run(t, "size", "--spec", spec, "--rate", "1", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 2 {
 		t.Errorf("as CSV %+v", r)
 	}
@@ -44,6 +53,7 @@ func TestSizeMistakes(t *testing.T) {
 		"--rate is missing":  {"--spec", spec},
 		"--spec is missing":  {"--rate", "1"},
 		"a rate of -1":       {"--spec", spec, "--rate", "-1"},
+		"--survive -1":       {"--spec", spec, "--rate", "1", "--survive", "-1"},
 		"0 models":           {"--spec", spec, "--rate", "1", "--models", "0"},
 		"is longer than":     {"--spec", spec, "--rate", "1", "--ttl", "1h", "--label-delay", "2h"},
 		"the server refuses": {"--spec", spec, "--rate", "1", "--snapshots-kept", "0"},
