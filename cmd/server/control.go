@@ -139,12 +139,13 @@ func (g *groups) holdFor(r *http.Request) (*checkpoint, error) {
 	ctx, stop := context.WithCancel(o.control.serving)
 	context.AfterFunc(r.Context(), stop)
 	at, err := o.control.hold(ctx) //nolint:contextcheck // It ends with the request, or with the open group.
-	if owner, known := g.host.Group(uint32(n)).Owner(); errors.Is(err, errMoved) && known {
-		return nil, fmt.Errorf("%w: %s", err, owner.Address)
-	} else if errors.Is(err, errMoved) {
-		return nil, errors.New("the group has no owner")
+	if !errors.Is(err, errMoved) {
+		return at, err
 	}
-	return at, err
+	if owner, known := g.host.Group(uint32(n)).Owner(); known {
+		return nil, fmt.Errorf("%w: %s", err, owner.Address)
+	}
+	return nil, errors.New("the group has no owner")
 }
 
 // end ends the checkpoint that a command holds, and waits until it is removed. The caller has ended serving.

@@ -256,6 +256,11 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 		}
 	}
 	p.terminate(t)
+	if p, err := tryLaunch(t, one, []string{binary}, all[0].flags...); err == nil {
+		if err := p.await(t); err == nil || !strings.Contains(err.Error(), "has models without groups") {
+			t.Errorf("models of a server in a cluster of groups: %v", err)
+		}
+	}
 
 	// A place with both kinds of backups says so.
 	succeed[backedUp](t, "backup", "--data-dir", one, "--to", place)

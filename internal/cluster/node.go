@@ -152,6 +152,9 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	if n.data, err = hasData(ctx, n.local); err != nil || n.number > 0 {
 		return err
 	}
+	if n.data && n.o.Groups > 1 { // No group would have the models.
+		return fmt.Errorf("%w: got %d, and the directory has models without groups: move them into a new cluster with hindsight model move", ErrGroups, n.o.Groups)
+	}
 	here, err := n.host.here()
 	n.data = n.data || len(here) > 0
 	return errors.Join(err, n.checkGroups())
