@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	// groupsAServer is the least number of groups per server of a cluster that spreads them.
+	// The constant groupsAServer is the least number of groups per server of a cluster that spreads them.
 	groupsAServer = 4
 	// A group has replicas members. A cluster has at most maxGroups.
 	replicas, maxGroups = 3, 1024
