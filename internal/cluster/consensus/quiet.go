@@ -21,11 +21,11 @@ const (
 // calmCommitTimeout, beside the heartbeats.
 type quiet struct {
 	mu        sync.Mutex
-	followers map[raft.ServerAddress]*told
+	followers map[raft.ServerAddress]*acknowledged
 }
 
-// told is what a follower has last acknowledged.
-type told struct {
+// acknowledged is what a follower has last acknowledged.
+type acknowledged struct {
 	request  raft.AppendEntriesRequest
 	response raft.AppendEntriesResponse
 	// at is the time of that answer, and heard of the last answer to any message.
@@ -80,7 +80,7 @@ func (q *quiet) heard(now time.Time, to raft.ServerAddress, r *raft.AppendEntrie
 		}
 		return
 	case t == nil:
-		t = &told{}
+		t = &acknowledged{}
 		q.followers[to] = t
 	}
 	t.heard = now

@@ -34,8 +34,8 @@ const (
 // of a group keep the same models. One of them, the owner, orders all changes of the group. Every
 // server answers every call, and forwards a change to the owner of the model's group. A cluster of
 // one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-// above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
-// calls with NO_CLUSTER.
+// above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
+// with no servers, and refuses the other calls with NO_CLUSTER.
 type ClusterServiceClient interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
@@ -119,8 +119,8 @@ func (c *clusterServiceClient) RebalanceCluster(ctx context.Context, in *Rebalan
 // of a group keep the same models. One of them, the owner, orders all changes of the group. Every
 // server answers every call, and forwards a change to the owner of the model's group. A cluster of
 // one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-// above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
-// calls with NO_CLUSTER.
+// above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
+// with no servers, and refuses the other calls with NO_CLUSTER.
 type ClusterServiceServer interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)

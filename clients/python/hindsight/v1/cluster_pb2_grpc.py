@@ -10,8 +10,8 @@ class ClusterServiceStub(object):
     of a group keep the same models. One of them, the owner, orders all changes of the group. Every
     server answers every call, and forwards a change to the owner of the model's group. A cluster of
     one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
-    calls with NO_CLUSTER.
+    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
+    with no servers, and refuses the other calls with NO_CLUSTER.
     """
 
     def __init__(self, channel):
@@ -52,8 +52,8 @@ class ClusterServiceServicer(object):
     of a group keep the same models. One of them, the owner, orders all changes of the group. Every
     server answers every call, and forwards a change to the owner of the model's group. A cluster of
     one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
-    calls with NO_CLUSTER.
+    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
+    with no servers, and refuses the other calls with NO_CLUSTER.
     """
 
     def GetCluster(self, request, context):
@@ -135,8 +135,8 @@ class ClusterService(object):
     of a group keep the same models. One of them, the owner, orders all changes of the group. Every
     server answers every call, and forwards a change to the owner of the model's group. A cluster of
     one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above. Group 0 has no models there, and its servers are all servers. A server without a cluster answers GetCluster with no servers, and refuses the other
-    calls with NO_CLUSTER.
+    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
+    with no servers, and refuses the other calls with NO_CLUSTER.
     """
 
     @staticmethod
