@@ -225,6 +225,7 @@ func (r *random) answer(h *host) error {
 	if r.rng.IntN(2) == 0 {
 		r.move(r.rng.IntN(3))
 	}
+	r.answered[id] = true
 	rows := []engine.Observation{{PredictionID: p[0].ID, Labels: []float64{r.rng.NormFloat64()}, Weight: 1}}
 	return r.send(id, rows, func() ([]engine.Answer, error) { return r.owner().host.Observe(r.t.Context(), id, rows) })
 }

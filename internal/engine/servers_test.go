@@ -31,8 +31,8 @@ type servers struct {
 	}
 	// ids counts the ids of the newest commit, refused the commands of servers that did not own. mu guards both.
 	ids, refused int
-	// restored are models that were restored.
-	restored map[string]bool
+	// restored are models that were restored, answered those whose predictions random calls answer.
+	restored, answered map[string]bool
 	// log is the log of servers over the replicated store itself, else nil.
 	log *logtest.Log
 	// changed is signalled with mu after everything.
@@ -88,7 +88,7 @@ func startServers(t *testing.T, n int, options ...option) *servers {
 
 func newServers(t *testing.T, n int, log *logtest.Log, options ...option) *servers {
 	t.Helper()
-	s := &servers{t: t, log: log, clock: newClock(), restored: map[string]bool{}}
+	s := &servers{t: t, log: log, clock: newClock(), restored: map[string]bool{}, answered: map[string]bool{}}
 	s.changed = sync.NewCond(&s.mu)
 	for place := range n {
 		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options})
