@@ -257,10 +257,12 @@ func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node)
 	}
 	begin(0)
 	joined := h.groups[0].joined
+	// A server that is no member of the cluster has no groups.
+	var opening <-chan uint32
 	for {
 		select {
 		case <-joined:
-			joined = nil
+			joined, opening = nil, h.opening
 			numbers, err := h.here()
 			if err != nil {
 				stop(err)
@@ -272,7 +274,7 @@ func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node)
 				running.Go(func() { h.place(ctx) })
 				running.Go(func() { h.joinAgain(ctx, numbers) })
 			}
-		case n := <-h.opening:
+		case n := <-opening:
 			begin(n)
 		case n := <-ended:
 			delete(open, n)
