@@ -131,9 +131,11 @@ test("a model that follows another is created by the form", () => visit(it, "#/c
   await page.getByLabel("Follows").fill("champion-1");
   await page.getByLabel("Dimension").fill("2");
   const create = page.getByRole("button", { name: "Create", exact: true });
-  await until("the spec is good", async () => create.isEnabled());
-  await create.click();
-  await page.getByRole("heading", { level: 1, name: "challenger-2" }).waitFor();
+  // The check of what was typed last may disable the button under the click.
+  await until("the model is created", async () => {
+    if (await create.isVisible() && await create.isEnabled()) await create.click();
+    return page.getByRole("heading", { level: 1, name: "challenger-2" }).isVisible();
+  });
   await page.getByText("follows champion-1").waitFor();
   assert.equal((await model("challenger-2")).follows, "champion-1");
 }));
