@@ -166,7 +166,7 @@ func Open(o Options) (*Log, error) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
 	if l.transport.now, l.transport.commit = o.Now, l.committed; o.Calm {
-		l.transport.quiet = &quiet{followers: map[raft.ServerAddress]*acknowledged{}}
+		l.transport.quiet = &quiet{followers: map[raft.ServerID]*acknowledged{}}
 	}
 	if err := l.begin(logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())

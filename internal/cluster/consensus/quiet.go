@@ -21,7 +21,7 @@ const (
 // calmCommitTimeout, beside the heartbeats.
 type quiet struct {
 	mu        sync.Mutex
-	followers map[raft.ServerAddress]*acknowledged
+	followers map[raft.ServerID]*acknowledged
 }
 
 // acknowledged is what a follower has last acknowledged.
@@ -38,7 +38,7 @@ func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 }
 
 // answer answers a request, if the follower has acknowledged the same request.
-func (q *quiet) answer(now time.Time, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) bool {
+func (q *quiet) answer(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) bool {
 	if len(r.Entries) > 0 || isHeartbeat(r) {
 		return false
 	}
@@ -57,7 +57,7 @@ func (q *quiet) answer(now time.Time, to raft.ServerAddress, r *raft.AppendEntri
 }
 
 // current reports whether a follower has acknowledged that everything up to an index is committed.
-func (q *quiet) current(to raft.ServerAddress, term, commit uint64) bool {
+func (q *quiet) current(to raft.ServerID, term, commit uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t := q.followers[to]
@@ -65,7 +65,7 @@ func (q *quiet) current(to raft.ServerAddress, term, commit uint64) bool {
 }
 
 // heard keeps the outcome of a request.
-func (q *quiet) heard(now time.Time, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
+func (q *quiet) heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil || !out.Success {
@@ -95,16 +95,16 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *ra
 	if t.quiet == nil {
 		return t.NetworkTransport.AppendEntries(id, to, r, out)
 	}
-	if t.quiet.answer(t.now(), to, r, out) {
+	if t.quiet.answer(t.now(), id, r, out) {
 		return nil
 	}
 	sent := *r
 	// The commit index in a heartbeat tells a follower that its state is current. The follower knows the index, so that
 	// raft learns nothing from it.
-	if commit := t.commit(); isHeartbeat(r) && t.quiet.current(to, r.Term, commit) {
+	if commit := t.commit(); isHeartbeat(r) && t.quiet.current(id, r.Term, commit) {
 		sent.LeaderCommitIndex = commit
 	}
 	err := t.NetworkTransport.AppendEntries(id, to, &sent, out)
-	t.quiet.heard(t.now(), to, r, out, err)
+	t.quiet.heard(t.now(), id, r, out, err)
 	return err
 }

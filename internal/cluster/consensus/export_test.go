@@ -1,0 +1,37 @@
+package consensus
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The limits of Quiet.
+const (
+	RepeatAfter    = repeatAfter
+	AnsweredWithin = answeredWithin
+)
+
+// Quiet is quiet.
+type Quiet struct{ quiet }
+
+func NewQuiet() *Quiet {
+	return &Quiet{quiet{followers: map[raft.ServerID]*acknowledged{}}}
+}
+
+func (q *Quiet) Answer(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest) bool {
+	return q.answer(now, to, r, new(raft.AppendEntriesResponse))
+}
+
+func (q *Quiet) Heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest, err error) {
+	q.heard(now, to, r, &raft.AppendEntriesResponse{Success: err == nil}, err)
+}
+
+func (q *Quiet) Current(to raft.ServerID, term, commit uint64) bool {
+	return q.current(to, term, commit)
+}
+
+// CalmTimeouts returns the lease and the least time until an election of a calm log.
+func CalmTimeouts() (lease, election time.Duration) {
+	return calmElectionTimeout / 2, calmElectionTimeout
+}

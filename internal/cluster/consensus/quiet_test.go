@@ -1,0 +1,70 @@
+package consensus_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"hindsight/internal/cluster/consensus"
+)
+
+// TestQuiet: only a message that a follower has acknowledged, and that has no entries, is answered without the follower,
+// and only while the follower answers heartbeats.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1000, 0)
+	said := func(term, index, commit uint64) *raft.AppendEntriesRequest {
+		return &raft.AppendEntriesRequest{Term: term, PrevLogEntry: index, PrevLogTerm: term, LeaderCommitIndex: commit}
+	}
+	entry, heartbeat := said(3, 9, 9), &raft.AppendEntriesRequest{Term: 3}
+	entry.Entries = []*raft.Log{{Index: 10}}
+	for _, c := range []struct {
+		name string
+		// The follower acknowledges said(3, 9, 9) at the beginning, and heartbeats at these times.
+		beats []time.Duration
+		at    time.Duration
+		to    raft.ServerID
+		r     *raft.AppendEntriesRequest
+		want  bool
+	}{
+		{"the same", nil, consensus.AnsweredWithin, "a", said(3, 9, 9), true},
+		{"another follower", nil, 0, "b", said(3, 9, 9), false},
+		{"another term", nil, 0, "a", said(4, 9, 9), false},
+		{"another end of the log", nil, 0, "a", said(3, 10, 9), false},
+		{"another commit index", nil, 0, "a", said(3, 9, 8), false},
+		{"entries", nil, 0, "a", entry, false},
+		{"a heartbeat", nil, 0, "a", heartbeat, false},
+		{"a silent follower", nil, consensus.AnsweredWithin + 1, "a", said(3, 9, 9), false},
+		{"a follower that answers heartbeats", []time.Duration{consensus.AnsweredWithin}, 2 * consensus.AnsweredWithin, "a", said(3, 9, 9), true},
+		{"long after", []time.Duration{consensus.RepeatAfter}, consensus.RepeatAfter + 1, "a", said(3, 9, 9), false},
+	} {
+		q := consensus.NewQuiet()
+		q.Heard(begin, "a", said(3, 9, 9), nil)
+		for _, at := range c.beats {
+			q.Heard(begin.Add(at), "a", heartbeat, nil)
+		}
+		if got := q.Answer(begin.Add(c.at), c.to, c.r); got != c.want {
+			t.Errorf("%s: answered %v, want %v", c.name, got, c.want)
+		}
+	}
+
+	q := consensus.NewQuiet()
+	q.Heard(begin, "a", said(3, 9, 9), nil)
+	if !q.Current("a", 3, 9) || q.Current("a", 3, 10) || q.Current("a", 4, 9) || q.Current("b", 3, 9) {
+		t.Error("a follower is current exactly in the term and up to the index that it has acknowledged")
+	}
+	q.Heard(begin, "a", entry, nil)
+	if q.Current("a", 3, 9) || q.Answer(begin, "a", said(3, 9, 9)) {
+		t.Error("a follower with new entries has to hear the commit index again")
+	}
+	q.Heard(begin, "a", said(3, 10, 9), nil)
+	q.Heard(begin, "a", heartbeat, errors.New("the connection broke"))
+	if q.Current("a", 3, 9) || q.Answer(begin, "a", said(3, 10, 9)) {
+		t.Error("a follower that has failed has to hear everything again")
+	}
+	if lease, election := consensus.CalmTimeouts(); lease+consensus.AnsweredWithin >= election {
+		t.Errorf("an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
+	}
+}
