@@ -159,7 +159,7 @@ func (h *Host) joinAgain(ctx context.Context, have []uint32) {
 		}
 	}
 	for len(missing) > 0 {
-		for _, a := range h.askAll(ctx, 0, h.others()) {
+		for _, a := range h.askAll(ctx, h.others()) {
 			for _, hosted := range a.said.GetHosted() {
 				if !missing[hosted.GetGroup()] || hosted.GetOwnerAddress() != a.address { // Only an owner knows the members.
 					continue

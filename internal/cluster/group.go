@@ -35,6 +35,8 @@ type Group struct {
 	// joined closes once this server is a member, of group 0 only.
 	joined chan struct{}
 	once   sync.Once
+	// searching has a token while a call searches for the owner.
+	searching chan struct{}
 	// found is what a search has found, while this server is no member.
 	found struct {
 		sync.Mutex
@@ -45,7 +47,7 @@ type Group struct {
 }
 
 func newGroup(h *Host, number uint32) *Group {
-	g := &Group{host: h, number: number, joined: make(chan struct{})}
+	g := &Group{host: h, number: number, joined: make(chan struct{}), searching: make(chan struct{}, 1)}
 	g.found.turn = make(chan struct{})
 	return g
 }
@@ -102,9 +104,8 @@ func (g *Group) Owner() (Member, bool) {
 	if n := g.node.Load(); n != nil {
 		return n.Owner()
 	}
-	g.found.Lock()
-	defer g.found.Unlock()
-	return Member{Address: g.found.owner}, g.found.owner != ""
+	owner, known := g.last()
+	return Member{Address: owner}, known
 }
 
 // Turned is as Node.Turned.
@@ -154,13 +155,7 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 		if n := g.node.Load(); n != nil {
 			return n.Conn(ctx)
 		}
-		g.found.Lock()
-		owner := g.found.owner
-		g.found.Unlock()
-		if owner == "" {
-			owner = g.search(ctx)
-		}
-		if owner != "" {
+		if owner := g.locate(ctx); owner != "" {
 			conn, err := g.host.peers.conn(consensus.Forwarded, owner)
 			if err != nil {
 				return nil, err
@@ -173,19 +168,45 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	}
 }
 
+// locate returns the owner that is known, or searches. Of concurrent calls one searches, and the others wait for it.
+func (g *Group) locate(ctx context.Context) string {
+	if owner, known := g.last(); known {
+		return owner
+	}
+	select {
+	case g.searching <- struct{}{}:
+		defer func() { <-g.searching }()
+	case <-ctx.Done():
+		return ""
+	}
+	if owner, known := g.last(); known {
+		return owner
+	}
+	return g.search(ctx)
+}
+
+// last returns the owner that the last search has found.
+func (g *Group) last() (owner string, known bool) {
+	g.found.Lock()
+	defer g.found.Unlock()
+	return g.found.owner, g.found.owner != ""
+}
+
 // search asks the other servers for the owner, and returns its address, empty if none knows it. It returns as soon as the
 // owner itself has answered.
 func (g *Group) search(ctx context.Context) string {
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	ctx, cancel := context.WithTimeout(ctx, searchTimeout)
-	defer cancel()
+	defer cancel() // The remaining calls end.
 	owner, members := "", []string(nil)
 	others := g.host.others()
 	answers := make(chan answer, len(others))
 	for _, address := range others {
-		go func() { // It ends with ctx.
+		asking.Go(func() {
 			said, err := g.host.hello(ctx, g.number, address)
 			answers <- answer{address, said, err}
-		}()
+		})
 	}
 	for range others {
 		a := <-answers
@@ -213,27 +234,27 @@ type remote struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (r remote) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
-	return r.check(r.ClientConn.Invoke(ctx, method, args, reply, o...))
+	return r.check(ctx, r.ClientConn.Invoke(ctx, method, args, reply, o...))
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (r remote) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := r.ClientConn.NewStream(ctx, d, method, o...)
 	if err != nil {
-		return nil, r.check(err)
+		return nil, r.check(ctx, err)
 	}
-	return remoteStream{s, r}, nil
+	return remoteStream{s, r, ctx}, nil
 }
 
-// check forgets the owner after an error of a server that may not own the group.
-func (r remote) check(err error) error {
-	if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled {
-		r.group.found.Lock()
-		same := r.group.found.owner == r.owner
-		r.group.found.Unlock()
-		if same {
-			r.group.set("", nil)
-		}
+// check forgets the owner after an error of a server that may not own the group. A caller that leaves is no error of the
+// server.
+func (r remote) check(ctx context.Context, err error) error {
+	code := status.Code(err)
+	if ctx.Err() != nil || code != codes.Unavailable && code != codes.Canceled {
+		return err
+	}
+	if owner, _ := r.group.last(); owner == r.owner {
+		r.group.set("", nil)
 	}
 	return err
 }
@@ -241,13 +262,15 @@ func (r remote) check(err error) error {
 type remoteStream struct {
 	grpc.ClientStream
 	r remote
+	// ctx is the caller's. The stream's own ends with the stream.
+	ctx context.Context //nolint:containedctx // It lives as long as the stream.
 }
 
 // RecvMsg implements grpc.ClientStream.
 func (s remoteStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil {
-		_ = s.r.check(err)
+		_ = s.r.check(s.ctx, err)
 	}
 	return err
 }

@@ -66,11 +66,13 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		addresses[k] = m.Address
 	}
 	out := make([]MemberStatus, len(s.Members))
-	answers := n.host.ask
+	var answers []answer
 	if n.number == 0 {
-		answers = n.host.askAll
+		answers = n.host.askAll(ctx, addresses)
+	} else {
+		answers = n.host.ask(ctx, n.number, addresses)
 	}
-	for k, a := range answers(ctx, n.number, addresses) {
+	for k, a := range answers {
 		m := MemberStatus{Member: s.Members[k], Owner: s.Members[k].ID == s.Owner.ID, Err: a.err}
 		switch {
 		case a.err != nil:

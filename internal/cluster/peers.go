@@ -133,11 +133,15 @@ type answer struct {
 
 // ask asks several servers about a group, concurrently.
 func (h *Host) ask(ctx context.Context, group uint32, addresses []string) []answer {
+	return h.greetEach(ctx, &clusterv1.HelloRequest{Group: group, Id: h.id(group)}, addresses)
+}
+
+func (h *Host) greetEach(ctx context.Context, r *clusterv1.HelloRequest, addresses []string) []answer {
 	out := make([]answer, len(addresses))
 	var asking sync.WaitGroup
 	for k, address := range addresses {
 		asking.Go(func() {
-			said, err := h.hello(ctx, group, address)
+			said, err := h.greet(ctx, r, address)
 			out[k] = answer{address, said, err}
 		})
 	}

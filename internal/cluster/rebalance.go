@@ -84,7 +84,7 @@ func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, [
 		return nil, nil, fmt.Errorf("%w: one of %q", ErrNoMember, leaving)
 	}
 	known := map[uint32]placement.Group{}
-	for k, a := range h.askAll(ctx, 0, addresses) {
+	for k, a := range h.askAll(ctx, addresses) {
 		if a.err != nil && slices.Contains(servers, addresses[k]) {
 			return nil, nil, fmt.Errorf("%w: %w", ErrNotReachable, a.err)
 		}
@@ -107,16 +107,8 @@ func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, [
 
 // askAll asks servers about group 0 and for all their groups, concurrently. It keeps the owners of the groups that this
 // server is no member of.
-func (h *Host) askAll(ctx context.Context, _ uint32, addresses []string) []answer {
-	out := make([]answer, len(addresses))
-	var asking sync.WaitGroup
-	for k, address := range addresses {
-		asking.Go(func() {
-			said, err := h.greet(ctx, &clusterv1.HelloRequest{Id: h.id(0), All: true}, address)
-			out[k] = answer{address, said, err}
-		})
-	}
-	asking.Wait()
+func (h *Host) askAll(ctx context.Context, addresses []string) []answer {
+	out := h.greetEach(ctx, &clusterv1.HelloRequest{Id: h.id(0), All: true}, addresses)
 	for _, a := range out {
 		for _, hosted := range a.said.GetHosted() {
 			if g := h.Group(hosted.GetGroup()); g != nil && g.node.Load() == nil && hosted.GetOwnerAddress() == a.address {
