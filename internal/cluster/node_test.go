@@ -5,11 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,86 +98,6 @@ func compare(a, b string) int {
 		return 1
 	}
 	return 0
-}
-
-// front keeps the port of a server while the server is closed, so that nobody else gets the port. It then refuses
-// connections.
-type front struct {
-	net.Listener
-	running sync.WaitGroup
-	current atomic.Pointer[half]
-}
-
-func newFront(t *testing.T) *front {
-	t.Helper()
-	f := &front{Listener: listen(t)}
-	f.running.Go(func() {
-		for {
-			conn, err := f.Accept()
-			if err != nil {
-				return
-			}
-			h := f.current.Load()
-			if h == nil {
-				_ = conn.Close()
-				continue
-			}
-			select {
-			case h.conns <- conn:
-			case <-h.closed:
-				_ = conn.Close()
-			}
-		}
-	})
-	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
-		f.running.Wait()
-	})
-	return f
-}
-
-// open returns the listener of a node.
-func (f *front) open() net.Listener {
-	h := &half{front: f, conns: make(chan net.Conn), closed: make(chan struct{})}
-	f.current.Store(h)
-	return h
-}
-
-// half is a front as a node sees it, from its opening to its end.
-type half struct {
-	front  *front
-	once   sync.Once
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (h *half) Accept() (net.Conn, error) {
-	select {
-	case conn := <-h.conns:
-		return conn, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (h *half) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	h.front.current.CompareAndSwap(h, nil)
-	return nil
-}
-
-func (h *half) Addr() net.Addr { return h.front.Addr() }
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
 }
 
 func (s *server) options(t *testing.T) cluster.Options {

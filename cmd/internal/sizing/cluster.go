@@ -57,7 +57,7 @@ func Clustered(m *Model, l Load, lost int, cores float64) (Cluster, error) {
 	return best, nil
 }
 
-// smallest returns the smallest cluster, zero if none suffices.
+// smallest returns the cluster with the fewest servers that carries a load. It returns the zero Cluster if none does.
 func (m *Model) smallest(l Load, cores float64, warm bool) Cluster {
 	if c := m.cluster(l, replicas, 1, 1, warm); c.Cores <= cores {
 		return c

@@ -84,7 +84,7 @@ func TestWideGroupsHaveTheBitsOfNarrowOnes(t *testing.T) {
 	}
 }
 
-// grouped is turnGroupsAVX2 of two groups over the first row of a factor, as pass is.
+// grouped returns all numbers that turnGroupsAVX2 may have written, after two groups have turned the first row of a factor.
 func grouped(seed uint64, order, columns, offset, wide int) (all []float64) {
 	rng, groups := rand.New(rand.NewPCG(seed, 2)), make([]loops.Group, 2)
 	var written [][]float64

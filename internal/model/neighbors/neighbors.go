@@ -149,8 +149,8 @@ func (s *Scratch) measure(distances []float32, w *window.Window, first int) {
 	}
 }
 
-// reach is the bits of a distance that at least MinRows do not exceed: MinRows of the shares of the rows have a
-// least distance up to it. Most rows are then never sorted into the nearest.
+// reach returns the bits of a distance within which at least MinRows rows lie. It divides the rows into 2 MinRows shares,
+// takes the least distance of each share, and returns the MinRows-th smallest of these. Rows beyond it are not sorted.
 func reach(distances []float32) uint32 {
 	const shares = 2 * MinRows
 	if len(distances) < shares {
