@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"testing"
 
@@ -42,15 +43,18 @@ func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
 	}
 	// The store reads what it has of the one before the reservation fails.
 	for model, most := range map[string]uint64{"wide": limit, "waits": 3 * limit} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: model})
-		if err == nil {
-			_, err = stream.Recv()
+		made := uint64(math.MaxUint64)
+		for range 4 { // The store's own work can only add to an attempt.
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: model})
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			runtime.ReadMemStats(&after)
+			refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+			made = min(made, after.TotalAlloc-before.TotalAlloc)
 		}
-		runtime.ReadMemStats(&after)
-		refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
-		made := after.TotalAlloc - before.TotalAlloc
 		if t.Logf("%s: refused after %d bytes", model, made); made > most {
 			t.Errorf("%s: %d bytes were made for an export that was refused, want at most %d", model, made, most)
 		}
