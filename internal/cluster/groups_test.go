@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/status"
 
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine/storage"
@@ -25,9 +26,9 @@ type machine struct {
 	front        *front
 	host         *cluster.Host
 	// dies ends the server as soon as it learns that it was removed from a group, as if it were killed.
-	dies bool
-	stop context.CancelFunc
-	ended        sync.WaitGroup
+	dies  bool
+	stop  context.CancelFunc
+	ended sync.WaitGroup
 }
 
 func newMachines(t *testing.T, n, groups int) []*machine {
@@ -313,6 +314,32 @@ func TestKilledWhileRemoved(t *testing.T) {
 		_, err := os.Stat(directory)
 		return errors.Is(err, os.ErrNotExist)
 	})
+}
+
+// TestRebalanceWithoutAServer: the call says that a server does not answer, and not only that its deadline has passed.
+func TestRebalanceWithoutAServer(t *testing.T) {
+	machines := newMachines(t, 3, groups)
+	for _, m := range machines {
+		m.start(t)
+	}
+	balanced(t, machines...)
+	leads := ownerOf(t, 0, machines...)
+	machines[slices.IndexFunc(machines, func(m *machine) bool { return m != leads })].close()
+	eventually(t, "each group has an owner again", func() bool {
+		_, owns := hosted(slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return m.stop == nil })...)
+		all := 0
+		for _, n := range owns {
+			all += n
+		}
+		return all == groups
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	_, _, err := leads.host.Rebalance(ctx, nil)
+	_, coded := status.FromError(err)
+	if !errors.Is(err, cluster.ErrNotReachable) || coded || ctx.Err() != nil {
+		t.Errorf("got %v; the context: %v", err, ctx.Err())
+	}
 }
 
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with

@@ -83,10 +83,10 @@ type state struct {
 	sync.RWMutex
 	// unchanged is held by a writer, or by a copy of the state. A writer that waits for a copy lets readers pass.
 	unchanged sync.Mutex
-	machine *machine.Machine // mu; nil unless resident
-	broken  error            // mu; why the model no longer learns
-	known   bool             // mu; the model was resident since the start
-	last    *resting         // mu; of when the model left memory, nil if it has not
+	machine   *machine.Machine // mu; nil unless resident
+	broken    error            // mu; why the model no longer learns
+	known     bool             // mu; the model was resident since the start
+	last      *resting         // mu; of when the model left memory, nil if it has not
 }
 
 // Lock takes unchanged, then the lock of the readers.
