@@ -42,7 +42,8 @@ func (s slowCopy) AppendBinary(dst []byte) ([]byte, error) {
 // TestPredictBesideACopy: a prediction waits neither for the copy of the state that a report takes, nor for the
 // observation that waits for the copy.
 func TestPredictBesideACopy(t *testing.T) {
-	var reports, begun, answered = atomic.Bool{}, make(chan struct{}), make(chan struct{})
+	var reports atomic.Bool
+	begun, answered := make(chan struct{}), make(chan struct{})
 	learners := func(s model.Spec) (model.Learner, error) {
 		l, err := catalog.New(s)
 		return slowCopy{l, func() {
