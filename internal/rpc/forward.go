@@ -85,6 +85,9 @@ const (
 	// AgeTrailer bounds the age, in milliseconds, of the state from which a server that is not the
 	// owner has answered.
 	AgeTrailer = "hindsight-age-ms"
+	// ForwardedTrailer is the group of a call that this server has forwarded to the group's owner. A
+	// client may send further calls of the group to other servers, until it finds the owner.
+	ForwardedTrailer = "hindsight-forwarded"
 	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
 	// the owner. A read waits as long for an owner.
 	awaitHere = 250 * time.Millisecond
@@ -279,6 +282,9 @@ func (f *forwarding) byOwner(
 			err = f.absent(err)
 		} else {
 			answer, err = f.forward(ctx, search, g, method, request, options...)
+			if handle != nil && err == nil {
+				_ = grpc.SetTrailer(ctx, metadata.Pairs(ForwardedTrailer, strconv.FormatUint(uint64(g.Number), 10)))
+			}
 		}
 		if err == nil || !notOwner(err) || !sleep(search, pause) {
 			return answer, f.named(g, err)

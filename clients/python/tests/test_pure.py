@@ -182,7 +182,21 @@ class AddressTest(unittest.TestCase):
             (2, errors.Unreachable("gone"), True, 0),
         ]:
             self.assertEqual(servers.failed(at, error), moved)
-            self.assertEqual(servers.current, current)
+            self.assertEqual(servers.current(), current)
+        for at, model, group, current in [
+            (0, "b.v1", "2", 1),
+            (0, "b.v2", "2", 1),  # Another call has moved on.
+            (1, "b", "2", 2),
+            (2, "b", "2", 0),
+        ]:
+            request = prediction_pb2.ObserveRequest(model=model)
+            servers.answered(at, request, [("x", "y"), ("hindsight-forwarded", group)])
+            self.assertEqual(servers.current(servers.group(request)), current)
+        other = prediction_pb2.ObserveRequest(model="a")
+        servers.answered(0, other, [])
+        self.assertEqual(servers.group(other), "")
+        self.assertTrue(servers.failed(0, errors.Unreachable("gone"), "2"))
+        self.assertEqual(servers.current("2"), 1)
         self.assertFalse(Servers(channels[:1]).failed(0, errors.Unreachable("gone")))
         self.assertFalse(servers.sent(errors.Unreachable("Failed to connect to remote host")))
         self.assertTrue(servers.sent(errors.Unreachable("Socket closed")))

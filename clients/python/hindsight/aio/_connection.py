@@ -106,14 +106,17 @@ class Connection:
         tries = Tries(self.retry, self.timeout if timeout is None else timeout, call.again)
         unsent = 0
         while True:
-            left, at = self._servers.share(tries.begin()), self._servers.current
+            group = self._servers.group(call.request)
+            left, at = self._servers.share(tries.begin()), self._servers.current(group)
             method = getattr(self._servers.stub(at, call.service), call.method)
             try:
                 message = call.request if request is None else request()
-                return call.answer(*await exchange(method, message, timeout=left, metadata=self._security.metadata()))
+                answer, trailers = await exchange(method, message, timeout=left, metadata=self._security.metadata())
+                self._servers.answered(at, call.request, trailers)
+                return call.answer(answer, trailers)
             except grpc.RpcError as e:
                 error = self._security.error(e, self._address)
-            if self._servers.failed(at, error) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):
+            if self._servers.failed(at, error, group) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):
                 unsent += 1  # The next server may answer at once.
                 tries.count -= 1
                 continue
@@ -123,7 +126,7 @@ class Connection:
 
     async def stream(self, call: Call[T], timeout: Optional[float] = None) -> AsyncIterator[T]:
         """The answers of a call that has many."""
-        at = self._servers.current
+        at = self._servers.current()
         method = getattr(self._servers.stub(at, call.service), call.method)
         answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
         try:
@@ -138,14 +141,14 @@ class Connection:
 
     def open_session(self, requests: AsyncIterator[Any]) -> Any:
         """One stream of a session."""
-        return self._servers.stub(self._servers.current, "PredictionService").Session(requests, metadata=self._security.metadata())
+        return self._servers.stub(self._servers.current(), "PredictionService").Session(requests, metadata=self._security.metadata())
 
     def error(self, e: Any) -> errors.HindsightError:
         """The error of a session that gRPC ended with an error."""
         error = self._security.error(e, self._address)
-        self._servers.failed(self._servers.current, error)
+        self._servers.failed(self._servers.current(), error)
         return error
 
     def elsewhere(self, response: Any) -> bool:
         """Tells whether another server may answer what this answer in a session refuses."""
-        return response.HasField("error") and self._servers.failed(self._servers.current, errors.of_status(response.error))
+        return response.HasField("error") and self._servers.failed(self._servers.current(), errors.of_status(response.error))
