@@ -36,8 +36,8 @@ type fake struct {
 	// fault is called before (done = false) and after every call. n counts calls from 1.
 	fault func(n int, done bool) error
 	calls int
-	// trailer returns the trailer of an observation of a model.
-	trailer func(model string) metadata.MD
+	// forwarded returns the metadata of an observation of a model.
+	forwarded func(model string) metadata.MD
 }
 
 // serve serves until the test ends, and returns a client.
@@ -120,10 +120,10 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (answer
 }
 
 func (f *fake) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (answer *hindsightv1.ObserveResponse, err error) {
-	if f.trailer != nil {
-		if err := grpc.SetTrailer(ctx, f.trailer(r.GetModel())); err != nil {
-			return nil, err
-		}
+	if f.forwarded != nil {
+		forwarded := f.forwarded(r.GetModel())
+		_ = grpc.SetTrailer(ctx, forwarded)
+		_ = grpc.SetHeader(ctx, forwarded) // The header of a session. It has been sent after the first answer.
 	}
 	err = f.call(func() error {
 		id := r.GetPredictionId() + r.GetObservationId()

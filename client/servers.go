@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// forwardedTrailer is the group of the model, if the server has forwarded a call to its owner.
-	forwardedTrailer = "hindsight-forwarded"
+	// The group of the model, if the server has forwarded a call to its owner. It is in the trailer of
+	// a call, and in the header of a session.
+	forwardedKey = "hindsight-forwarded"
 	// A client remembers the groups of at most mostNames names.
 	mostNames = 1 << 16
 )
@@ -97,33 +98,38 @@ func (s *servers) Invoke(ctx context.Context, method string, request, answer any
 		s.judge("", n, err)
 		return err
 	}
-	name, _, _ := strings.Cut(r.GetModel(), ".")
-	group := s.group(name)
+	name, group := s.group(r.GetModel())
 	n := s.at(group)
 	var trailer metadata.MD
 	err := s.conns[n].Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.Trailer(&trailer))...)
-	if s.judge(group, n, err); err == nil && len(trailer[forwardedTrailer]) == 1 {
-		s.forwarded(name, trailer[forwardedTrailer][0], n)
+	if s.judge(group, n, err); err == nil && len(trailer[forwardedKey]) == 1 {
+		s.forwarded(name, trailer[forwardedKey][0], n)
 	}
 	return err
 }
 
+// sessionOf is the key of a context with the model of a session.
+type sessionOf struct{}
+
 // NewStream implements grpc.ClientConnInterface.
 func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	n := s.at("")
+	model, _ := ctx.Value(sessionOf{}).(string)
+	name, group := s.group(model)
+	n := s.at(group)
 	stream, err := s.conns[n].NewStream(ctx, d, method, options...)
 	if err != nil {
-		s.judge("", n, err)
+		s.judge(group, n, err)
 		return nil, err
 	}
-	return judgedStream{stream, s, n}, nil
+	return judgedStream{stream, s, name, group, n}, nil
 }
 
-// group returns the group of a name, empty if it is unknown.
-func (s *servers) group(name string) string {
+// group returns the name that chooses the group of a model, and the group, empty if it is unknown.
+func (s *servers) group(model string) (name, group string) {
+	name, _, _ = strings.Cut(model, ".")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.groups[name]
+	return name, s.groups[name]
 }
 
 // at returns the connection of a group.
@@ -181,16 +187,26 @@ func (s *servers) close() error {
 // judgedStream passes the error that ends a stream to judge.
 type judgedStream struct {
 	grpc.ClientStream
-	servers *servers
-	n       uint32
+	servers     *servers
+	name, group string
+	n           uint32
 }
 
 // RecvMsg implements grpc.ClientStream.
 func (s judgedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.servers.judge("", s.n, err)
+	s.servers.judge(s.group, s.n, err)
 	if r, ok := m.(*hindsightv1.SessionResponse); ok && err == nil && r.GetError() != nil {
-		s.servers.judge("", s.n, fromStatus(status.FromProto(r.GetError())))
+		s.servers.judge(s.group, s.n, fromStatus(status.FromProto(r.GetError())))
 	}
 	return err
+}
+
+// Header implements grpc.ClientStream. It passes the group of a forwarded session to forwarded.
+func (s judgedStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	if group := header[forwardedKey]; len(group) == 1 {
+		s.servers.forwarded(s.name, group[0], s.n)
+	}
+	return header, err
 }

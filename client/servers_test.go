@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -71,7 +72,7 @@ func TestOwnersOfGroups(t *testing.T) {
 	var fakes []*fake
 	for n := range 3 {
 		f, l := &fake{}, listen(t)
-		f.trailer = func(model string) metadata.MD {
+		f.forwarded = func(model string) metadata.MD {
 			if name, _, _ := strings.Cut(model, "."); !owned[n][name] {
 				return metadata.Pairs("hindsight-forwarded", group[name])
 			}
@@ -108,6 +109,29 @@ func TestOwnersOfGroups(t *testing.T) {
 	observe("c", 5, 1, 3)
 	observe("b", 5, 2, 3)
 	observe("c", 5, 3, 3)
+	owned[0], owned[1] = map[string]bool{"b": true}, nil // The ownership moves again.
+	s := c.Model("b").Session(t.Context(), 4)
+	var last *client.Future[*hindsightv1.Outcome]
+	const sent = 100
+	for range sent {
+		last = s.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+	}
+	if _, err := last.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for n, f := range fakes {
+		if f.sessions != 1 {
+			t.Errorf("server %d had %d sessions, want 1", n, f.sessions)
+		}
+	}
+	// No call came twice, and most came to the owner.
+	if there := fakes[1].calls + fakes[2].calls - 6; fakes[0].calls+there != 5+sent || there > 2*4 {
+		t.Errorf("%d calls came to the owner, %d of the session to other servers", fakes[0].calls, there)
+	}
+	observe("b", fakes[0].calls+1, fakes[1].calls, fakes[2].calls)
 }
 
 // The client leaves a server that knows no owner, or does not answer, for the next server.

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hindsight import errors
 from hindsight.v1 import cluster_pb2_grpc, model_pb2_grpc, prediction_pb2_grpc
 
-
 #: The names whose groups are remembered.
 _MOST_NAMES = 1 << 16
+
+
+class Place(NamedTuple):
+    """Where a call is sent."""
+
+    #: The part of the model's name that chooses the group.
+    name: str
+    #: The group, empty if it is unknown.
+    group: str
+    #: The number of the server.
+    at: int
 
 
 class Servers:
@@ -26,30 +36,32 @@ class Servers:
         }
         self.channels = channels
         self._stubs: list[dict[str, Any]] = [{name: stub(c) for name, stub in stubs.items()} for c in channels]
-        #: The group of each name, which the part before the first "." chooses.
+        #: The group of each name.
         self._groups: dict[str, str] = {}
-        #: The number of the server that calls of a group use. Group "" has the calls whose group is unknown.
-        self._current = {"": 0}
+        #: The number of the server that calls of a group use.
+        self._current: dict[str, int] = {}
 
-    def group(self, request: Any) -> str:
-        """The group of a request, empty if it is unknown."""
-        model = getattr(request, "model", "")
-        return self._groups.get(_name(model), "") if isinstance(model, str) else ""
+    def place(self, model: Any = "") -> Place:
+        """Where the calls of a model are sent."""
+        name = model.partition(".")[0] if isinstance(model, str) else ""
+        group = self._groups.get(name, "")
+        return Place(name, group, self._current.get(group, 0))
 
-    def current(self, group: str = "") -> int:
-        """The number of the server that calls of a group use."""
-        return self._current.get(group, 0)
-
-    def answered(self, at: int, request: Any, trailers: Any) -> None:
-        """Takes the trailers of a server."""
-        groups = [value for key, value in trailers or () if key == "hindsight-forwarded"]
-        if not groups or len(self.channels) == 1 or not isinstance(model := getattr(request, "model", ""), str):
-            return
+    def forwarded(self, place: Place, metadata: Any) -> bool:
+        """Takes the metadata of an answer. Tells whether the server has forwarded the call."""
+        groups = [value for key, value in metadata or () if key == "hindsight-forwarded"]
+        if not groups or len(self.channels) == 1:
+            return False
         if len(self._groups) >= _MOST_NAMES:
             self._groups.clear()
-        self._groups[_name(model)] = groups[0]
-        if self._current.get(groups[0], at) == at:
-            self._current[groups[0]] = (at + 1) % len(self.channels)
+        self._groups[place.name] = groups[0]
+        self._next(groups[0], place.at)
+        return True
+
+    def _next(self, group: str, at: int) -> None:
+        """Makes calls of a group use the server after a server, unless another call has done so."""
+        if self._current.get(group, at) == at:
+            self._current[group] = (at + 1) % len(self.channels)
 
     def stub(self, at: int, service: str) -> Any:
         """The stub of a service of a server."""
@@ -59,24 +71,19 @@ class Servers:
         """The time of one try: one server that does not answer leaves time for the others."""
         return seconds / len(self.channels)
 
-    def failed(self, at: int, error: errors.HindsightError, group: str = "") -> bool:
-        """Takes the failure of a call of a group at a server. Tells whether another server may answer."""
+    def failed(self, place: Place, error: errors.HindsightError) -> bool:
+        """Takes the failure of a server. Tells whether another server may answer."""
         if len(self.channels) == 1 or not isinstance(error, (errors.Unavailable, errors.DeadlineExceeded)):
             return False
         if isinstance(error, errors.DeadlineExceeded):
             error.retry_after = 0.0  # That was the share of one server.
-        if self.current(group) == at:
-            self._current[group] = (at + 1) % len(self.channels)
+        self._next(place.group, place.at)
         return True
 
     @staticmethod
     def sent(error: errors.HindsightError) -> bool:
         """Tells whether a call that failed may have reached its server."""
         return not isinstance(error, errors.Unreachable) or "failed to connect" not in error.message.lower()
-
-
-def _name(model: str) -> str:
-    return model.partition(".")[0]
 
 
 def split(address: str) -> list[str]:
