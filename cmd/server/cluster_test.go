@@ -20,9 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	main "hindsight/cmd/server"
 	"hindsight/internal/cluster/placement"
+	"hindsight/internal/rpc"
 )
 
 var tortureServers = flag.Int("torture-servers", 1, "servers of the torture; more than one are a cluster")
@@ -359,8 +363,9 @@ func (f *fleet) caughtUp(s *share) {
 		eventually(f.t, "all servers learn all of "+model, func() bool {
 			sequences := map[uint64]bool{}
 			for n, m := range s.members {
-				r, err := m.process.models.GetModelStats(f.t.Context(), &hindsightv1.GetModelStatsRequest{Model: model})
-				if err != nil {
+				var trailer metadata.MD
+				r, err := m.process.models.GetModelStats(f.t.Context(), &hindsightv1.GetModelStatsRequest{Model: model}, grpc.Trailer(&trailer))
+				if err != nil || len(trailer.Get(rpc.ForwardedKey)) > 0 { // The owner has answered for the member.
 					return false
 				}
 				sequences[r.GetStats().GetObservations()] = true

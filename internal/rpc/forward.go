@@ -312,6 +312,9 @@ func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc
 		search, cancel := context.WithTimeout(ctx, awaitHere)
 		defer cancel()
 		answer, err := f.forward(ctx, search, g, info.FullMethod, request)
+		if err == nil {
+			_ = grpc.SetTrailer(ctx, forwardedBy(g))
+		}
 		return answer, f.named(g, err)
 	}
 	setAge(ctx, age)
