@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -123,12 +124,22 @@ func (d *decoder) embedded(m protoreflect.Message) bool {
 	case *structpb.Struct:
 		return d.object(m)
 	case *durationpb.Duration:
-		d.space()
-		begin := d.at
-		_, ok := d.string()
-		return ok && protojson.Unmarshal([]byte(d.text[begin:d.at]), m) == nil
+		return d.duration(m)
 	}
 	return !strings.HasPrefix(string(m.Descriptor().FullName()), wellKnown) && d.message(m)
+}
+
+// duration decodes seconds with at most nine decimals.
+func (d *decoder) duration(into *durationpb.Duration) bool {
+	const longest = len("0.123456789s")
+	text, ok := d.string()
+	number, inSeconds := strings.CutSuffix(text, "s")
+	if !ok || !inSeconds || len(text) > longest || (&decoder{text: number}).numeral() != number {
+		return false
+	}
+	v, err := time.ParseDuration(text)
+	into.Seconds, into.Nanos = int64(v/time.Second), int32(v%time.Second)
+	return err == nil
 }
 
 // scalar decodes a value of a field into its wire format.

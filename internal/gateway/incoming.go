@@ -58,8 +58,8 @@ func (i *incoming) Read(p []byte) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.mu.ended = true
-		if errors.Is(err, io.EOF) {
-			// net/http has done so too, but drain may have come between.
+		if errors.Is(err, io.EOF) && i.mu.draining {
+			// net/http has done so too, before drain.
 			_ = i.control.SetReadDeadline(time.Time{}) // As in setReadDeadline.
 		}
 	}

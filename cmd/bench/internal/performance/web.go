@@ -2,13 +2,13 @@ package performance
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
+	"strconv"
 
 	"hindsight/client"
 	"hindsight/cmd/bench/internal/load"
@@ -74,18 +74,32 @@ func (w *web) predict(ctx context.Context, m *client.Model, row *load.Row) error
 	return nil
 }
 
-// call sends the request and reads the answer.
+// call sends the request and reads the answer, without what a client would do with its header.
 func (c *connection) call() error {
 	if _, err := c.Write(c.request); err != nil {
 		return err
 	}
-	response, err := http.ReadResponse(c.answers, nil)
-	if err != nil {
-		return err
+	status, size := "", 0
+	for {
+		line, err := c.answers.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			break
+		}
+		if status == "" {
+			status = string(line)
+		}
+		if length, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			if size, err = strconv.Atoi(string(length)); err != nil {
+				return err
+			}
+		}
 	}
-	defer func() { _ = response.Body.Close() }() // Copy reads all of it.
-	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
-		return errors.Join(err, errors.New(response.Status))
+	if _, err := c.answers.Discard(size); err != nil || status != "HTTP/1.1 200 OK" {
+		return errors.Join(err, errors.New(status))
 	}
 	return nil
 }
