@@ -53,12 +53,16 @@ func (h *Host) MayLeave(ctx context.Context, server string) error {
 			server = m.Address
 		}
 	}
+	var has []int
 	for _, g := range groups {
 		if slices.Contains(g.Members, server) {
-			return fmt.Errorf("%w: %s has group %d: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, g.Number, server)
+			has = append(has, g.Number)
 		}
 	}
-	return nil
+	if len(has) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has the groups %v: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, has, server)
 }
 
 // fleet implements placement.Fleet.

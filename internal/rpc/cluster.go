@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -67,7 +64,7 @@ type Membership interface {
 	// engine.ErrNotOwner.
 	Move(ctx context.Context, server string) error
 	Remove(ctx context.Context, server string) error
-	// Drain moves ownership away from this server for the rest of its life.
+	// Drain moves the ownership of all groups away from this server for the rest of its life.
 	Drain(ctx context.Context) error
 }
 
@@ -195,7 +192,7 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 		case err != nil:
 			return err
 		case conn == nil:
-			return c.drain(ctx, cluster)
+			return cluster.Drain(ctx)
 		case c.forward.member:
 			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
 		}
@@ -218,56 +215,15 @@ func ofAllServers(group uint32) error {
 	}
 }
 
-// drain moves the ownership of all groups away from this server. The group of all servers is all.
-func (c *clusters) drain(ctx context.Context, all Cluster) error {
-	var draining errgroup.Group // One group that cannot move keeps no other from moving.
-	draining.SetLimit(asksAtOnce)
-	for _, g := range c.groups.All() {
-		if g.Number != 0 {
-			draining.Go(func() error { return g.Cluster.Drain(ctx) })
-		}
-	}
-	return errors.Join(draining.Wait(), all.Drain(ctx))
-}
-
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
 	if err := ofAllServers(r.GetGroup()); err != nil {
 		return nil, err
 	}
-	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
-		if err := c.checkLeft(ctx, cluster, r.GetServer()); err != nil {
-			return err
-		}
-		return cluster.Remove(ctx, r.GetServer())
-	})
+	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
 	return new(hindsightv1.RemoveServerResponse), nil
-}
-
-// checkLeft refuses a server that still has groups of models. The group of all servers is all.
-func (c *clusters) checkLeft(ctx context.Context, all Cluster, server string) error {
-	groups := c.groups.All()
-	if len(groups) == 1 {
-		return nil
-	}
-	address := server
-	for _, s := range all.Status(ctx).Servers {
-		if s.ID == server { // The server has another id in each group.
-			address = s.Address
-		}
-	}
-	var has []string
-	for _, g := range groups {
-		if slices.Contains(g.Cluster.Addresses(), address) {
-			has = append(has, strconv.FormatUint(uint64(g.Number), 10))
-		}
-	}
-	if len(has) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s has the groups %s; first move them: hindsight cluster rebalance --leaving %s", ErrServerState, server, strings.Join(has, ", "), address)
 }
 
 func (c *clusters) RebalanceCluster(ctx context.Context, r *hindsightv1.RebalanceClusterRequest) (*hindsightv1.RebalanceClusterResponse, error) {
