@@ -188,9 +188,9 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 	checkpoints := newControl(p.checkpoints, nil, log.Named("control"))
 	defer checkpoints.end()
 	if len(g.all) == 1 || p.number > 0 { // Otherwise the group has no models.
-		group := (*backup.Group)(nil)
+		group := backup.Group{}
 		if p.number > 0 {
-			group, checkpoints.owns = &backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
+			group, checkpoints.owns = backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
 		}
 		backups, err := openSchedule(ctx, s.config, group, &g.tallies[p.number], checkpoints, log.Named("backup"))
 		if err != nil {
