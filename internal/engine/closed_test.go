@@ -11,11 +11,17 @@ import (
 // TestClosed: every call about a model fails with ErrClosed.
 func TestClosed(t *testing.T) {
 	e, ctx := engine.Closed(), t.Context()
+	if target := e.AliasTarget("a"); target != "" {
+		t.Errorf("an alias of %s", target)
+	}
 	for name, call := range map[string]func() error{
 		"Await":         func() error { return e.Await(ctx, "m", "", 1) },
 		"CompareModels": func() error { _, err := e.CompareModels(ctx, "m"); return err },
 		"CreateModel":   func() error { _, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{}); return err },
-		"a follower":    func() error { _, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"}); return err },
+		"a follower": func() error {
+			_, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"})
+			return err
+		},
 		"DeleteAlias":   func() error { return e.DeleteAlias(ctx, "a") },
 		"DeleteModel":   func() error { _, err := e.DeleteModel(ctx, "m", engine.DeleteOptions{}); return err },
 		"ExportModel":   func() error { _, err := e.ExportModel(ctx, "m", engine.ExportOptions{}); return err },

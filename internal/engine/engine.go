@@ -63,9 +63,9 @@ type Engine struct {
 	upkeep, writing sync.WaitGroup
 }
 
-// Closed returns an engine whose calls fail with ErrClosed, as after Close.
+// Closed returns an engine whose calls for a model or an alias fail with ErrClosed, as after Close.
 func Closed() *Engine {
-	e := &Engine{env: new(hosted.Env)}
+	e := &Engine{env: new(hosted.Env), aliases: new(alias.Table)}
 	e.table.mu.closed = true
 	return e
 }

@@ -78,15 +78,6 @@ func (h hosts) engine(name string) *engine.Engine {
 	return engine.Closed()
 }
 
-// target returns the model that an alias names. It is empty if no alias has the name, or if only another server
-// knows the alias.
-func (h hosts) target(name string) string {
-	if e := h.Of(name).Engine; e != nil {
-		return e.AliasTarget(name)
-	}
-	return ""
-}
-
 // together refuses a name in another group. A log orders the changes of one group alone.
 func (h hosts) together(field, name, with string) error {
 	valid := engine.CheckID(name) == nil && engine.CheckID(with) == nil // The engine refuses other names.
