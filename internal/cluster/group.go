@@ -228,45 +228,23 @@ type remote struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (r remote) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
-	return r.check(ctx, r.ClientConn.Invoke(ctx, method, args, reply, o...))
+	return r.ClientConn.Invoke(ctx, method, args, reply, append(o, r.check(ctx))...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (r remote) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := r.ClientConn.NewStream(ctx, d, method, o...)
-	if err != nil {
-		return nil, r.check(ctx, err)
-	}
-	return remoteStream{s, r, ctx}, nil
+	return r.ClientConn.NewStream(ctx, d, method, append(o, r.check(ctx))...)
 }
 
 // check forgets the owner after an error of a server that may not own the group. A caller that leaves is no error of the
 // server.
-func (r remote) check(ctx context.Context, err error) error {
-	code := status.Code(err)
-	if ctx.Err() != nil || code != codes.Unavailable && code != codes.Canceled {
-		return err
-	}
-	if r.group.last() == r.owner {
-		r.group.set("", nil)
-	}
-	return err
-}
-
-type remoteStream struct {
-	grpc.ClientStream
-	r remote
-	// ctx is the caller's. The stream's own ends with the stream.
-	ctx context.Context //nolint:containedctx // It lives as long as the stream.
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s remoteStream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if err != nil {
-		_ = s.r.check(s.ctx, err)
-	}
-	return err
+func (r remote) check(ctx context.Context) grpc.CallOption {
+	return grpc.OnFinish(func(err error) {
+		code := status.Code(err)
+		if ctx.Err() == nil && (code == codes.Unavailable || code == codes.Canceled) && r.group.last() == r.owner {
+			r.group.set("", nil)
+		}
+	})
 }
 
 // ConnTo returns a connection for calls that this server forwards to a server, named by its address or by its member id
