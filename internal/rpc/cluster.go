@@ -100,15 +100,11 @@ func (c *clusters) group(n uint32) (Group, error) {
 	if exists {
 		return g, nil
 	}
-	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: c.numbers()}
-}
-
-// numbers describes the numbers of groups.
-func (c *clusters) numbers() string {
+	want := "0, the only group"
 	if all := c.groups.All(); len(all) > 1 {
-		return fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
+		want = fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
 	}
-	return "0, the only group"
+	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: want}
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
@@ -159,14 +155,11 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change checks a request, and calls do to change a group.
-func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
-	g, err := c.group(groupNumber)
+// change calls do to change a group.
+func (c *clusters) change(number uint32, do func(Cluster) error) error {
+	g, err := c.group(number)
 	if err != nil {
 		return err
-	}
-	if required && server == "" {
-		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
 	}
 	if g.Cluster == nil {
 		return ErrNoCluster
@@ -174,8 +167,21 @@ func (c *clusters) change(groupNumber uint32, server string, required bool, do f
 	return do(g.Cluster)
 }
 
+// changeServer checks a request about all groups of a server, and calls do with the group of all servers.
+func (c *clusters) changeServer(group uint32, server string, do func(Cluster) error) error {
+	switch {
+	case group != 0:
+		return &model.FieldError{
+			Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
+		}
+	case server == "":
+		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
+	}
+	return c.change(0, do)
+}
+
 func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
-	err := c.change(r.GetGroup(), r.GetServer(), false, func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
+	err := c.change(r.GetGroup(), func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
@@ -183,10 +189,7 @@ func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerReques
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	if err := ofAllServers(r.GetGroup()); err != nil {
-		return nil, err
-	}
-	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
+	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error {
 		conn, err := cluster.Server(r.GetServer())
 		switch {
 		case err != nil:
@@ -205,21 +208,8 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 	return new(hindsightv1.DrainServerResponse), nil
 }
 
-// ofAllServers refuses a group in a call that concerns whole servers.
-func ofAllServers(group uint32) error {
-	if group == 0 {
-		return nil
-	}
-	return &model.FieldError{
-		Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
-	}
-}
-
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
-	if err := ofAllServers(r.GetGroup()); err != nil {
-		return nil, err
-	}
-	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) })
+	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +218,7 @@ func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServer
 
 func (c *clusters) RebalanceCluster(ctx context.Context, r *hindsightv1.RebalanceClusterRequest) (*hindsightv1.RebalanceClusterResponse, error) {
 	response := new(hindsightv1.RebalanceClusterResponse)
-	err := c.change(0, "", false, func(Cluster) error {
+	err := c.change(0, func(Cluster) error {
 		step, left, err := c.groups.Rebalance(ctx, r.GetLeaving())
 		response.Step, response.Left = step, uint32(max(left, 0))
 		return err
