@@ -61,7 +61,7 @@ func backUp(ctx context.Context, call call) int {
 			return nil, usagef("--to: %w", err)
 		}
 		groups, err := groupsOf(c.DataDir)
-		groups = slices.DeleteFunc(groups, func(g *backup.Group) bool { return g != nil && g.Number == 0 })
+		groups = slices.DeleteFunc(groups, func(g backup.Group) bool { return g.Number == 0 && g.Of > 0 })
 		all := []*backedUp{}
 		for _, group := range groups {
 			taken, failed := take(ctx, c.DataDir, *to, group, *keep, p)
@@ -75,16 +75,15 @@ func backUp(ctx context.Context, call call) int {
 }
 
 // take backs up a group. The outcome is nil if no backup was made.
-func take(ctx context.Context, dir, to string, group *backup.Group, keep int, p *progress) (_ *backedUp, err error) {
-	number := numberOf(group)
+func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *progress) (_ *backedUp, err error) {
 	place, err := backup.Open(ctx, group.Place(to), true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, number) }, p)
+	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, group.Number) }, p)
 	if out == nil && errors.Is(err, errMoved) {
-		return &backedUp{Group: number, Skipped: err.Error()}, nil
+		return &backedUp{Group: group.Number, Skipped: err.Error()}, nil
 	}
 	return out, err
 }
@@ -100,14 +99,14 @@ func checkOutside(place, dir string) error {
 // takeInto copies the checkpoint that holdCheckpoint makes, and then removes all backups but
 // the newest keep; 0 removes none. The outcome is nil if no backup was made.
 func takeInto(
-	ctx context.Context, place *backup.Place, group *backup.Group, keep int, holdCheckpoint func(context.Context) (*checkpoint, error), p *progress,
+	ctx context.Context, place *backup.Place, group backup.Group, keep int, holdCheckpoint func(context.Context) (*checkpoint, error), p *progress,
 ) (_ *backedUp, err error) {
 	started := time.Now()
 	at, err := holdCheckpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &backedUp{Group: numberOf(group), Held: time.Since(started).Seconds()}
+	out := &backedUp{Group: group.Number, Held: time.Since(started).Seconds()}
 	defer func() { err = errors.Join(err, at.release()) }()
 	taken, err := copyOut(at, place, backup.Manifest{Group: group, Created: backup.Now(started), Version: version}, p)
 	if err != nil {

@@ -285,9 +285,6 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 	return out
 }
 
-// Addresses implements rpc.Cluster.
-func (s servers) Addresses() []string { return s.Group.Addresses() }
-
 // Server implements rpc.Cluster.
 func (s servers) Server(which string) (grpc.ClientConnInterface, error) {
 	conn, err := s.host.ConnTo(which)

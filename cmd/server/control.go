@@ -63,8 +63,8 @@ type checkpointer interface {
 	RemoveCheckpoint() error
 }
 
-func newControl(disk checkpointer, owns func() bool, log *zap.Logger) *control {
-	return &control{disk: disk, owns: owns, log: log, slot: make(chan struct{}, 1)}
+func newControl(disk checkpointer, log *zap.Logger) *control {
+	return &control{disk: disk, log: log, slot: make(chan struct{}, 1)}
 }
 
 // serveControl answers on the socket of a data directory until the context ends. Without a socket
@@ -303,7 +303,7 @@ func hold(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}
-	c, err = newControl(disk, nil, zap.NewNop()).hold(ctx)
+	c, err = newControl(disk, zap.NewNop()).hold(ctx)
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}

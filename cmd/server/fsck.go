@@ -36,11 +36,11 @@ func fsck(ctx context.Context, call call) int {
 		}
 		all, found := []*report{}, error(nil)
 		for _, group := range groups {
-			r, err := examine(ctx, store.GroupDirectory(c.DataDir, numberOf(group)), *truncate, p)
+			r, err := examine(ctx, store.GroupDirectory(c.DataDir, group.Number), *truncate, p)
 			if err != nil {
 				return nil, callError{group.Wrap(err)}
 			}
-			r.Group = numberOf(group)
+			r.Group = group.Number
 			all = append(all, &r)
 			if len(r.Findings) > 0 {
 				found = errFound

@@ -161,8 +161,10 @@ func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
-	p := part{disk: disk, models: disk, checkpoints: disk}
-	err = s.runGroup(ctx, g, &p, server)
+	err = s.runGroup(ctx, g, &part{disk: disk, models: disk, checkpoints: disk, serve: func(ctx context.Context, _ *engine.Engine) error {
+		<-ctx.Done()
+		return nil
+	}}, server)
 	closing(&err, "close the store", disk.Close)
 	return err
 }
@@ -175,7 +177,7 @@ type part struct {
 	// checkpoints makes checkpoints of disk.
 	checkpoints checkpointer
 	replication engine.Replication
-	// serve works beside the open engine until the context ends. It may be nil.
+	// serve works beside the open engine until the context ends.
 	serve func(ctx context.Context, models *engine.Engine) error
 }
 
@@ -185,12 +187,12 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 	if p.number > 0 {
 		log = log.With(zap.Uint32("group", p.number))
 	}
-	checkpoints := newControl(p.checkpoints, nil, log.Named("control"))
+	checkpoints := newControl(p.checkpoints, log.Named("control"))
 	defer checkpoints.end()
 	if len(g.all) == 1 || p.number > 0 { // Otherwise the group has no models.
-		group := (*backup.Group)(nil)
+		group := backup.Group{}
 		if p.number > 0 {
-			group, checkpoints.owns = &backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
+			group, checkpoints.owns = backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
 		}
 		backups, err := openSchedule(ctx, s.config, group, &g.tallies[p.number], checkpoints, log.Named("backup"))
 		if err != nil {
@@ -216,10 +218,6 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 	work.Go(func() error { return s.watchDisk(ctx, p.disk, server) })
 	work.Go(func() error {
 		defer stop()
-		if p.serve == nil {
-			<-ctx.Done()
-			return nil
-		}
 		return p.serve(ctx, models)
 	})
 	return work.Wait()

@@ -9,24 +9,16 @@ import (
 	"hindsight/internal/store"
 )
 
-// numberOf returns the number of a group, 0 of a nil group.
-func numberOf(g *backup.Group) uint32 {
-	if g == nil {
-		return 0
-	}
-	return g.Number
-}
-
-// groupsOf returns the groups that a data directory has: a nil group, unless the directory belongs to a cluster of
+// groupsOf returns the groups that a data directory has: the zero group, unless the directory belongs to a cluster of
 // several groups. Then the first one is group 0, which has no models.
-func groupsOf(dir string) ([]*backup.Group, error) {
+func groupsOf(dir string) ([]backup.Group, error) {
 	of, err := store.GroupsIn(dir)
 	if err != nil || of == 1 {
-		return []*backup.Group{nil}, err
+		return []backup.Group{{}}, err
 	}
-	var out []*backup.Group
+	var out []backup.Group
 	for n := range of + 1 {
-		group := &backup.Group{Number: uint32(n), Of: of}
+		group := backup.Group{Number: uint32(n), Of: of}
 		exists, err := store.GroupExists(store.GroupDirectory(dir, group.Number), store.Options{})
 		if err != nil {
 			return nil, err
@@ -39,9 +31,9 @@ func groupsOf(dir string) ([]*backup.Group, error) {
 }
 
 // missing returns the numbers of the groups of models that a cluster has beside groups.
-func missing(cluster int, groups []*backup.Group) (out []int) {
+func missing(cluster int, groups []backup.Group) (out []int) {
 	for n := 1; n <= cluster; n++ {
-		if !slices.ContainsFunc(groups, func(g *backup.Group) bool { return int(g.Number) == n }) {
+		if !slices.ContainsFunc(groups, func(g backup.Group) bool { return int(g.Number) == n }) {
 			out = append(out, n)
 		}
 	}
@@ -59,10 +51,10 @@ func (p *perGroup[T]) write(w io.Writer) {
 	}
 }
 
-// outcomeOf returns the outcome of a command: for each group, or the one outcome of a nil group.
-func outcomeOf[T outcome](groups []*backup.Group, all []T) outcome {
+// outcomeOf returns the outcome of a command: for each group, or the one outcome of the zero group.
+func outcomeOf[T outcome](groups []backup.Group, all []T) outcome {
 	switch {
-	case len(groups) != 1 || groups[0] != nil:
+	case len(groups) != 1 || groups[0] != (backup.Group{}):
 		return &perGroup[T]{all}
 	case len(all) == 1:
 		return all[0]

@@ -71,16 +71,16 @@ func clusterCommand(c call) int {
 		if err != nil {
 			return nil, err
 		}
-		lacks := missing(groups[0].Cluster(), groups)
+		lacks := missing(groups[0].Of, groups)
 		for _, n := range *only {
-			if !slices.ContainsFunc(groups, func(g *backup.Group) bool { return uint(numberOf(g)) == n }) {
+			if !slices.ContainsFunc(groups, func(g backup.Group) bool { return uint(g.Number) == n }) {
 				return nil, usagef("--group: got %d, and %s does not have this group", n, settings.DataDir)
 			}
 		}
-		groups = slices.DeleteFunc(groups, func(g *backup.Group) bool { return len(*only) > 0 && !slices.Contains(*only, uint(numberOf(g))) })
+		groups = slices.DeleteFunc(groups, func(g backup.Group) bool { return len(*only) > 0 && !slices.Contains(*only, uint(g.Number)) })
 		var all []*recovered
 		for _, group := range groups {
-			r, err := recoverGroup(&settings, numberOf(group), *yes)
+			r, err := recoverGroup(&settings, group.Number, *yes)
 			if err != nil {
 				return nil, group.Wrap(err)
 			}

@@ -95,32 +95,32 @@ func (s selection) time() (time.Time, error) {
 
 // find opens the place of a group and reads the manifest. Without --backup it selects the oldest backup
 // begun at or after the time: its logs reach back the farthest.
-func (s selection) find(ctx context.Context, group *backup.Group, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
+func (s selection) find(ctx context.Context, group backup.Group, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
 	if place, err = backup.Open(ctx, group.Place(*s.from), false); err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case *s.backup == "" && !at.IsZero():
 		m, err = place.Since(ctx, at)
-	case *s.backup != "" && group != nil:
+	case *s.backup != "" && group.Number > 0:
 		m, err = place.Until(ctx, *s.backup)
 	default:
 		m, err = place.Find(ctx, *s.backup)
 	}
-	if err == nil && group != nil && (m.Group == nil || m.Group.Number != group.Number) {
+	if err == nil && m.Group.Number != group.Number && group.Number > 0 {
 		err = fmt.Errorf("%s has another backup: %+v", group.Place(*s.from), m.Group)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, place.Close())
 	}
-	if group == nil {
-		m.Group = nil // The place of one group is restored like the place of a server.
+	if group.Number == 0 {
+		m.Group = group // The place of one group is restored like the place of a server.
 	}
 	return place, m, nil
 }
 
-// groups returns the groups that the place has: a nil group for the backups of a server, or of a cluster of one group.
-func (s selection) groups(ctx context.Context) (_ []*backup.Group, err error) {
+// groups returns the groups that the place has: the zero group for the backups of a server, or of a cluster of one group.
+func (s selection) groups(ctx context.Context) (_ []backup.Group, err error) {
 	place, err := backup.Open(ctx, *s.from, false)
 	if err != nil {
 		return nil, err
@@ -128,14 +128,14 @@ func (s selection) groups(ctx context.Context) (_ []*backup.Group, err error) {
 	defer func() { err = errors.Join(err, place.Close()) }()
 	numbers, err := place.Groups(ctx)
 	if err != nil || len(numbers) == 0 {
-		return []*backup.Group{nil}, err
+		return []backup.Group{{}}, err
 	}
 	if names, err := place.Names(ctx); err != nil || len(names) > 0 {
 		return nil, cmp.Or(err, fmt.Errorf("%s has backups with groups and without: move backups/ and objects/, or the directories of the groups, to another place", *s.from))
 	}
-	out := make([]*backup.Group, 0, len(numbers))
+	out := make([]backup.Group, 0, len(numbers))
 	for _, n := range numbers {
-		out = append(out, &backup.Group{Number: n})
+		out = append(out, backup.Group{Number: n})
 	}
 	return out, nil
 }
@@ -158,17 +158,17 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 			err = errors.Join(err, one.Close())
 		}
 	}()
-	of, found := 0, []*backup.Group{}
+	of, found := 0, []backup.Group{}
 	for _, group := range groups {
 		place, m, err := s.find(ctx, group, at)
-		if errors.Is(err, backup.ErrNoBackup) && group != nil {
+		if errors.Is(err, backup.ErrNoBackup) && group.Number > 0 {
 			continue
 		}
 		if err != nil {
 			return group.Wrap(err)
 		}
 		all, found = append(all, source{place, m}), append(found, m.Group)
-		if of = cmp.Or(of, m.Group.Cluster()); of != m.Group.Cluster() {
+		if of = cmp.Or(of, m.Group.Of); of != m.Group.Of {
 			return group.Wrap(fmt.Errorf("the backup is of a cluster of %d groups, and others in %s are of %d", m.Group.Of, *s.from, of))
 		}
 	}
@@ -232,7 +232,7 @@ func (s selection) names(ctx context.Context) (outcome, error) {
 func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (out outcome, err error) {
 	err = which.within(ctx, at, func(sources []source) error {
 		return filled(dir, func() error {
-			all, groups := []*restored{}, []*backup.Group{}
+			all, groups := []*restored{}, []backup.Group{}
 			for _, from := range sources {
 				r, err := restoreGroup(ctx, dir, from, at, p)
 				if err != nil {
@@ -241,7 +241,7 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 				all, groups = append(all, r), append(groups, from.m.Group)
 			}
 			out = outcomeOf(groups, all)
-			if groups[0] == nil {
+			if groups[0] == (backup.Group{}) {
 				return nil
 			}
 			return setGroups(dir, len(groups)) //nolint:contextcheck // A directory is opened whole or not at all.
@@ -256,9 +256,9 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 // restoreGroup restores a group into its directory.
 func restoreGroup(ctx context.Context, dir string, from source, at time.Time, p *progress) (_ *restored, err error) {
 	started, m := time.Now(), from.m
-	r := &restored{Group: numberOf(m.Group), Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
+	r := &restored{Group: m.Group.Number, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
 	r.DataDir = store.GroupDirectory(dir, r.Group)
-	if m.Group != nil {
+	if m.Group.Number > 0 {
 		if err := os.MkdirAll(r.DataDir, restoredMode); err != nil {
 			return nil, fmt.Errorf("restore: %w", err)
 		}

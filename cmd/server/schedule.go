@@ -26,7 +26,7 @@ const (
 // owner of a group takes backups.
 type schedule struct {
 	place   *backup.Place
-	group   *backup.Group
+	group   backup.Group
 	every   time.Duration
 	keep    int
 	control *control
@@ -49,7 +49,7 @@ type backups struct {
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
-func openSchedule(ctx context.Context, c config.Config, group *backup.Group, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
+func openSchedule(ctx context.Context, c config.Config, group backup.Group, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
 	}

@@ -51,7 +51,7 @@ func verify(ctx context.Context, call call) int {
 		}
 		var out outcome
 		err := which.within(ctx, time.Time{}, func(sources []source) error {
-			all, groups, found := []*verified{}, []*backup.Group{}, error(nil)
+			all, groups, found := []*verified{}, []backup.Group{}, error(nil)
 			for _, from := range sources {
 				v, err := verifyBackup(ctx, from, p)
 				if v == nil {
@@ -73,7 +73,7 @@ func verifyBackup(ctx context.Context, from source, p *progress) (_ *verified, e
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	v := &verified{Group: numberOf(m.Group), Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Damaged: []backup.Damage{}}
+	v := &verified{Group: m.Group.Number, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Damaged: []backup.Damage{}}
 	damaged, err := from.Fetch(ctx, m, dir, p.copied)
 	if err != nil {
 		return nil, err

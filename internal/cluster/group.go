@@ -58,12 +58,6 @@ func (g *Group) Number() uint32 { return g.number }
 // Node returns this server's part of the group, nil if this server is no member, or opens its store.
 func (g *Group) Node() *Node { return g.node.Load() }
 
-// enter makes a node this server's part of the group, or none if n is nil.
-func (g *Group) enter(n *Node) {
-	g.node.Store(n)
-	g.set("", nil)
-}
-
 // leave ends a node's part of the group. Calls of other servers that begin later do not find the node.
 func (g *Group) leave(n *Node) {
 	g.calling.Lock()
@@ -104,8 +98,8 @@ func (g *Group) Owner() (Member, bool) {
 	if n := g.node.Load(); n != nil {
 		return n.Owner()
 	}
-	owner, known := g.last()
-	return Member{Address: owner}, known
+	owner := g.last()
+	return Member{Address: owner}, owner != ""
 }
 
 // Turned is as Node.Turned.
@@ -170,7 +164,7 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 
 // locate returns the owner that is known, or searches. Of concurrent calls one searches, and the others wait for it.
 func (g *Group) locate(ctx context.Context) string {
-	if owner, known := g.last(); known {
+	if owner := g.last(); owner != "" {
 		return owner
 	}
 	select {
@@ -179,17 +173,17 @@ func (g *Group) locate(ctx context.Context) string {
 	case <-ctx.Done():
 		return ""
 	}
-	if owner, known := g.last(); known {
+	if owner := g.last(); owner != "" {
 		return owner
 	}
 	return g.search(ctx)
 }
 
-// last returns the owner that the last search has found.
-func (g *Group) last() (owner string, known bool) {
+// last returns the owner that the last search has found, empty if it has found none.
+func (g *Group) last() string {
 	g.found.Lock()
 	defer g.found.Unlock()
-	return g.found.owner, g.found.owner != ""
+	return g.found.owner
 }
 
 // search asks the other servers for the owner, and returns its address, empty if none knows it. It returns as soon as the
@@ -234,55 +228,34 @@ type remote struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (r remote) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
-	return r.check(ctx, r.ClientConn.Invoke(ctx, method, args, reply, o...))
+	return r.ClientConn.Invoke(ctx, method, args, reply, append(o, r.check(ctx))...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (r remote) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := r.ClientConn.NewStream(ctx, d, method, o...)
-	if err != nil {
-		return nil, r.check(ctx, err)
-	}
-	return remoteStream{s, r, ctx}, nil
+	return r.ClientConn.NewStream(ctx, d, method, append(o, r.check(ctx))...)
 }
 
 // check forgets the owner after an error of a server that may not own the group. A caller that leaves is no error of the
 // server.
-func (r remote) check(ctx context.Context, err error) error {
-	code := status.Code(err)
-	if ctx.Err() != nil || code != codes.Unavailable && code != codes.Canceled {
-		return err
-	}
-	if owner, _ := r.group.last(); owner == r.owner {
-		r.group.set("", nil)
-	}
-	return err
-}
-
-type remoteStream struct {
-	grpc.ClientStream
-	r remote
-	// ctx is the caller's. The stream's own ends with the stream.
-	ctx context.Context //nolint:containedctx // It lives as long as the stream.
-}
-
-// RecvMsg implements grpc.ClientStream.
-func (s remoteStream) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if err != nil {
-		_ = s.r.check(s.ctx, err)
-	}
-	return err
+func (r remote) check(ctx context.Context) grpc.CallOption {
+	return grpc.OnFinish(func(err error) {
+		code := status.Code(err)
+		if ctx.Err() == nil && (code == codes.Unavailable || code == codes.Canceled) && r.group.last() == r.owner {
+			r.group.set("", nil)
+		}
+	})
 }
 
 // ConnTo returns a connection for calls that this server forwards to a server, named by its address or by its member id
 // in group 0. For this server itself the connection is nil.
 func (h *Host) ConnTo(which string) (grpc.ClientConnInterface, error) {
-	if which == h.o.Address {
+	m, err := find(h.members(), which)
+	switch {
+	case which == h.o.Address, err == nil && m.ID == h.id(0):
 		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	if n := h.groups[0].node.Load(); n != nil {
-		return n.connTo(which)
-	}
-	return nil, fmt.Errorf("%w: %s", ErrNoMember, which)
+	return h.peers.conn(consensus.Forwarded, m.Address)
 }

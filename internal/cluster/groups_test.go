@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -225,7 +226,14 @@ func TestGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	id := leaves.host.Group(0).Node().Self().ID
+	if err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id); !errors.Is(err, cluster.ErrHasGroups) || !strings.HasSuffix(err.Error(), "--leaving "+leaves.address) {
+		t.Errorf("a server with groups may leave: %v", err)
+	}
 	rebalance(t, []string{leaves.address}, all...)
+	if err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id); err != nil {
+		t.Errorf("a server without groups may not leave: %v", err)
+	}
 	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
 	balanced(t, rest...)
 	eventually(t, "the server has no group", func() bool {
@@ -256,6 +264,12 @@ func TestGroups(t *testing.T) {
 		return now[again] == has[again]
 	})
 	haveGroups(t, 4, rest...)
+	if err := again.host.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, owns := hosted(again); owns[again] != 0 {
+		t.Errorf("a drained server owns %d groups", owns[again])
+	}
 }
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.

@@ -75,16 +75,12 @@ type Host struct {
 }
 
 // OpenHost opens the cluster port. The server answers other servers, but has no group before Open.
-func OpenHost(ctx context.Context, o Options) (*Host, error) {
-	listener := o.Listener
-	h, err := openHost(ctx, &o)
-	if err != nil && listener != nil {
-		err = errors.Join(err, listener.Close())
-	}
-	return h, err
-}
-
-func openHost(ctx context.Context, o *Options) (*Host, error) {
+func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
+	defer func() {
+		if err != nil && o.Listener != nil {
+			err = errors.Join(err, o.Listener.Close())
+		}
+	}()
 	if o.Store.Async {
 		return nil, ErrAsync
 	}
@@ -94,24 +90,20 @@ func openHost(ctx context.Context, o *Options) (*Host, error) {
 	if o.Groups = max(o.Groups, 1); o.Groups > placement.MaxGroups {
 		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrGroups, o.Groups, placement.MaxGroups)
 	}
-	h := &Host{o: *o, log: o.Logger, failed: make(chan error, 1), opening: make(chan uint32, placement.MaxGroups+1)}
+	h := &Host{o: o, log: o.Logger, failed: make(chan error, 1), opening: make(chan uint32, placement.MaxGroups+1)}
 	h.groups = append(h.groups, newGroup(h, 0))
 	if o.Groups > 1 {
 		for n := range o.Groups {
 			h.groups = append(h.groups, newGroup(h, uint32(n)+1))
 		}
 	}
-	listener := o.Listener
-	if listener == nil {
-		var config net.ListenConfig
-		var err error
-		if listener, err = config.Listen(ctx, "tcp", o.Address); err != nil {
+	if o.Listener == nil {
+		if o.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", o.Address); err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
 	}
-	var err error
-	if h.stream, err = consensus.Listen(listener, o.TLS, h.connectionFailed); err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if h.stream, err = consensus.Listen(o.Listener, o.TLS, h.connectionFailed); err != nil {
+		return nil, err
 	}
 	h.stream.DialBy(o.Dial)
 	h.peers = newPeers(h.stream)
@@ -216,17 +208,6 @@ func (h *Host) foundGroup(ctx context.Context, number uint32) (err error) {
 	return consensus.Found(n.storage, n.self, n.local.Position().Index)
 }
 
-// removeGroup removes the directory of a group.
-func (h *Host) removeGroup(number uint32) error {
-	if number == 0 {
-		return nil
-	}
-	if err := store.RemoveGroup(h.directory(number), h.o.Store); err != nil {
-		return fmt.Errorf("cluster: remove group %d: %w", number, err)
-	}
-	return nil
-}
-
 // Run opens the groups that have this server as a member, now and later, and calls serve for each. When serve returns,
 // Run closes the node. If a checkpoint has arrived, Run opens the node again. If the cluster has removed this server
 // from the group, Run removes the group's directory. Run returns after every serve has returned: when ctx ends, or when
@@ -298,20 +279,16 @@ func (h *Host) runGroup(ctx context.Context, number uint32, serve func(context.C
 			return err
 		}
 		err = serve(ctx, n)
-		restart := n.restarts()
 		if closeErr := n.Close(); closeErr != nil {
 			return errors.Join(err, closeErr)
 		}
 		switch {
 		case number > 0 && errors.Is(err, ErrRemoved):
 			h.log.Info("this server has left a group", zap.Uint32("group", number))
-			return h.removeGroup(number)
+			return store.RemoveGroup(h.directory(number), h.o.Store)
 		case err != nil:
 			return err
-		case !restart:
-			return nil
 		}
-		h.log.Info("this server opens its store again", zap.Uint32("group", number))
 	}
 	return nil
 }
@@ -335,15 +312,19 @@ func (h *Host) Drain(ctx context.Context) error {
 // group 0.
 func (h *Host) servers() []string {
 	out := h.founders()
-	if n := h.groups[0].node.Load(); n != nil {
-		if l := n.consensus.Load(); l != nil {
-			for _, m := range l.Members() {
-				out = append(out, m.Address)
-			}
-		}
+	for _, m := range h.members() {
+		out = append(out, m.Address)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// members returns the members of group 0 that this server knows.
+func (h *Host) members() []Member {
+	if n := h.groups[0].node.Load(); n != nil {
+		return n.Status().Members
+	}
+	return nil
 }
 
 // others returns servers without this server.

@@ -34,28 +34,21 @@ func (s memberServer) node(ctx context.Context, group uint32) (n *Node, in conte
 	return n, in, done, nil
 }
 
-// joined returns the node of a member, as node does.
-func (s memberServer) joined(ctx context.Context, group uint32) (n *Node, l *consensus.Log, in context.Context, done func(), err error) {
+// joined returns the node of a member, or only of the owner, as node does.
+func (s memberServer) joined(ctx context.Context, group uint32, owner bool) (n *Node, l *consensus.Log, in context.Context, done func(), err error) {
 	if n, in, done, err = s.node(ctx, group); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	if l = n.consensus.Load(); l == nil {
-		done()
-		return nil, nil, nil, nil, status.Error(codes.Unavailable, "this server is not a member yet")
+	switch l = n.consensus.Load(); {
+	case l == nil:
+		err = status.Error(codes.Unavailable, "this server is not a member yet")
+	case owner && !l.Owns():
+		err = status.Error(codes.Unavailable, "another server owns the group")
+	default:
+		return n, l, in, done, nil
 	}
-	return n, l, in, done, nil
-}
-
-// owned returns the node of an owner, as node does.
-func (s memberServer) owned(ctx context.Context, group uint32) (n *Node, l *consensus.Log, in context.Context, done func(), err error) {
-	if n, l, in, done, err = s.joined(ctx, group); err != nil {
-		return nil, nil, nil, nil, err
-	}
-	if !l.Owns() {
-		done()
-		return nil, nil, nil, nil, status.Error(codes.Unavailable, "another server owns the group")
-	}
-	return n, l, in, done, nil
+	done()
+	return nil, nil, nil, nil, err
 }
 
 // Hello implements clusterv1.MemberServiceServer.
@@ -130,7 +123,7 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 
 // Join implements clusterv1.MemberServiceServer.
 func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error) {
-	n, l, ctx, done, err := s.owned(ctx, r.GetGroup())
+	n, l, ctx, done, err := s.joined(ctx, r.GetGroup(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +174,7 @@ func (s memberServer) LeaveGroup(ctx context.Context, r *clusterv1.LeaveGroupReq
 
 // ChangeGroup implements clusterv1.MemberServiceServer.
 func (s memberServer) ChangeGroup(ctx context.Context, r *clusterv1.ChangeGroupRequest) (*clusterv1.ChangeGroupResponse, error) {
-	n, _, ctx, done, err := s.owned(ctx, r.GetGroup())
+	n, _, ctx, done, err := s.joined(ctx, r.GetGroup(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +221,7 @@ const chunk = 256 << 10
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
 	// Applied entries are committed. So a leader can send its state before it owns the log. It must, if it cannot own
 	// the log before another server has the state.
-	n, l, ctx, done, err := s.joined(stream.Context(), r.GetGroup())
+	n, l, ctx, done, err := s.joined(stream.Context(), r.GetGroup(), false)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,9 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	h.groups[number].enter(n)
+	g := h.groups[number]
+	g.node.Store(n)
+	g.set("", nil)
 	return n, nil
 }
 
@@ -220,16 +222,6 @@ func (n *Node) Local() *store.Store { return n.local }
 // Number returns the number of the group.
 func (n *Node) Number() uint32 { return n.number }
 
-// restarts reports whether Restart is closed.
-func (n *Node) restarts() bool {
-	select {
-	case <-n.restart:
-		return true
-	default:
-		return false
-	}
-}
-
 // Self returns this server as a member of the group.
 func (n *Node) Self() Member { return n.self }
 
@@ -259,6 +251,12 @@ func (n *Node) Owns() bool {
 func (n *Node) Owner() (Member, bool) {
 	owner, known, _ := n.look()
 	return owner, known
+}
+
+// Turned returns a channel that closes when this server learns of another owner, or of none.
+func (n *Node) Turned() <-chan struct{} {
+	_, _, turned := n.look()
+	return turned
 }
 
 // Conn returns a connection to the owner for calls that this server forwards. It waits until this server knows an

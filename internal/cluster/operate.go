@@ -99,7 +99,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	if to == "" {
 		return n.handOn(ctx, l)
 	}
-	m, err := find(l, to)
+	m, err := find(l.Members(), to)
 	switch {
 	case err != nil:
 		return err
@@ -141,8 +141,9 @@ func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
 	return l.Move(ctx, to)
 }
 
-func find(l *consensus.Log, which string) (Member, error) {
-	for _, m := range l.Members() {
+// find returns the member with an id or an address.
+func find(members []Member, which string) (Member, error) {
+	for _, m := range members {
 		if m.ID == which || m.Address == which {
 			return m, nil
 		}
@@ -172,7 +173,7 @@ func (n *Node) Remove(ctx context.Context, which string) error {
 	}
 	n.joining.Lock()
 	defer n.joining.Unlock()
-	m, err := find(l, which)
+	m, err := find(l.Members(), which)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
@@ -120,9 +118,6 @@ func within(ctx context.Context, wait time.Duration) (context.Context, context.C
 	}
 	return context.WithTimeout(ctx, wait)
 }
-
-// unavailable reports whether a server did not take a call.
-func unavailable(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // id returns the id of this server as a member of a group, empty if it is none.
 func (h *Host) id(group uint32) string {

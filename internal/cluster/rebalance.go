@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/placement"
@@ -53,21 +55,24 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 
 // MayLeave fails with ErrHasGroups if a server, named by id or address, is a member of a group of models.
 func (h *Host) MayLeave(ctx context.Context, server string) error {
-	groups, _, err := fleet{h}.Look(ctx, []string{server})
+	m, err := find(h.members(), server)
 	if err != nil {
 		return err
 	}
-	for _, m := range h.groups[0].node.Load().Status().Members {
-		if m.ID == server {
-			server = m.Address
-		}
+	groups, _, err := fleet{h}.Look(ctx, []string{m.Address})
+	if err != nil {
+		return err
 	}
+	var has []int
 	for _, g := range groups {
-		if slices.Contains(g.Members, server) {
-			return fmt.Errorf("%w: %s has group %d: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, g.Number, server)
+		if slices.Contains(g.Members, m.Address) {
+			has = append(has, g.Number)
 		}
 	}
-	return nil
+	if len(has) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has the groups %v: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, has, m.Address)
 }
 
 // fleet implements placement.Fleet.
@@ -206,7 +211,7 @@ func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupReq
 			return true
 		}
 		_, err = client.ChangeGroup(ctx, r)
-		return !unavailable(err)
+		return status.Code(err) != codes.Unavailable // The server took the call.
 	})
 	return errors.Join(waited, err)
 }

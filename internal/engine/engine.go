@@ -63,6 +63,13 @@ type Engine struct {
 	upkeep, writing sync.WaitGroup
 }
 
+// Closed returns an engine whose calls for a model or an alias fail with ErrClosed, as after Close.
+func Closed() *Engine {
+	e := &Engine{env: new(hosted.Env), aliases: new(alias.Table)}
+	e.table.mu.closed = true
+	return e
+}
+
 // StartCounters count the models that the start loads in the background.
 type StartCounters struct {
 	Starting    atomic.Int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`

@@ -34,7 +34,8 @@ func newAccess(o *Options) *access {
 	if o.Auth == nil && o.Audit == nil {
 		return nil
 	}
-	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: hosts{o.Groups}.target, rules: rules()}
+	target := func(name string) string { return hosts{o.Groups}.engine(name).AliasTarget(name) }
+	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: target, rules: rules()}
 }
 
 // interceptors are none if a is nil.

@@ -25,11 +25,7 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.groups.engine(r.GetAlias())
-	if err != nil {
-		return nil, err
-	}
-	a, err := e.ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
+	a, err := m.groups.engine(r.GetAlias()).ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +73,7 @@ func aliasesHere(e *engine.Engine) (any, error) {
 }
 
 func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequest) (*hindsightv1.DeleteAliasResponse, error) {
-	e, err := m.groups.engine(r.GetAlias())
-	if err != nil {
-		return nil, err
-	}
-	if err := e.DeleteAlias(ctx, r.GetAlias()); err != nil {
+	if err := m.groups.engine(r.GetAlias()).DeleteAlias(ctx, r.GetAlias()); err != nil {
 		return nil, err
 	}
 	return new(hindsightv1.DeleteAliasResponse), nil
@@ -96,11 +88,7 @@ func aliasToProto(a *engine.Alias) *hindsightv1.Alias {
 }
 
 func (m *models) CompareModels(ctx context.Context, r *hindsightv1.CompareModelsRequest) (*hindsightv1.CompareModelsResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	comparisons, err := e.CompareModels(ctx, r.GetModel())
+	comparisons, err := m.groups.engine(r.GetModel()).CompareModels(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

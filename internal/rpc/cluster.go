@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -67,7 +64,7 @@ type Membership interface {
 	// engine.ErrNotOwner.
 	Move(ctx context.Context, server string) error
 	Remove(ctx context.Context, server string) error
-	// Drain moves ownership away from this server for the rest of its life.
+	// Drain moves the ownership of all groups away from this server for the rest of its life.
 	Drain(ctx context.Context) error
 }
 
@@ -103,15 +100,11 @@ func (c *clusters) group(n uint32) (Group, error) {
 	if exists {
 		return g, nil
 	}
-	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: c.numbers()}
-}
-
-// numbers describes the numbers of groups.
-func (c *clusters) numbers() string {
+	want := "0, the only group"
 	if all := c.groups.All(); len(all) > 1 {
-		return fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
+		want = fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
 	}
-	return "0, the only group"
+	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: want}
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
@@ -162,14 +155,11 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change checks a request, and calls do to change a group.
-func (c *clusters) change(groupNumber uint32, server string, required bool, do func(Cluster) error) error {
-	g, err := c.group(groupNumber)
+// change calls do to change a group.
+func (c *clusters) change(number uint32, do func(Cluster) error) error {
+	g, err := c.group(number)
 	if err != nil {
 		return err
-	}
-	if required && server == "" {
-		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
 	}
 	if g.Cluster == nil {
 		return ErrNoCluster
@@ -177,8 +167,21 @@ func (c *clusters) change(groupNumber uint32, server string, required bool, do f
 	return do(g.Cluster)
 }
 
+// changeServer checks a request about all groups of a server, and calls do with the group of all servers.
+func (c *clusters) changeServer(group uint32, server string, do func(Cluster) error) error {
+	switch {
+	case group != 0:
+		return &model.FieldError{
+			Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
+		}
+	case server == "":
+		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
+	}
+	return c.change(0, do)
+}
+
 func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
-	err := c.change(r.GetGroup(), r.GetServer(), false, func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
+	err := c.change(r.GetGroup(), func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
@@ -186,16 +189,13 @@ func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerReques
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	if err := ofAllServers(r.GetGroup()); err != nil {
-		return nil, err
-	}
-	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
+	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error {
 		conn, err := cluster.Server(r.GetServer())
 		switch {
 		case err != nil:
 			return err
 		case conn == nil:
-			return c.drain(ctx, cluster)
+			return cluster.Drain(ctx)
 		case c.forward.member:
 			return fmt.Errorf("%w here: %s", ErrServerNotFound, r.GetServer())
 		}
@@ -208,71 +208,17 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 	return new(hindsightv1.DrainServerResponse), nil
 }
 
-// ofAllServers refuses a group in a call that concerns whole servers.
-func ofAllServers(group uint32) error {
-	if group == 0 {
-		return nil
-	}
-	return &model.FieldError{
-		Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
-	}
-}
-
-// drain moves the ownership of all groups away from this server. The group of all servers is all.
-func (c *clusters) drain(ctx context.Context, all Cluster) error {
-	var draining errgroup.Group // One group that cannot move keeps no other from moving.
-	draining.SetLimit(asksAtOnce)
-	for _, g := range c.groups.All() {
-		if g.Number != 0 {
-			draining.Go(func() error { return g.Cluster.Drain(ctx) })
-		}
-	}
-	return errors.Join(draining.Wait(), all.Drain(ctx))
-}
-
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
-	if err := ofAllServers(r.GetGroup()); err != nil {
-		return nil, err
-	}
-	err := c.change(0, r.GetServer(), true, func(cluster Cluster) error {
-		if err := c.checkLeft(ctx, cluster, r.GetServer()); err != nil {
-			return err
-		}
-		return cluster.Remove(ctx, r.GetServer())
-	})
+	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) })
 	if err != nil {
 		return nil, err
 	}
 	return new(hindsightv1.RemoveServerResponse), nil
 }
 
-// checkLeft refuses a server that still has groups of models. The group of all servers is all.
-func (c *clusters) checkLeft(ctx context.Context, all Cluster, server string) error {
-	groups := c.groups.All()
-	if len(groups) == 1 {
-		return nil
-	}
-	address := server
-	for _, s := range all.Status(ctx).Servers {
-		if s.ID == server { // The server has another id in each group.
-			address = s.Address
-		}
-	}
-	var has []string
-	for _, g := range groups {
-		if slices.Contains(g.Cluster.Addresses(), address) {
-			has = append(has, strconv.FormatUint(uint64(g.Number), 10))
-		}
-	}
-	if len(has) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s has the groups %s; first move them: hindsight cluster rebalance --leaving %s", ErrServerState, server, strings.Join(has, ", "), address)
-}
-
 func (c *clusters) RebalanceCluster(ctx context.Context, r *hindsightv1.RebalanceClusterRequest) (*hindsightv1.RebalanceClusterResponse, error) {
 	response := new(hindsightv1.RebalanceClusterResponse)
-	err := c.change(0, "", false, func(Cluster) error {
+	err := c.change(0, func(Cluster) error {
 		step, left, err := c.groups.Rebalance(ctx, r.GetLeaving())
 		response.Step, response.Left = step, uint32(max(left, 0))
 		return err

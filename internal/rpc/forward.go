@@ -192,8 +192,8 @@ func (f *forwarding) named(g Group, err error) error {
 	return &ownerError{address}
 }
 
-// absent returns errAbsent for the error of an engine that this server has closed to open the store
-// of the group again. The engine has changed nothing.
+// absent returns errAbsent for the error of a closed engine: this server has no copy of the group, or
+// opens the store of the group again. The engine has changed nothing.
 func (f *forwarding) absent(err error) error {
 	if f != nil && errors.Is(err, engine.ErrClosed) {
 		return errAbsent

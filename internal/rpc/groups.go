@@ -70,21 +70,12 @@ var errAbsent = fmt.Errorf("%w: this server has no copy of the model's group", e
 // hosts are the groups as the handlers use them.
 type hosts struct{ Groups }
 
-// engine returns the engine of a model or an alias, or errAbsent.
-func (h hosts) engine(name string) (*engine.Engine, error) {
+// engine returns the engine of a model or an alias, a closed one if this server has no copy of the group.
+func (h hosts) engine(name string) *engine.Engine {
 	if e := h.Of(name).Engine; e != nil {
-		return e, nil
+		return e
 	}
-	return nil, errAbsent
-}
-
-// target returns the model that an alias names. It is empty if no alias has the name, or if only another server
-// knows the alias.
-func (h hosts) target(name string) string {
-	if e := h.Of(name).Engine; e != nil {
-		return e.AliasTarget(name)
-	}
-	return ""
+	return engine.Closed()
 }
 
 // together refuses a name in another group. A log orders the changes of one group alone.

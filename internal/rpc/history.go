@@ -12,11 +12,7 @@ import (
 )
 
 func (m *models) GetModelHistory(ctx context.Context, r *hindsightv1.GetModelHistoryRequest) (*hindsightv1.GetModelHistoryResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	h, err := e.ModelHistory(ctx, r.GetModel())
+	h, err := m.groups.engine(r.GetModel()).ModelHistory(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

@@ -34,11 +34,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 	if err := m.groups.together("follows", r.GetFollows(), r.GetId()); err != nil {
 		return nil, err
 	}
-	e, err := m.groups.engine(r.GetId())
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, Follows: r.GetFollows(), ValidateOnly: r.GetValidateOnly()})
+	info, err := m.groups.engine(r.GetId()).CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, Follows: r.GetFollows(), ValidateOnly: r.GetValidateOnly()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +42,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 }
 
 func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.GetModel(ctx, r.GetModel())
+	info, err := m.groups.engine(r.GetModel()).GetModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +50,7 @@ func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (
 }
 
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	stats, err := e.ModelStats(ctx, r.GetModel(), engine.StatsOptions{
+	stats, err := m.groups.engine(r.GetModel()).ModelStats(ctx, r.GetModel(), engine.StatsOptions{
 		EffectiveDimension: r.GetIncludeEffectiveDimension(), HindsightPath: r.GetIncludeHindsightPath(),
 		Importances: r.GetIncludeImportances(),
 	})

@@ -45,11 +45,7 @@ func (s submitted) wait(ctx context.Context) (*hindsightv1.Outcome, error) {
 
 // submit queues one observation.
 func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (s submitted, err error) {
-	e, err := p.groups.engine(r.GetModel())
-	if err != nil {
-		return s, err
-	}
-	route, err := e.Route(ctx, r.GetModel())
+	route, err := p.groups.engine(r.GetModel()).Route(ctx, r.GetModel())
 	if err != nil {
 		return s, err
 	}
@@ -117,11 +113,7 @@ func (b *part) rowOf(err error) error {
 // submitBatch queues a batch. If the request names an alias, some rows may belong to the alias's
 // second or previous model.
 func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
-	e, err := p.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	route, err := e.Route(ctx, r.GetModel())
+	route, err := p.groups.engine(r.GetModel()).Route(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

@@ -86,11 +86,7 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, predictionTimeout) // A session has no deadline.
 	defer cancel()
-	e, err := p.groups.engine(r.GetModel())
-	if err != nil {
-		return err
-	}
-	return e.Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
+	return p.groups.engine(r.GetModel()).Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
 }
 
 // keyOf is what chooses the model behind an alias with a share, empty if nothing does. The rows of a
@@ -106,11 +102,7 @@ func keyOf(request any) string {
 // resolve finds the model that a request names. It judges an alias's target again, because the
 // alias may have changed since the request was judged.
 func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
-	e, err := p.groups.engine(name)
-	if err != nil {
-		return engine.Target{}, err
-	}
-	target, err := e.Resolve(name)
+	target, err := p.groups.engine(name).Resolve(name)
 	if err != nil {
 		return target, err
 	}

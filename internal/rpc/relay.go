@@ -26,7 +26,7 @@ func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.St
 	read.err = stream.RecvMsg(read.first)
 	g, _ := f.groups.of(read.first)
 	switch {
-	case at == here && (f.member || g.Engine != nil), at == atOwner && f.becomesOwner(stream.Context(), g):
+	case at == here && g.Engine != nil, at == atOwner && f.becomesOwner(stream.Context(), g):
 		return f.named(g, handle(service, read))
 	case f.member:
 		return f.named(g, engine.ErrNotOwner)

@@ -22,11 +22,7 @@ func (m *models) UpdateModel(ctx context.Context, r *hindsightv1.UpdateModelRequ
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.groups.engine(r.GetModel().GetId())
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.UpdateModel(ctx, r.GetModel().GetId(), engine.UpdateOptions{
+	info, err := m.groups.engine(r.GetModel().GetId()).UpdateModel(ctx, r.GetModel().GetId(), engine.UpdateOptions{
 		ETag: r.GetModel().GetEtag(), Edit: edit, ValidateOnly: r.GetValidateOnly(),
 	})
 	if err != nil {
@@ -36,11 +32,7 @@ func (m *models) UpdateModel(ctx context.Context, r *hindsightv1.UpdateModelRequ
 }
 
 func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.DeleteModel(ctx, r.GetModel(), engine.DeleteOptions{
+	info, err := m.groups.engine(r.GetModel()).DeleteModel(ctx, r.GetModel(), engine.DeleteOptions{
 		ETag: r.GetEtag(), Purge: r.GetPurge(), ValidateOnly: r.GetValidateOnly(),
 	})
 	if err != nil {
@@ -54,11 +46,7 @@ func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequ
 }
 
 func (m *models) UndeleteModel(ctx context.Context, r *hindsightv1.UndeleteModelRequest) (*hindsightv1.UndeleteModelResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	info, err := e.UndeleteModel(ctx, r.GetModel())
+	info, err := m.groups.engine(r.GetModel()).UndeleteModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,7 @@ import (
 )
 
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	s, err := e.SnapshotModel(ctx, r.GetModel())
+	s, err := m.groups.engine(r.GetModel()).SnapshotModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -27,11 +23,7 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 }
 
 func (m *models) ListSnapshots(ctx context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	kept, err := e.ListSnapshots(ctx, r.GetModel())
+	kept, err := m.groups.engine(r.GetModel()).ListSnapshots(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +42,7 @@ func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
 }
 
 func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
+	e := m.groups.engine(r.GetModel())
 	sequence, err := restoreTo(ctx, e, r)
 	if err != nil {
 		return nil, err
@@ -89,13 +78,9 @@ func restoreTo(ctx context.Context, e *engine.Engine, r *hindsightv1.RestoreMode
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return err
-	}
 	room := reservation{budget: m.transfers}
 	defer room.release()
-	data, err := e.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds(), Reserve: room.take})
+	data, err := m.groups.engine(r.GetModel()).ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds(), Reserve: room.take})
 	if err == nil {
 		err = room.take(max(0, int64(len(data))-room.held)) // What stands between the parts.
 	}
@@ -151,11 +136,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 		}
 		data = append(data, r.GetChunk()...)
 	}
-	e, err := m.groups.engine(id)
-	if err != nil {
-		return err
-	}
-	info, err := e.ImportModel(stream.Context(), id, data)
+	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, data)
 	if err != nil {
 		return err
 	}

@@ -54,11 +54,7 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	}
 	ctx := stream.Context()
 	burst := int(math.Ceil(outcomes))
-	e, err := m.groups.engine(r.GetModel())
-	if err != nil {
-		return err
-	}
-	watched, err := e.Watch(ctx, r.GetModel(), burst)
+	watched, err := m.groups.engine(r.GetModel()).Watch(ctx, r.GetModel(), burst)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ package placement
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -55,8 +54,8 @@ func Plan(groups []Group, servers []string) []Step {
 	if len(servers) == 0 {
 		return nil
 	}
-	for n := range p.groups {
-		p.complete(&p.groups[n])
+	for _, g := range p.groups {
+		p.complete(g)
 	}
 	p.balance()
 	p.own()
@@ -80,7 +79,7 @@ type planned struct {
 
 type plan struct {
 	servers []string
-	groups  []planned
+	groups  []*planned
 	// has and owns count the groups that a server will have, and own.
 	has, owns map[string]int
 }
@@ -88,15 +87,27 @@ type plan struct {
 func newPlan(groups []Group, servers []string) *plan {
 	p := &plan{servers: slices.Sorted(slices.Values(servers)), has: map[string]int{}, owns: map[string]int{}}
 	for _, g := range groups {
-		stay := slices.DeleteFunc(slices.Clone(g.Members), func(s string) bool { return !slices.Contains(servers, s) })
-		p.groups = append(p.groups, planned{Group: g, now: slices.Clone(g.Members)})
-		p.groups[len(p.groups)-1].Members = stay
-		for _, s := range stay {
+		one := &planned{Group: g, now: g.Members}
+		one.Members = without(g.Members, without(g.Members, servers))
+		for _, s := range one.Members {
 			p.has[s]++
 		}
+		p.groups = append(p.groups, one)
 	}
-	slices.SortFunc(p.groups, func(a, b planned) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(p.groups, func(a, b *planned) int { return cmp.Compare(a.Number, b.Number) })
 	return p
+}
+
+// without returns the servers that are not in others.
+func without(servers, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return slices.Contains(others, s) })
+}
+
+// least returns the server with the least of something, of several the one with the highest score for a group.
+func least(of map[string]int, servers []string, group int) string {
+	return slices.MinFunc(servers, func(a, b string) int {
+		return cmp.Or(cmp.Compare(of[a], of[b]), cmp.Compare(score(b, group), score(a, group)))
+	})
 }
 
 // complete gives a group as many members as it needs.
@@ -105,12 +116,12 @@ func (p *plan) complete(g *planned) {
 	for len(g.Members) > want {
 		most := slices.MaxFunc(g.Members, func(a, b string) int {
 			// The owner stays if it can.
-			return cmp.Or(cmp.Compare(btoi(a != g.Owner), btoi(b != g.Owner)), cmp.Compare(p.has[a], p.has[b]), cmp.Compare(a, b))
+			return cmp.Or(btoi(a != g.Owner)-btoi(b != g.Owner), cmp.Compare(p.has[a], p.has[b]), cmp.Compare(a, b))
 		})
 		p.move(g, most, "")
 	}
 	for len(g.Members) < want {
-		p.move(g, "", p.choose(g))
+		p.move(g, "", least(p.has, without(p.servers, g.Members), g.Number))
 	}
 }
 
@@ -121,24 +132,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// choose returns the server with the fewest groups that is no member of a group, of several the one with the highest
-// score.
-func (p *plan) choose(g *planned) string {
-	best, least, highest := "", math.MaxInt, uint64(0)
-	for _, s := range p.servers {
-		if slices.Contains(g.Members, s) {
-			continue
-		}
-		if h := score(s, g.Number); p.has[s] < least || p.has[s] == least && h > highest {
-			best, least, highest = s, p.has[s], h
-		}
-	}
-	return best
-}
-
 func (p *plan) move(g *planned, from, to string) {
 	if from != "" {
-		g.Members = slices.DeleteFunc(g.Members, func(s string) bool { return s == from })
+		g.Members = without(g.Members, []string{from})
 		p.has[from]--
 	}
 	if to != "" {
@@ -147,124 +143,86 @@ func (p *plan) move(g *planned, from, to string) {
 	}
 }
 
-// extremes returns the servers with the most and the fewest of something.
-func (p *plan) extremes(of map[string]int) (most, fewest string) {
-	by := func(a, b string) int { return cmp.Compare(of[a], of[b]) }
-	return slices.MaxFunc(p.servers, by), slices.MinFunc(p.servers, by)
-}
-
 // balance moves groups from the server with the most to the server with the fewest. A server with two groups more than
-// another has a group that the other has not.
+// another has a group that the other has not. Of several it moves one that the server does not own, because then the
+// owner stays.
 func (p *plan) balance() {
+	by := func(a, b string) int { return cmp.Compare(p.has[a], p.has[b]) }
 	for {
-		most, fewest := p.extremes(p.has)
+		most, fewest := slices.MaxFunc(p.servers, by), slices.MinFunc(p.servers, by)
 		if p.has[most]-p.has[fewest] <= 1 {
 			return
 		}
-		var best *planned
-		for n := range p.groups {
-			g := &p.groups[n]
-			if !slices.Contains(g.Members, most) || slices.Contains(g.Members, fewest) {
-				continue
-			}
-			if best == nil || p.prefers(g, best, most, fewest) {
-				best = g
-			}
-		}
-		p.move(best, most, fewest)
+		movable := slices.DeleteFunc(slices.Clone(p.groups), func(g *planned) bool {
+			return !slices.Contains(g.Members, most) || slices.Contains(g.Members, fewest)
+		})
+		p.move(slices.MaxFunc(movable, func(a, b *planned) int {
+			return cmp.Or(btoi(a.Owner != most)-btoi(b.Owner != most), cmp.Compare(score(fewest, a.Number), score(fewest, b.Number)))
+		}), most, fewest)
 	}
-}
-
-// prefers reports whether a move of g from one server to another is better than a move of h: of groups that from does
-// not own, because then the owner stays, the group with the highest score.
-func (p *plan) prefers(g, h *planned, from, to string) bool {
-	if a, b := g.Owner == from, h.Owner == from; a != b {
-		return b
-	}
-	return score(to, g.Number) > score(to, h.Number)
 }
 
 // own chooses the owners.
 func (p *plan) own() {
-	for n := range p.groups {
-		if g := &p.groups[n]; slices.Contains(g.Members, g.Owner) {
+	for _, g := range p.groups {
+		if slices.Contains(g.Members, g.Owner) {
 			g.next = g.Owner
 			p.owns[g.next]++
 		}
 	}
-	for n := range p.groups {
-		if g := &p.groups[n]; g.next == "" {
-			g.next = slices.MinFunc(g.Members, func(a, b string) int {
-				return cmp.Or(cmp.Compare(p.owns[a], p.owns[b]), cmp.Compare(score(b, g.Number), score(a, g.Number)))
-			})
+	for _, g := range p.groups {
+		if g.next == "" {
+			g.next = least(p.owns, g.Members, g.Number)
 			p.owns[g.next]++
 		}
 	}
 	// Each pass of the loop takes a group from a server with too many. It ends when no path leads from such a server
 	// to a server with two fewer.
-	for p.shift() {
+	by := func(a, b string) int { return cmp.Compare(p.owns[b], p.owns[a]) }
+	for slices.ContainsFunc(slices.SortedStableFunc(slices.Values(p.servers), by), p.shift) {
 	}
 }
 
-// shift moves the ownership of groups along a path from a server to a server that owns at least two groups fewer.
-func (p *plan) shift() bool {
-	order := slices.SortedStableFunc(slices.Values(p.servers), func(a, b string) int { return cmp.Compare(p.owns[b], p.owns[a]) })
-	for _, from := range order {
-		if path := p.path(from); path != nil {
-			for _, edge := range path {
-				edge.g.next = edge.to
-			}
-			p.owns[from]--
-			p.owns[path[0].to]++
-			return true
-		}
+// shift moves the ownership of groups along the shortest path from a server to a server that owns at least two groups
+// fewer, if there is a path.
+func (p *plan) shift(from string) bool {
+	// edge is a group whose ownership may move from a server.
+	type edge struct {
+		g    *planned
+		from string
 	}
-	return false
-}
-
-// edge is a group whose ownership may move to a server.
-type edge struct {
-	g    *planned
-	from string
-	to   string
-}
-
-// path returns the shortest path from a server to a server that owns at least two groups fewer, the last edge first.
-func (p *plan) path(from string) []edge {
 	reached := map[string]edge{from: {}}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		for n := range p.groups {
-			g := &p.groups[n]
-			if g.next != at {
+		for _, g := range p.groups {
+			if g.next != queue[0] {
 				continue
 			}
 			for _, to := range g.Members {
 				if _, ok := reached[to]; ok {
 					continue
 				}
-				reached[to] = edge{g, at, to}
-				if p.owns[to]+2 <= p.owns[from] {
-					var out []edge
-					for s := to; s != from; s = reached[s].from {
-						out = append(out, reached[s])
-					}
-					return out
+				reached[to] = edge{g, queue[0]}
+				if p.owns[to]+2 > p.owns[from] {
+					queue = append(queue, to)
+					continue
 				}
-				queue = append(queue, to)
+				p.owns[from]--
+				p.owns[to]++
+				for s := to; s != from; s = reached[s].from {
+					reached[s].g.next = s
+				}
+				return true
 			}
 		}
 	}
-	return nil
+	return false
 }
 
 // steps returns the differences between what is and what will be: first the members, then the owners.
 func (p *plan) steps() []Step {
 	var members, owners []Step
-	for n := range p.groups {
-		g := &p.groups[n]
-		added := slices.DeleteFunc(slices.Clone(g.Members), func(s string) bool { return slices.Contains(g.now, s) })
-		removed := slices.DeleteFunc(slices.Clone(g.now), func(s string) bool { return slices.Contains(g.Members, s) })
+	for _, g := range p.groups {
+		added, removed := without(g.Members, g.now), without(g.now, g.Members)
 		moved := false
 		for k := range max(len(added), len(removed)) {
 			s := Step{Group: g.Number}
@@ -289,12 +247,8 @@ func (p *plan) steps() []Step {
 
 // successor returns the next owner, or another member if the next owner has not joined yet.
 func (g *planned) successor(joined []string) string {
-	is := func(s string) bool { return slices.Contains(joined, s) || slices.Contains(g.now, s) }
-	if is(g.next) {
-		return g.next
-	}
-	for _, s := range g.Members {
-		if is(s) {
+	for _, s := range append([]string{g.next}, g.Members...) {
+		if slices.Contains(joined, s) || slices.Contains(g.now, s) {
 			return s
 		}
 	}

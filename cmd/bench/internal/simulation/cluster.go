@@ -3,7 +3,7 @@
 package simulation
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -38,7 +38,7 @@ type Cluster struct {
 	o       Options
 	random  *rand.Rand
 	now     time.Duration
-	events  events
+	events  []event // By time, and at one time in the order of their making.
 	servers []string
 	down    map[string]bool
 	// groups are the groups 1 and up.
@@ -59,28 +59,8 @@ type Cluster struct {
 // event is something that happens to a group.
 type event struct {
 	at    time.Duration
-	order int // Events at the same time happen in the order of their making.
 	group *group
 	do    func()
-}
-
-type events struct {
-	queue []event
-	made  int
-}
-
-func (e *events) Len() int { return len(e.queue) }
-func (e *events) Less(a, b int) bool {
-	x, y := &e.queue[a], &e.queue[b]
-	return x.at < y.at || x.at == y.at && x.order < y.order
-}
-func (e *events) Swap(a, b int) { e.queue[a], e.queue[b] = e.queue[b], e.queue[a] }
-func (e *events) Push(x any)    { e.queue = append(e.queue, x.(event)) } //nolint:forcetypeassert // Only events are pushed.
-func (e *events) Pop() any {
-	last := len(e.queue) - 1
-	x := e.queue[last]
-	e.queue = e.queue[:last]
-	return x
 }
 
 // Found founds a cluster. The first server is the only member of every group.
@@ -177,13 +157,14 @@ func (c *Cluster) joined(g *group, s placement.Step) time.Duration {
 }
 
 func (c *Cluster) at(at time.Duration, g *group, do func()) {
-	c.events.made++
-	heap.Push(&c.events, event{at, c.events.made, g, do})
+	k, _ := slices.BinarySearchFunc(c.events, at, func(e event, at time.Duration) int { return cmp.Or(cmp.Compare(e.at, at), -1) })
+	c.events = slices.Insert(c.events, k, event{at, g, do})
 }
 
 // next makes the next event happen, and checks its group.
 func (c *Cluster) next() {
-	e := heap.Pop(&c.events).(event) //nolint:forcetypeassert // Only events are pushed.
+	e := c.events[0]
+	c.events = c.events[1:]
 	c.now = e.at
 	e.do()
 	c.check(e.group)
@@ -205,7 +186,7 @@ func (c *Cluster) Run(d time.Duration) error {
 		if c.violation != nil {
 			return c.violation
 		}
-		if len(c.events.queue) == 0 || c.events.queue[0].at > end {
+		if len(c.events) == 0 || c.events[0].at > end {
 			c.now = end
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 	"gocloud.dev/blob/fileblob"
 )
 
-// Group is a group of a cluster of several groups. A nil *Group is a server without a cluster, or the one group of a
+// Group is a group of a cluster of several groups. The zero Group is a server without a cluster, or the one group of a
 // cluster.
 type Group struct {
 	// Number is from 1 to Of, the number of groups.
@@ -24,25 +24,17 @@ type Group struct {
 
 const groupPrefix = "group-"
 
-// Cluster returns the number of groups, 0 of a nil group.
-func (g *Group) Cluster() int {
-	if g == nil {
-		return 0
-	}
-	return g.Of
-}
-
 // Wrap adds the group to an error.
-func (g *Group) Wrap(err error) error {
-	if g == nil || err == nil {
+func (g Group) Wrap(err error) error {
+	if g == (Group{}) || err == nil {
 		return err
 	}
 	return fmt.Errorf("group %d: %w", g.Number, err)
 }
 
 // Place returns the place of a group's backups in the place of the cluster. Every group has a place of its own.
-func (g *Group) Place(place string) string {
-	if g == nil {
+func (g Group) Place(place string) string {
+	if g == (Group{}) {
 		return place
 	}
 	name := groupPrefix + strconv.FormatUint(uint64(g.Number), 10)

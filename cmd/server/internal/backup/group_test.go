@@ -10,7 +10,7 @@ import (
 )
 
 func TestPlaceOfAGroup(t *testing.T) {
-	two := &backup.Group{Number: 2, Of: 4}
+	two := backup.Group{Number: 2, Of: 4}
 	for place, want := range map[string]string{
 		"place":                        filepath.Join("place", "group-2"),
 		"file:///var/place":            "file:///var/place/group-2",
@@ -20,7 +20,7 @@ func TestPlaceOfAGroup(t *testing.T) {
 		if got := two.Place(place); got != want {
 			t.Errorf("%s: %s, want %s", place, got, want)
 		}
-		if got := (*backup.Group)(nil).Place(place); got != place {
+		if got := (backup.Group{}).Place(place); got != place {
 			t.Errorf("without groups: %s, want %s", got, place)
 		}
 	}
@@ -42,7 +42,7 @@ func TestUntil(t *testing.T) {
 	write(t, from, map[string]string{"log/1.sst": "x"})
 	for _, minute := range []int{1, 3} {
 		m := at(minute)
-		m.Group = &backup.Group{Number: 1, Of: 2}
+		m.Group = backup.Group{Number: 1, Of: 2}
 		if _, err := p.Take(t.Context(), from, m, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestUntil(t *testing.T) {
 		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",
 		"20270301T090000.000Z": "20260301T090300.000Z",
 	} {
-		if m, err := p.Until(t.Context(), name); err != nil || m.Name != want || *m.Group != (backup.Group{Number: 1, Of: 2}) {
+		if m, err := p.Until(t.Context(), name); err != nil || m.Name != want || m.Group != (backup.Group{Number: 1, Of: 2}) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}

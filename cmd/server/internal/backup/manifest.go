@@ -40,8 +40,8 @@ const (
 // Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Group is nil unless the cluster has several groups.
-	Group *Group `json:"group,omitempty"`
+	// Group is zero unless the cluster has several groups.
+	Group Group `json:"group,omitzero"`
 	// Name is the time at which the backup began, in UTC; see Take.
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`

@@ -79,7 +79,7 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Rep
 		return Taken{}, err
 	}
 	m.Format, m.Name = ungroupedFormat, nameAfter(names, m.Created)
-	if m.Group != nil {
+	if m.Group != (Group{}) {
 		m.Format = format
 	}
 	if err := m.walk(dir); err != nil {
