@@ -57,9 +57,8 @@ type ModelServiceClient interface {
 	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
 	// move. The spec never changes.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
-	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-	// it with everything learned; its id stays taken, and calls that name it return
-	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
@@ -67,9 +66,8 @@ type ModelServiceClient interface {
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
 	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
-	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+	// and counts the rest. After a restore it goes on from the earlier sequence.
 	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
 	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
@@ -82,7 +80,7 @@ type ModelServiceClient interface {
 	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-	// and ids included; it can be learned again. Export first to keep both.
+	// and ids included. Export first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
 	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
 	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
@@ -345,9 +343,8 @@ type ModelServiceServer interface {
 	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
 	// move. The spec never changes.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
-	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-	// it with everything learned; its id stays taken, and calls that name it return
-	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)
@@ -355,9 +352,8 @@ type ModelServiceServer interface {
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
 	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
-	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+	// and counts the rest. After a restore it goes on from the earlier sequence.
 	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
 	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
@@ -370,7 +366,7 @@ type ModelServiceServer interface {
 	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-	// and ids included; it can be learned again. Export first to keep both.
+	// and ids included. Export first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
 	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
 	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose

@@ -122,8 +122,7 @@ class ClassPerformance:
 @dataclass(frozen=True)
 class LossDifference:
     """LossDifference is a difference of mean losses, of classifiers of error rates, with a
-    confidence sequence: the interval holds the difference at all times at once, asymptotically, so
-    that one may look and stop at any time."""
+    confidence sequence: one may look and stop at any time."""
 
     #: The mean loss of this model minus that of the first. Below 0: this model is better.
     mean: float
@@ -133,8 +132,8 @@ class LossDifference:
     upper: float
     #: The probability that the interval always holds the difference: 0.95.
     confidence: float
-    #: Both models predicted the same observations, and the interval is of their differences of
-    #: prequential losses. Otherwise each has its own, and the losses are served ones.
+    #: Both models predicted the same observations, and losses are prequential. Otherwise each has
+    #: its own, and losses are served.
     paired: bool
     #: The number of observations of this model.
     observations: int

@@ -152,9 +152,8 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModel(self, request, context):
-        """DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-        it with everything learned; its id stays taken, and calls that name it return
-        MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+        """DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+        stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,9 +181,8 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchModel(self, request, context):
-        """WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-        newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-        with MODEL_NOT_FOUND or SHUTTING_DOWN.
+        """WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+        and counts the rest. After a restore it goes on from the earlier sequence.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -227,7 +225,7 @@ class ModelServiceServicer(object):
 
     def RestoreModel(self, request, context):
         """RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-        and ids included; it can be learned again. Export first to keep both.
+        and ids included. Export first to keep both.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

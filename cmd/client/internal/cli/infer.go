@@ -59,15 +59,13 @@ replay.`,
 const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Where semicolons
-separate the fields, a comma is the decimal mark. The columns of Parquet are read as CSV
-would write them: a timestamp as a time in UTC, a missing value as an empty cell, a list of
-numbers in brackets.`
+separate the fields, a comma is the decimal mark. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
 	f.StringVar(name, "csv", "", usage)
 	f.Var((*delimiter)(separator), "delimiter",
-		"what separates the fields: one character, or tab; default: the comma, semicolon, tab or bar that the header has most of")
+		"what separates the fields: one character, or tab; found by default")
 	f.StringVar(target, "target", "y", "the column with the labels, or several columns with commas between them")
 }
 

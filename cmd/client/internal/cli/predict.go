@@ -35,16 +35,13 @@ prediction2, ... of several outputs; for each level of the intervals, such as 90
 lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for each
 class probability_CLASS. A model with named inputs takes the columns of their names; other
 columns are ignored. Of other models every column is a feature, in the order of the file,
-unless it is a target: that of --target, or y, y1, y2 and so on. "hindsight replay" says
-which files are read.
+unless it is a target: that of --target, or y, y1, y2 and so on.
 
---local needs no server: it starts one in a temporary directory, creates a model for the
-columns of --train, which learns the rows of that file, and asks it. The target is
---target, else y, else the last column of --train.
+With --local a new model learns the rows of --train, and is asked. The target is --target,
+else y, else the last column of --train.
 
-The standard error is that of the mean, and no error of the label: intervals say
-where the label will lie. Of a classifier the predicted class need not be the
-most probable one.`,
+The standard error is that of the mean: intervals say where the label will lie. Of a
+classifier the predicted class need not be the most probable one.`,
 		example: `  hindsight predict energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7
   hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'
