@@ -81,7 +81,8 @@ func NeededRole(method string) auth.Role { return rules()[method].role }
 func IsOfEveryModel(method string) bool { return rules()[method].everyModel }
 
 // AccessTable is the table of rules in Markdown, with a column for each role: the calls of
-// the API in the order of the proto files, then the others by name.
+// the API in the order of the proto files, then the others by name. Calls of a service with the
+// same rules share a row.
 func AccessTable() string {
 	all := rules()
 	var order []string
@@ -98,10 +99,12 @@ func AccessTable() string {
 	var b strings.Builder
 	b.WriteString("| call | nobody | read | write | admin | the models that it names | left out of the answer | audited |\n" +
 		"|---|---|---|---|---|---|---|---|\n")
+	var rows []string
+	calls := map[string][]string{}
 	for _, method := range order {
 		r := all[method]
 		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-		fmt.Fprintf(&b, "| %s.%s ", strings.TrimPrefix(service, "hindsight.v1."), name)
+		var b strings.Builder
 		for _, role := range []auth.Role{auth.None, auth.Read, auth.Write, auth.Admin} {
 			switch {
 			case role >= r.role:
@@ -131,6 +134,15 @@ func AccessTable() string {
 			audited = ""
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(models, ", "), r.omits, audited)
+		row := strings.TrimPrefix(service, "hindsight.v1.") + " " + b.String()
+		if calls[row] == nil {
+			rows = append(rows, row)
+		}
+		calls[row] = append(calls[row], name)
+	}
+	for _, row := range rows {
+		service, rules, _ := strings.Cut(row, " ")
+		fmt.Fprintf(&b, "| %s: %s %s", service, strings.Join(calls[row], ", "), rules)
 	}
 	return b.String()
 }
