@@ -43,7 +43,8 @@ Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
 The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its method and path in
 [JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
-` + "`prediction_id`" + `. Session has no JSON. Every request about a model has the
+` + "`prediction_id`" + `. Session has no JSON. ` + "`[]`" + ` marks a list, ` + "`?`" + ` a
+field whose absence differs from 0. Every request about a model has the
 field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, refusals in
 [errors](errors.md).
 
@@ -229,9 +230,9 @@ func kind(f protoreflect.FieldDescriptor) string {
 	case f.IsMap():
 		return "map of " + scalar(f.MapKey()) + " to " + scalar(f.MapValue())
 	case f.IsList():
-		return "repeated " + scalar(f)
+		return scalar(f) + "[]"
 	case f.HasOptionalKeyword():
-		return scalar(f) + ", optional"
+		return scalar(f) + "?"
 	case one != nil:
 		return scalar(f) + ", in `" + string(one.Name()) + "`"
 	}
