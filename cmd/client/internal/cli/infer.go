@@ -31,10 +31,9 @@ column of texts nearly all of which differ is left out, by replay too. Vectors a
 recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
 zone they are UTC. Records have times in RFC 3339; replay converts them.
 
---target names the column of the label, or several columns; see replay. An empty --target
-means none. Numbers are real labels, unless --classes says that they are classes. Texts are
-classes; the spec has max_classes for the classes of the file. Rows may have no label; see
-replay.`,
+An empty --target means no label. Numbers are real labels, unless --classes says that they
+are classes. Texts are classes; the spec has max_classes for the classes of the file. Rows
+may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {

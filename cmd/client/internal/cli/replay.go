@@ -68,14 +68,9 @@ printed they are skipped. --normalize minmax scales every feature to [0, 1] by i
 and largest value up to the last row taken. A constant becomes 0.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
-    hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
-  hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
+      hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
       --time ordered_at --delay-by paid_at --features amount,items
-  zcat energy.csv.gz | hindsight replay --csv - --model energy --create '{}'
-  hindsight infer --csv trips.csv > trips.json
   hindsight replay --csv trips.csv --model trips --create @trips.json
-  hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
-      --create '{"pkawv_taylor": {"degree": 2}}' --out outcomes.csv
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --run r0f3 --offset 1200 --pipeline 64`,
 		flags: func(f *flagSet) {
