@@ -109,7 +109,7 @@ type Model struct {
 	Classes []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
 	// A name for people, at most 63 characters. UpdateModel changes this and the next four.
 	DisplayName string `protobuf:"bytes,8,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// For selection: at most 64; keys as ids, values up to 63 characters.
+	// For selection: at most 64; keys as ids.
 	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// For the caller's notes: at most 64, 16 KiB together.
 	Annotations map[string]string `protobuf:"bytes,10,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -319,8 +319,7 @@ func (x *Model) GetImported() *ImportedState {
 }
 
 // Move names the server that has, or will have, the model. A moving model learns nothing,
-// remembers no predictions and is not restored, so that ExportModel is complete. Predict without
-// remember goes on.
+// remembers no predictions and is not restored.
 type Move struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The other server's gRPC address as clients reach it, at most 300 bytes.
@@ -1427,11 +1426,11 @@ type GetModelStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Also compute the effective dimension, which costs O(r^3).
+	// Also compute the effective dimension, in O(r^3).
 	IncludeEffectiveDimension bool `protobuf:"varint,2,opt,name=include_effective_dimension,json=includeEffectiveDimension,proto3" json:"include_effective_dimension,omitempty"`
 	// Also return hindsight_path.
 	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
-	// Also compute importances, which costs some 20 ms and 1 ms an input.
+	// Also compute importances, in some 20 ms and 1 ms an input.
 	IncludeImportances bool `protobuf:"varint,4,opt,name=include_importances,json=includeImportances,proto3" json:"include_importances,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1542,7 +1541,7 @@ func (x *GetModelStatsResponse) GetStats() *ModelStats {
 }
 
 // ModelStats is how a model is doing. Losses are prequential unless called served, summed over
-// the outputs: squared, or the learner's own.
+// the outputs.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model.
@@ -1621,8 +1620,8 @@ type ModelStats struct {
 	Inputs []*InputStats `protobuf:"bytes,32,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The performance of a classifier.
 	Classes *ClassStats `protobuf:"bytes,33,opt,name=classes,proto3" json:"classes,omitempty"`
-	// The weights of a learner whose functions are affine in its features, or of the parametric
-	// part of semiparametric_awv: at most 100, largest effect first.
+	// The weights of a learner that is affine in its features, or of the parametric part of
+	// semiparametric_awv: at most 100, largest effect first.
 	Weights []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
 	// If requested, the loss in hindsight of the first m features in the learner's order, m = 0 to
 	// features, at most 16384. It never rises, and ends with hindsight_loss, with lambdas that
@@ -1636,7 +1635,7 @@ type ModelStats struct {
 	LabelGate *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
 	// auto: the weights of the families of experts in predictions of this state.
 	Families []*FamilyPart `protobuf:"bytes,38,rep,name=families,proto3" json:"families,omitempty"`
-	// If requested, how much each input matters to the trees of auto, largest permutation first.
+	// If requested, how much each input matters to the trees of auto.
 	Importances   []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2023,10 +2022,9 @@ type LabelGateStats struct {
 	LastSetAside uint64 `protobuf:"varint,3,opt,name=last_set_aside,json=lastSetAside,proto3" json:"last_set_aside,omitempty"`
 	// The part of loss_sum lost on observations set aside.
 	SetAsideLoss float64 `protobuf:"fixed64,4,opt,name=set_aside_loss,json=setAsideLoss,proto3" json:"set_aside_loss,omitempty"`
-	// The regret over all observations minus regret: exact, bounded by no theorem. auto only.
+	// The regret over all observations minus regret, of auto.
 	RegretBeside *float64 `protobuf:"fixed64,5,opt,name=regret_beside,json=regretBeside,proto3,oneof" json:"regret_beside,omitempty"`
-	// How often the learner restarted: strange labels persisted, or labels shrank to a small
-	// part of their size.
+	// How often the learner restarted.
 	Starts uint64 `protobuf:"varint,6,opt,name=starts,proto3" json:"starts,omitempty"`
 	// The sequence of the newest restart; 0: never.
 	LastStart     uint64 `protobuf:"varint,7,opt,name=last_start,json=lastStart,proto3" json:"last_start,omitempty"`
@@ -2128,8 +2126,8 @@ type InputStats struct {
 	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
 	// outside / seen. Absent before the first value.
 	OutsideShare *float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3,oneof" json:"outside_share,omitempty"`
-	// The least value. This and the next three are absent for categories and before the first
-	// value. Times are in seconds since 1970.
+	// The least value. Absent, as the next three, for categories and before the first value. Times
+	// are in seconds since 1970.
 	Low *float64 `protobuf:"fixed64,7,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	// The largest value.
 	High *float64 `protobuf:"fixed64,8,opt,name=high,proto3,oneof" json:"high,omitempty"`
@@ -2324,8 +2322,8 @@ func (x *ClassStats) GetClasses() []*ClassCounts {
 	return nil
 }
 
-// ClassPerformance is the performance of a classifier beside two baselines that ignore the
-// inputs: the most frequent class so far, and the last class.
+// ClassPerformance is the performance of a classifier beside the most frequent class so far, and
+// the last class.
 type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of observations.
@@ -2394,7 +2392,7 @@ type ClassFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The share of wrong predictions.
 	ErrorRate float64 `protobuf:"fixed64,1,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
-	// The mean of -log p, where p is the probability of the observed class, at least 1e-9.
+	// The mean of -log p, p the probability of the observed class, at least 1e-9.
 	LogLoss float64 `protobuf:"fixed64,2,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
 	// The mean of the sum over classes of (p - 1 or 0)^2.
 	BrierScore float64 `protobuf:"fixed64,3,opt,name=brier_score,json=brierScore,proto3" json:"brier_score,omitempty"`
@@ -2402,8 +2400,7 @@ type ClassFigures struct {
 	MajorityErrorRate float64 `protobuf:"fixed64,4,opt,name=majority_error_rate,json=majorityErrorRate,proto3" json:"majority_error_rate,omitempty"`
 	// The error rate of the last class.
 	LastClassErrorRate float64 `protobuf:"fixed64,5,opt,name=last_class_error_rate,json=lastClassErrorRate,proto3" json:"last_class_error_rate,omitempty"`
-	// 1 - error_rate / the smaller error rate of the baselines. Absent if a baseline made no
-	// error.
+	// 1 - error_rate / the smaller error rate of the baselines, unless that is 0.
 	Skill         *float64 `protobuf:"fixed64,6,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2718,16 +2715,15 @@ func (x *FeatureWeight) GetOutput() int32 {
 	return 0
 }
 
-// Performance is how a model did beside two baselines that ignore the inputs: the running mean
-// of the labels, and the last label. Losses are the model's own, times the weights.
+// Performance is how a model did beside two baselines: the running mean of the labels, and the
+// last label. Losses are the model's own, times the weights.
 type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of the served predictions and the baselines at serving time; prequential where none was
-	// served.
+	// Of the served predictions and the baselines at serving time, else prequential.
 	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4152,8 +4148,8 @@ type GetModelHistoryResponse struct {
 	// Oldest first, at most 256. Each covers the same power-of-two number of observations; the last
 	// may cover fewer. Numbers have six digits, weights four decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the
-	// kernels of raker, the intervals of ada_raker.
+	// The names in the order of HistoryPoint.expert_weights: experts of auto, ridges, kernels of
+	// raker, intervals of ada_raker.
 	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
 	// The newest detected changes of the loss, at most 100, oldest first.
 	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
@@ -4403,8 +4399,8 @@ type WatchModelRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The most outcomes per second; after a pause as many at once. Default 10, at most 100.
 	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
-	// The interval of statistics and of completed history points, sent if observations came.
-	// Default and minimum one second.
+	// The interval of statistics and history points, sent if observations came. Default and minimum
+	// one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4579,7 +4575,7 @@ type OutcomeEvent struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// The number of outcomes left out since the previous one.
 	Omitted uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
-	// The intervals of the served prediction; none without a prediction, or before they are known.
+	// The intervals of the served prediction.
 	Intervals     []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4758,7 +4754,7 @@ type Comparison struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// The number of followed observations it has learned; of the followed model, its own number.
+	// The number of followed observations it has learned.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// How many the followed model has learned since.
 	Behind uint64 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
@@ -4770,8 +4766,7 @@ type Comparison struct {
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
-	// Its mean loss against that of the first model. Absent for that model itself, and below 100
-	// observations of each.
+	// Its mean loss against that of the first model, from 100 observations of each on.
 	Difference    *LossDifference `protobuf:"bytes,9,opt,name=difference,proto3" json:"difference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5054,8 +5049,7 @@ func (x *Alias) GetShare() *Share {
 	return nil
 }
 
-// Share is the part of an alias's requests that a second model answers. Removing the share gives
-// all to the alias's model; SetAlias to the second model promotes it.
+// Share is the part of an alias's requests that a second model answers.
 type Share struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the second model. It has the inputs, labels and classes of the alias's model.

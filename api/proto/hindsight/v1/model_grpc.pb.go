@@ -48,14 +48,13 @@ const (
 // ModelService is the control path: the life of models.
 type ModelServiceClient interface {
 	// CreateModel starts a model. The same id with the same spec returns the existing model
-	// unchanged; with another spec it is refused with MODEL_EXISTS.
+	// unchanged.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*CreateModelResponse, error)
 	// GetModel returns a model.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-	// move. The spec never changes.
+	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
 	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
 	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
@@ -82,15 +81,13 @@ type ModelServiceClient interface {
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
 	// and ids included. Export first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-	// body is the bytes.
+	// ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+	// HTTP: GET /v1/models/{model}:export, whose body is the bytes.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
 	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
 	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
-	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-	// except to delete, undelete or restore it.
+	// SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
 	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
@@ -334,14 +331,13 @@ func (c *modelServiceClient) DeleteAlias(ctx context.Context, in *DeleteAliasReq
 // ModelService is the control path: the life of models.
 type ModelServiceServer interface {
 	// CreateModel starts a model. The same id with the same spec returns the existing model
-	// unchanged; with another spec it is refused with MODEL_EXISTS.
+	// unchanged.
 	CreateModel(context.Context, *CreateModelRequest) (*CreateModelResponse, error)
 	// GetModel returns a model.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-	// move. The spec never changes.
+	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
 	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
 	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
@@ -368,15 +364,13 @@ type ModelServiceServer interface {
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
 	// and ids included. Export first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-	// body is the bytes.
+	// ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+	// HTTP: GET /v1/models/{model}:export, whose body is the bytes.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
 	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
 	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
-	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-	// except to delete, undelete or restore it.
+	// SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
 	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)

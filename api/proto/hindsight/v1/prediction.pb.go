@@ -32,14 +32,14 @@ type PredictRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The input, one number per dimension.
 	Features []float64 `protobuf:"fixed64,2,rep,packed,name=features,proto3" json:"features,omitempty"`
-	// Chosen by the caller, or by the server if empty. Repeating the id with the same features
-	// returns the remembered prediction.
+	// Chosen by the server if empty. A repeated id with the same features returns the remembered
+	// prediction.
 	PredictionId string `protobuf:"bytes,3,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
 	// How long the prediction waits for its label. Default 24 h.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// false: no label will come; the server stores nothing and gives no id. Default true.
+	// false: the server stores nothing and gives no id. Default true.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
-	// The input by names, for a model with inputs: one value each, null if missing.
+	// The input by names: one value each, null if missing.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Also return the explanation of the prediction. auto only.
 	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
@@ -49,8 +49,8 @@ type PredictRequest struct {
 	// The greatest age of the answering state, in a cluster. Absent: any age; the trailer
 	// hindsight-age-ms returns the age.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// Chooses the model behind an alias with a share: one key, one model, such as the id of a
-	// user. Absent: the prediction id chooses, and chance without one.
+	// Chooses the model behind an alias with a share, such as the id of a user. Absent: the
+	// prediction id chooses, and chance without one.
 	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,7 +216,6 @@ type Prediction struct {
 	// The probabilities of the classes; they sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
-	// Absent before the first observation and for learners without it.
 	StandardError *float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
 	// q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned.
 	Leverage *float64 `protobuf:"fixed64,7,opt,name=leverage,proto3,oneof" json:"leverage,omitempty"`
@@ -224,8 +223,8 @@ type Prediction struct {
 	StateSequence uint64 `protobuf:"varint,8,opt,name=state_sequence,json=stateSequence,proto3" json:"state_sequence,omitempty"`
 	// The standard error of each output.
 	StandardErrors []float64 `protobuf:"fixed64,9,rep,packed,name=standard_errors,json=standardErrors,proto3" json:"standard_errors,omitempty"`
-	// One prediction interval per level of the spec's coverage. Absent until the model can
-	// estimate its error.
+	// One prediction interval per level of the spec's coverage, once the model can estimate its
+	// error.
 	Intervals []*Interval `protobuf:"bytes,10,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	// The probability of the label 1 while all labels are -1 or 1, of auto.
 	Probability *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
@@ -237,8 +236,7 @@ type Prediction struct {
 	ParametricValues []float64 `protobuf:"fixed64,13,rep,packed,name=parametric_values,json=parametricValues,proto3" json:"parametric_values,omitempty"`
 	// The id of the model that answered, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
-	// If requested, what each family of experts says. Absent where the prediction of a repeated
-	// id is returned.
+	// If requested, what each family of experts says.
 	Explanation   []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -760,8 +758,8 @@ type ObserveRequest struct {
 	ObservationId string `protobuf:"bytes,8,opt,name=observation_id,json=observationId,proto3" json:"observation_id,omitempty"`
 	// The input by names, for a model with inputs.
 	Inputs *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// As in PredictRequest, for an observation without a pending prediction: absent, its id
-	// chooses. A pending prediction chooses the model that made it.
+	// As in PredictRequest, for an observation without a pending prediction. Absent: its id
+	// chooses.
 	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

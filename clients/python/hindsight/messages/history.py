@@ -89,8 +89,8 @@ class History(ShownHistory):
     #: Oldest first, at most 256. Each covers the same power-of-two number of observations; the
     #: last may cover fewer. Numbers have six digits, weights four decimals.
     points: tuple[HistoryPoint, ...]
-    #: The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the kernels
-    #: of raker, the intervals of ada_raker.
+    #: The names in the order of HistoryPoint.expert_weights: experts of auto, ridges, kernels of
+    #: raker, intervals of ada_raker.
     experts: tuple[str, ...]
     #: The newest detected changes of the loss, at most 100, oldest first.
     drifts: tuple[DriftMark, ...]
@@ -119,8 +119,7 @@ class OutcomeEvent:
     time: Optional[datetime]
     #: The number of outcomes left out since the previous one.
     omitted: int
-    #: The intervals of the served prediction; none without a prediction, or before they are
-    #: known.
+    #: The intervals of the served prediction.
     intervals: tuple[Interval, ...]
 
     @classmethod

@@ -96,8 +96,7 @@ class ModelSummary:
 @dataclass(frozen=True)
 class Move:
     """Move names the server that has, or will have, the model. A moving model learns nothing,
-    remembers no predictions and is not restored, so that ExportModel is complete. Predict without
-    remember goes on."""
+    remembers no predictions and is not restored."""
 
     #: The other server's gRPC address as clients reach it, at most 300 bytes.
     address: str
@@ -151,7 +150,7 @@ class ModelInfo:
     classes: tuple[str, ...]
     #: A name for people, at most 63 characters. UpdateModel changes this and the next four.
     display_name: str
-    #: For selection: at most 64; keys as ids, values up to 63 characters.
+    #: For selection: at most 64; keys as ids.
     labels: dict[str, str]
     #: For the caller's notes: at most 64, 16 KiB together.
     annotations: dict[str, str]
@@ -327,8 +326,7 @@ class Restored:
 
 @dataclass(frozen=True)
 class Share:
-    """Share is the part of an alias's requests that a second model answers. Removing the share
-    gives all to the alias's model; SetAlias to the second model promotes it."""
+    """Share is the part of an alias's requests that a second model answers."""
 
     #: The id of the second model. It has the inputs, labels and classes of the alias's model.
     model: str

@@ -75,8 +75,7 @@ class Prediction(ShownPrediction):
     class_: str
     #: The probabilities of the classes; they sum to 1.
     scores: dict[str, float]
-    #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals. Absent
-    #: before the first observation and for learners without it.
+    #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
     standard_error: Optional[float]
     #: q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned.
     leverage: Optional[float]
@@ -84,8 +83,8 @@ class Prediction(ShownPrediction):
     state_sequence: int
     #: The standard error of each output.
     standard_errors: tuple[float, ...]
-    #: One prediction interval per level of the spec's coverage. Absent until the model can
-    #: estimate its error.
+    #: One prediction interval per level of the spec's coverage, once the model can estimate its
+    #: error.
     intervals: tuple[Interval, ...]
     #: The probability of the label 1 while all labels are -1 or 1, of auto.
     probability: Optional[float]
@@ -97,8 +96,7 @@ class Prediction(ShownPrediction):
     parametric_values: tuple[float, ...]
     #: The id of the model that answered, if the request named an alias.
     model: str
-    #: If requested, what each family of experts says. Absent where the prediction of a repeated
-    #: id is returned.
+    #: If requested, what each family of experts says.
     explanation: tuple[FamilyPart, ...]
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered,
     #: and in sessions.

@@ -126,8 +126,8 @@ class InputStats:
     outside: int
     #: outside / seen. Absent before the first value.
     outside_share: Optional[float]
-    #: The least value. This and the next three are absent for categories and before the first
-    #: value. Times are in seconds since 1970.
+    #: The least value. Absent, as the next three, for categories and before the first value.
+    #: Times are in seconds since 1970.
     low: Optional[float]
     #: The largest value.
     high: Optional[float]
@@ -271,10 +271,9 @@ class LabelGateStats:
     last_set_aside: int
     #: The part of loss_sum lost on observations set aside.
     set_aside_loss: float
-    #: The regret over all observations minus regret: exact, bounded by no theorem. auto only.
+    #: The regret over all observations minus regret, of auto.
     regret_beside: Optional[float]
-    #: How often the learner restarted: strange labels persisted, or labels shrank to a small part
-    #: of their size.
+    #: How often the learner restarted.
     starts: int
     #: The sequence of the newest restart; 0: never.
     last_start: int
@@ -320,7 +319,7 @@ class InputImportance:
 @dataclass(frozen=True)
 class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
-    the outputs: squared, or the learner's own."""
+    the outputs."""
 
     #: The id of the model.
     model: str
@@ -398,8 +397,8 @@ class ModelStats(ShownStats):
     inputs: tuple[InputStats, ...]
     #: The performance of a classifier.
     classes: Optional[ClassStats]
-    #: The weights of a learner whose functions are affine in its features, or of the parametric
-    #: part of semiparametric_awv: at most 100, largest effect first.
+    #: The weights of a learner that is affine in its features, or of the parametric part of
+    #: semiparametric_awv: at most 100, largest effect first.
     weights: tuple[FeatureWeight, ...]
     #: If requested, the loss in hindsight of the first m features in the learner's order, m = 0
     #: to features, at most 16384. It never rises, and ends with hindsight_loss, with lambdas that
@@ -413,7 +412,7 @@ class ModelStats(ShownStats):
     label_gate: Optional[LabelGateStats]
     #: auto: the weights of the families of experts in predictions of this state.
     families: tuple[FamilyPart, ...]
-    #: If requested, how much each input matters to the trees of auto, largest permutation first.
+    #: If requested, how much each input matters to the trees of auto.
     importances: tuple[InputImportance, ...]
 
     def __repr__(self) -> str:

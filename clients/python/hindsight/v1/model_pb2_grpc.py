@@ -123,7 +123,7 @@ class ModelServiceServicer(object):
 
     def CreateModel(self, request, context):
         """CreateModel starts a model. The same id with the same spec returns the existing model
-        unchanged; with another spec it is refused with MODEL_EXISTS.
+        unchanged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,8 +144,7 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModel(self, request, context):
-        """UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-        move. The spec never changes.
+        """UpdateModel changes a model. The spec never changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,9 +231,8 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExportModel(self, request, context):
-        """ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-        remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-        body is the bytes.
+        """ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+        HTTP: GET /v1/models/{model}:export, whose body is the bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -249,8 +247,7 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-        except to delete, undelete or restore it.
+        """SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
