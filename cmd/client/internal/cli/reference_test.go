@@ -93,6 +93,7 @@ hindsight](../using.md#the-client) says what they are for.
 // apart takes long descriptions that an earlier command has out of the usages of flags, and
 // returns the names of their flags.
 func apart(usages, path string, said map[string]string) (rest string, names []string) {
+	var b strings.Builder
 	for line := range strings.Lines(usages) {
 		words := strings.Fields(line)
 		text := strings.Join(words, " ")
@@ -101,9 +102,9 @@ func apart(usages, path string, said map[string]string) (rest string, names []st
 			continue
 		}
 		said[text] = path
-		rest += line
+		b.WriteString(line)
 	}
-	return rest, names
+	return b.String(), names
 }
 
 // indent writes a text as code, without the spaces and tabs that all of its lines begin with.
