@@ -21,12 +21,11 @@ func (e *env) predict() verb {
 		use:   "predict [ID | --model ID] (--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE | --csv FILE)",
 		local: true,
 		short: "Ask for a prediction",
-		long: `Ask for a prediction. It does not change the model. The server keeps the
-input under the prediction id until observe sends the label. With
---no-remember it keeps nothing.
+		long: `Ask for a prediction. The server keeps the input under the prediction id until
+observe sends the label. With --no-remember it keeps nothing.
 
-A model with named inputs takes --inputs: a JSON object with a value for each
-name, null where it is missing.
+A model with named inputs takes --inputs: null is a missing value.
+
 
 --csv asks for a prediction of every row of a file and keeps nothing. It writes a line of
 CSV for each row, to standard output or to the file of --out, which is complete or as

@@ -56,10 +56,9 @@ row whose target is empty, NA, NaN, null or ?, among numbers also none, nil, - o
 is predicted and not observed.
 
 --time and --delay-by name columns of numbers or times, for labels that come as late as
-they did in the world. The time of the stream is the largest value of --time so far. The
-label of a row is sent before the first prediction at which the time of the stream has
-reached the row's --delay-by. Both columns are features only if --features or the model
-names them.
+they did in the world. The label of a row is sent before the first prediction at which the
+largest value of --time so far has reached the row's --delay-by. Both columns are features
+only if --features or the model names them.
 
 --shuffle permutes the rows of the whole file. --offset then skips rows, and --limit counts
 rows after the offset. To continue a replay that was stopped, give the same command with

@@ -35,9 +35,8 @@ the label of round t after the prediction of round t+N, and the rest at the end.
 --pipeline N keeps up to N calls in flight in one session. The labels are learned in the
 same order. With --delay the predictions are the same too: each waits for the labels that
 are due before it. Without --delay a served prediction may not know the labels in flight
-before it: "labels late by" is the most labels that a prediction did not know. auto learns
-from what it served; for every other learner the prequential losses and the regret are the
-same.
+before it: "labels late by" is the most labels that a prediction did not know. Except for
+auto the prequential losses and the regret are the same.
 
 Every round has an id, RUN-t. RUN is random unless --run gives it. A call without an answer,
 or one that the server asks to repeat, is sent again under the same id, at most --retries
@@ -48,8 +47,7 @@ table is printed, and the exit code is 130. A second interrupt kills the client.
 
 "mean loss", of a classifier "error rate", and "loss sum" are of this run. Other figures are
 of the whole history of the model. Regret is the loss of the model minus that of the best
-expert, or of the best fixed function, known in hindsight. The guarantee is the largest
-regret that the theory allows.
+expert, or of the best fixed function, known in hindsight; the guarantee is its bound.
 ` + verdictHelp + `
 
 --out writes t,y,prediction,loss,regret for every acknowledged round, with all digits. With
