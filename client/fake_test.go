@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -35,6 +36,8 @@ type fake struct {
 	// fault is called before (done = false) and after every call. n counts calls from 1.
 	fault func(n int, done bool) error
 	calls int
+	// forwarded returns the metadata of an observation of a model.
+	forwarded func(model string) metadata.MD
 }
 
 // serve serves until the test ends, and returns a client.
@@ -116,7 +119,12 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (answer
 	return answer, err
 }
 
-func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (answer *hindsightv1.ObserveResponse, err error) {
+func (f *fake) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (answer *hindsightv1.ObserveResponse, err error) {
+	if f.forwarded != nil {
+		forwarded := f.forwarded(r.GetModel())
+		_ = grpc.SetTrailer(ctx, forwarded)
+		_ = grpc.SetHeader(ctx, forwarded) // The header of a session. It has been sent after the first answer.
+	}
 	err = f.call(func() error {
 		id := r.GetPredictionId() + r.GetObservationId()
 		f.ids = append(f.ids, id)

@@ -8,11 +8,12 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
@@ -20,12 +21,26 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
+const (
+	// The group of the model, if the server has forwarded a call to its owner. It is in the trailer of
+	// a call, and in the header of a session.
+	forwardedKey = "hindsight-forwarded"
+	// A client remembers the groups of at most mostNames names.
+	mostNames = 1 << 16
+)
+
 // servers are connections to the servers of a cluster, or to one server. Connection n tries the
 // addresses in order, from address n on, and uses the first server that answers. After a failure,
-// calls use the next connection.
+// and after a call that the server had to forward to the owner of a group, further calls use the
+// next connection. So the calls of each group find its owner.
 type servers struct {
-	conns   []*grpc.ClientConn
-	current atomic.Uint32
+	conns []*grpc.ClientConn
+
+	mu sync.Mutex
+	// groups has the group of each name, which the part before the first '.' chooses.
+	groups map[string]string
+	// current is the connection of each group. Group "" has the calls whose group is unknown.
+	current map[string]uint32
 }
 
 // Addresses completes the addresses between commas; see Address.
@@ -51,7 +66,7 @@ func Addresses(address string) ([]string, error) {
 
 // connect prepares the connections.
 func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
-	s := new(servers)
+	s := &servers{groups: map[string]string{}, current: map[string]uint32{}}
 	if len(addresses) == 1 {
 		conn, err := grpc.NewClient(addresses[0], options...)
 		s.conns = []*grpc.ClientConn{conn}
@@ -76,31 +91,80 @@ func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
 
 // Invoke implements grpc.ClientConnInterface.
 func (s *servers) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
-	n := s.current.Load()
-	err := s.conns[n].Invoke(ctx, method, request, answer, options...)
-	s.judge(n, err)
+	r, ok := request.(interface{ GetModel() string })
+	if !ok || len(s.conns) == 1 {
+		n := s.at("")
+		err := s.conns[n].Invoke(ctx, method, request, answer, options...)
+		s.judge("", n, err)
+		return err
+	}
+	name, group := s.group(r.GetModel())
+	n := s.at(group)
+	var trailer metadata.MD
+	err := s.conns[n].Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.Trailer(&trailer))...)
+	if s.judge(group, n, err); err == nil && len(trailer[forwardedKey]) == 1 {
+		s.forwarded(name, trailer[forwardedKey][0], n)
+	}
 	return err
 }
 
+// sessionOf is the key of a context with the model of a session.
+type sessionOf struct{}
+
 // NewStream implements grpc.ClientConnInterface.
 func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	n := s.current.Load()
+	model, _ := ctx.Value(sessionOf{}).(string)
+	name, group := s.group(model)
+	n := s.at(group)
 	stream, err := s.conns[n].NewStream(ctx, d, method, options...)
 	if err != nil {
-		s.judge(n, err)
+		s.judge(group, n, err)
 		return nil, err
 	}
-	return judgedStream{stream, s, n}, nil
+	return judgedStream{stream, s, name, group, n}, nil
 }
 
-// judge makes further calls use the next connection after an error of connection n that another
-// server may not have.
-func (s *servers) judge(n uint32, err error) {
+// group returns the name that chooses the group of a model, and the group, empty if it is unknown.
+func (s *servers) group(model string) (name, group string) {
+	name, _, _ = strings.Cut(model, ".")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return name, s.groups[name]
+}
+
+// at returns the connection of a group.
+func (s *servers) at(group string) uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current[group]
+}
+
+// forwarded makes further calls of a group use the next connection, after connection n has
+// answered for the owner.
+func (s *servers) forwarded(name, group string, n uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.groups) >= mostNames {
+		clear(s.groups)
+	}
+	s.groups[name] = group
+	if at, known := s.current[group]; !known || at == n {
+		s.current[group] = (n + 1) % uint32(len(s.conns))
+	}
+}
+
+// judge makes further calls of a group use the next connection after an error of connection n
+// that another server may not have.
+func (s *servers) judge(group string, n uint32, err error) {
 	if len(s.conns) == 1 || err == nil || errors.Is(err, io.EOF) {
 		return
 	}
 	if e := FromError(err); e != nil && e.elsewhere() {
-		s.current.CompareAndSwap(n, (n+1)%uint32(len(s.conns)))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current[group] == n {
+			s.current[group] = (n + 1) % uint32(len(s.conns))
+		}
 	}
 }
 
@@ -109,7 +173,7 @@ func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timed
 
 // ready reports whether a server has answered the current connection.
 func (s *servers) ready() bool {
-	return s.conns[s.current.Load()].GetState() == connectivity.Ready
+	return s.conns[s.at("")].GetState() == connectivity.Ready
 }
 
 func (s *servers) close() error {
@@ -123,16 +187,26 @@ func (s *servers) close() error {
 // judgedStream passes the error that ends a stream to judge.
 type judgedStream struct {
 	grpc.ClientStream
-	servers *servers
-	n       uint32
+	servers     *servers
+	name, group string
+	n           uint32
 }
 
 // RecvMsg implements grpc.ClientStream.
 func (s judgedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.servers.judge(s.n, err)
+	s.servers.judge(s.group, s.n, err)
 	if r, ok := m.(*hindsightv1.SessionResponse); ok && err == nil && r.GetError() != nil {
-		s.servers.judge(s.n, fromStatus(status.FromProto(r.GetError())))
+		s.servers.judge(s.group, s.n, fromStatus(status.FromProto(r.GetError())))
 	}
 	return err
+}
+
+// Header implements grpc.ClientStream. It passes the group of a forwarded session to forwarded.
+func (s judgedStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	if group := header[forwardedKey]; len(group) == 1 {
+		s.servers.forwarded(s.name, group[0], s.n)
+	}
+	return header, err
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -59,6 +61,77 @@ func TestServersOfACluster(t *testing.T) {
 	if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err != nil || second.calls != 2 {
 		t.Errorf("%v, %d calls", err, second.calls)
 	}
+}
+
+// Once calls of a name were forwarded, the client sends further calls of its group to the other
+// servers in turn, until it finds the owner.
+func TestOwnersOfGroups(t *testing.T) {
+	owned := map[int]map[string]bool{0: {"a": true}, 2: {"b": true, "c": true}} // Server 1 owns nothing.
+	group := map[string]string{"a": "1", "b": "2", "c": "2"}
+	var list []string
+	var fakes []*fake
+	for n := range 3 {
+		f, l := &fake{}, listen(t)
+		f.forwarded = func(model string) metadata.MD {
+			if name, _, _ := strings.Cut(model, "."); !owned[n][name] {
+				return metadata.Pairs("hindsight-forwarded", group[name])
+			}
+			return nil
+		}
+		defer f.start(l)()
+		fakes, list = append(fakes, f), append(list, l.Addr().String())
+	}
+	c, err := client.Dial(strings.Join(list, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // the test is over
+	observe := func(model string, want ...int) {
+		t.Helper()
+		if _, err := c.Model(model).Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err != nil {
+			t.Fatal(err)
+		}
+		for n, f := range fakes {
+			if f.calls != want[n] {
+				t.Errorf("server %d had %d calls, want %d", n, f.calls, want[n])
+			}
+		}
+	}
+	observe("a", 1, 0, 0)
+	observe("b.v1", 2, 0, 0)
+	observe("b.v2", 2, 1, 0)
+	observe("b.v1", 2, 1, 1)
+	observe("a", 3, 1, 1)
+	observe("c", 4, 1, 1) // The client does not know the group of c.
+	observe("c", 4, 1, 2)
+	owned[1], owned[2] = owned[2], nil // The ownership moves.
+	observe("b", 4, 1, 3)
+	observe("c", 5, 1, 3)
+	observe("b", 5, 2, 3)
+	observe("c", 5, 3, 3)
+	owned[0], owned[1] = map[string]bool{"b": true}, nil // The ownership moves again.
+	s := c.Model("b").Session(t.Context(), 4)
+	var last *client.Future[*hindsightv1.Outcome]
+	const sent = 100
+	for range sent {
+		last = s.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+	}
+	if _, err := last.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for n, f := range fakes {
+		if f.sessions != 1 {
+			t.Errorf("server %d had %d sessions, want 1", n, f.sessions)
+		}
+	}
+	// No call came twice, and most came to the owner.
+	if there := fakes[1].calls + fakes[2].calls - 6; fakes[0].calls+there != 5+sent || there > 2*4 {
+		t.Errorf("%d calls came to the owner, %d of the session to other servers", fakes[0].calls, there)
+	}
+	observe("b", fakes[0].calls+1, fakes[1].calls, fakes[2].calls)
 }
 
 // The client leaves a server that knows no owner, or does not answer, for the next server.

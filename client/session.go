@@ -31,6 +31,7 @@ type Session struct {
 	wake   chan struct{} // has room for one: there is something to send, or to end
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the session has ended
+	sought int           // the streams in turn whose server was not the owner
 
 	mu struct {
 		sync.Mutex
@@ -41,6 +42,7 @@ type Session struct {
 		next            uint64 // the correlation id of the next call
 		answered        bool   // the current stream has answered a call
 		closing         bool
+		leaving         bool  // the session looks for the owner by its next stream
 		err             error // why the session has failed
 	}
 }
@@ -246,7 +248,7 @@ func (s *Session) stream(ctx context.Context) error {
 	defer cancel(nil)
 	w := &watchdog{limit: s.model.client.timeout, expire: func() { cancel(errLate) }}
 	w.start() // The time of the connection.
-	calls, err := s.model.client.predictions.Session(alive)
+	calls, err := s.model.client.predictions.Session(context.WithValue(alive, sessionOf{}, s.model.id))
 	w.stop()
 	if err != nil {
 		return s.lost(alive, err)
@@ -262,9 +264,10 @@ func (s *Session) stream(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.waiting = append(s.mu.flying, s.mu.waiting...)
 	s.mu.flying = nil
-	nothing := len(s.mu.waiting) == 0
+	over := len(s.mu.waiting) == 0 || s.mu.leaving && errors.Is(received, io.EOF)
+	s.mu.leaving = false
 	s.mu.Unlock()
-	if nothing {
+	if over {
 		return nil // Another call begins another stream.
 	}
 	return s.lost(alive, received)
@@ -309,12 +312,12 @@ func (s *Session) send(calls hindsightv1.PredictionService_SessionClient, w *wat
 	}
 }
 
-// take takes the next call into flight. Closed: no call is left and none will come.
+// take takes the next call into flight. Closed: no call is in flight, and the stream takes no more.
 func (s *Session) take(w *watchdog) (request *hindsightv1.SessionRequest, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.waiting) == 0 {
-		return nil, s.mu.closing && len(s.mu.flying) == 0
+	if len(s.mu.waiting) == 0 || s.mu.leaving {
+		return nil, (s.mu.closing || s.mu.leaving) && len(s.mu.flying) == 0
 	}
 	c := s.mu.waiting[0]
 	s.mu.waiting = s.mu.waiting[1:]
@@ -327,15 +330,32 @@ func (s *Session) take(w *watchdog) (request *hindsightv1.SessionRequest, closed
 
 // receive takes answers until the stream ends.
 func (s *Session) receive(calls hindsightv1.PredictionService_SessionClient, w *watchdog) error {
-	for {
+	for first := true; ; first = false {
 		answer, err := calls.Recv()
 		if err != nil {
 			return err
+		}
+		if first {
+			s.seek(calls)
 		}
 		if err := s.answer(answer, w); err != nil {
 			return err
 		}
 	}
+}
+
+// seek leaves a stream whose server forwards its calls, after the calls in flight. The session
+// tries each server once.
+func (s *Session) seek(calls hindsightv1.PredictionService_SessionClient) {
+	header, err := calls.Header()
+	s.sought++
+	if err != nil || len(header[forwardedKey]) == 0 || s.sought == len(s.model.client.servers.conns) {
+		s.sought = 0
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.leaving = true
 }
 
 // answer gives an answer to its call. An error ends the stream.

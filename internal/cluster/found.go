@@ -52,6 +52,9 @@ func (n *Node) run(ctx context.Context) {
 		return
 	}
 	l := n.consensus.Load()
+	// Only an owner that has added this server sends entries to it. The server may have stopped in the middle of its
+	// removal: then it asks whether it is still a member, and does not join again.
+	n.member = l.Status().Last > 0
 	ticker := time.NewTicker(tendInterval)
 	defer ticker.Stop()
 	lonely := n.o.Now()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/grpc/status"
 
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine/storage"
@@ -24,8 +25,10 @@ type machine struct {
 	groups       int
 	front        *front
 	host         *cluster.Host
-	stop         context.CancelFunc
-	ended        sync.WaitGroup
+	// dies ends the server as soon as it learns that it was removed from a group, as if it were killed.
+	dies  bool
+	stop  context.CancelFunc
+	ended sync.WaitGroup
 }
 
 func newMachines(t *testing.T, n, groups int) []*machine {
@@ -63,6 +66,10 @@ func (m *machine) start(t *testing.T) {
 			select {
 			case <-n.Restart():
 			case err := <-n.Failed():
+				if m.dies && errors.Is(err, cluster.ErrRemoved) {
+					stop()
+					return nil
+				}
 				return err
 			case <-ctx.Done():
 			}
@@ -273,6 +280,66 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 	}
 	lost.start(t)
 	haveGroups(t, 1, machines...)
+}
+
+// TestKilledWhileRemoved: a server that was killed while it was removed from a group starts again, removes its part, and
+// does not join the group again.
+func TestKilledWhileRemoved(t *testing.T) {
+	machines := newMachines(t, 3, groups)
+	for _, m := range machines {
+		m.start(t)
+	}
+	balanced(t, machines...)
+	add(t, 1, machines...)
+	haveGroups(t, 1, machines...)
+	owner := ownerOf(t, 1, machines...)
+	leaves := machines[slices.IndexFunc(machines, func(m *machine) bool { return m != owner })]
+	members := func() []cluster.Member { return owner.host.Group(1).Node().Status().Members }
+	leaves.dies = true
+	if err := owner.host.Group(1).Node().Remove(t.Context(), leaves.address); err != nil {
+		t.Fatal(err)
+	}
+	leaves.ended.Wait()
+	leaves.close()
+	directory := store.GroupDirectory(leaves.dir, 1)
+	if _, err := os.Stat(directory); err != nil {
+		t.Fatalf("the server was not killed before it removed its part: %v", err)
+	}
+	leaves.dies = false
+	leaves.start(t)
+	eventually(t, "the server removes its part", func() bool {
+		if len(members()) != 2 {
+			t.Fatalf("the removed server is a member again: %v", members())
+		}
+		_, err := os.Stat(directory)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// TestRebalanceWithoutAServer: the call says that a server does not answer, and not only that its deadline has passed.
+func TestRebalanceWithoutAServer(t *testing.T) {
+	machines := newMachines(t, 3, groups)
+	for _, m := range machines {
+		m.start(t)
+	}
+	balanced(t, machines...)
+	leads := ownerOf(t, 0, machines...)
+	machines[slices.IndexFunc(machines, func(m *machine) bool { return m != leads })].close()
+	eventually(t, "each group has an owner again", func() bool {
+		_, owns := hosted(slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return m.stop == nil })...)
+		all := 0
+		for _, n := range owns {
+			all += n
+		}
+		return all == groups
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	_, _, err := leads.host.Rebalance(ctx, nil)
+	_, coded := status.FromError(err)
+	if !errors.Is(err, cluster.ErrNotReachable) || coded || ctx.Err() != nil {
+		t.Errorf("got %v; the context: %v", err, ctx.Err())
+	}
 }
 
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with

@@ -116,10 +116,8 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 		return out, nil
 	}
 	members := l.Members()
-	has := func(id string) bool {
-		return slices.ContainsFunc(members, func(m Member) bool { return m.ID == id })
-	}
-	out.Known, out.Member, out.Members = has(to), has(n.self.ID), peersOf(members)
+	out.Member = slices.ContainsFunc(members, func(m Member) bool { return m.ID == n.self.ID })
+	out.Known, out.Members = l.Knows(to), peersOf(members)
 	if owner, ok := l.Owner(); ok {
 		out.OwnerId, out.OwnerAddress = owner.ID, owner.Address
 	}

@@ -104,13 +104,21 @@ func (h *Host) greet(ctx context.Context, r *clusterv1.HelloRequest, address str
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	ctx, cancel := within(ctx, helloTimeout)
 	defer cancel()
 	out, err := client.Hello(ctx, r, grpc.WaitForReady(true))
 	if err != nil {
 		return nil, fmt.Errorf("cluster: ask %s: %w", address, err)
 	}
 	return out, nil
+}
+
+// within bounds a wait. The wait ends before the deadline of ctx, so that the caller learns what it was for.
+func within(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		wait = min(wait, time.Until(deadline)/10*9)
+	}
+	return context.WithTimeout(ctx, wait)
 }
 
 // unavailable reports whether a server did not take a call.

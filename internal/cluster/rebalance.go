@@ -37,9 +37,18 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	if !h.groups[0].Owns() {
 		return step, 0, fmt.Errorf("cluster: rebalance: %w", storage.ErrNotOwner)
 	}
-	h.rebalancing.Lock()
-	defer h.rebalancing.Unlock()
-	return placement.Rebalance(ctx, fleet{h}, leaving)
+	inside, cancel := within(ctx, stepTimeout)
+	defer cancel()
+	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
+		step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
+		h.rebalancing.Unlock()
+	}
+	if err != nil && !errors.Is(err, ErrNotReachable) { // A server may have ended during the step.
+		if _, _, why := (fleet{h}).Look(ctx, leaving); errors.Is(why, ErrNotReachable) {
+			err = why
+		}
+	}
+	return step, left, err
 }
 
 // MayLeave fails with ErrHasGroups if a server, named by id or address, is a member of a group of models.
@@ -86,7 +95,7 @@ func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, [
 	known := map[uint32]placement.Group{}
 	for k, a := range h.askAll(ctx, addresses) {
 		if a.err != nil && slices.Contains(servers, addresses[k]) {
-			return nil, nil, fmt.Errorf("%w: %w", ErrNotReachable, a.err)
+			return nil, nil, fmt.Errorf("%w: %s", ErrNotReachable, a.err.Error()) // Without the status of a.err.
 		}
 		for _, hosted := range a.said.GetHosted() {
 			if hosted.GetOwnerAddress() == a.address { // Only the owner knows all members.
@@ -160,7 +169,9 @@ func (h *Host) join(ctx context.Context, g *Group, server string) error {
 	}
 	waited := h.until(ctx, func() bool {
 		// The server may have restarted since the last call, or may have left the group just before.
-		if _, err = client.OpenGroup(ctx, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
+		asking, cancel := within(ctx, helloTimeout)
+		defer cancel()
+		if _, err = client.OpenGroup(asking, &clusterv1.OpenGroupRequest{Group: g.number}); err != nil {
 			return true
 		}
 		owner := h.owner(ctx, g)

@@ -28,6 +28,49 @@ func (t timed) Observe(o *model.Outcome, x, labels []float64, weight float64) er
 	return err
 }
 
+// slowCopy is a learner whose copy calls copying before it ends.
+type slowCopy struct {
+	model.Learner
+	copying func()
+}
+
+func (s slowCopy) AppendBinary(dst []byte) ([]byte, error) {
+	s.copying()
+	return s.Learner.AppendBinary(dst)
+}
+
+// TestPredictBesideACopy: a prediction waits neither for the copy of the state that a report takes, nor for the
+// observation that waits for the copy.
+func TestPredictBesideACopy(t *testing.T) {
+	var reports atomic.Bool
+	begun, answered := make(chan struct{}), make(chan struct{})
+	learners := func(s model.Spec) (model.Learner, error) {
+		l, err := catalog.New(s)
+		return slowCopy{l, func() {
+			if reports.CompareAndSwap(true, false) {
+				close(begun)
+				select {
+				case <-answered:
+				case <-time.After(10 * time.Second):
+					t.Error("a prediction waits for the copy of a report")
+				}
+			}
+		}}, err
+	}
+	h := start(t, withLearners{inMemory{memory.New(time.Now)}, learners}, newClock())
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", one("0", 1)...)
+	reports.Store(true)
+	var others sync.WaitGroup
+	others.Go(func() { h.stats(t, "m") })
+	<-begun
+	others.Go(func() { h.observe(t, "m", one("1", 1)...) })
+	time.Sleep(50 * time.Millisecond) // The observation waits.
+	h.predict(t, "m", 1)
+	close(answered)
+	others.Wait()
+}
+
 // BenchmarkPredictBesideWrites is a prediction every millisecond beside calls of 64 observations at full rate of the same
 // model. It reports quantiles of the predictions beside the longest observation of the learner, and its 99th percentile.
 // Both sides are in one process: on a machine with few cores the clients of a server would measure the scheduler.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,33 +290,27 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 	h.create(t, "b", linear(1))
 	h.setAlias(t, "live", "a")
 	const clients, each = 4, 60
-	var all, changing sync.WaitGroup
-	stop := make(chan struct{})
-	changing.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			to, second := "a", "b"
-			if n/8%2 == 1 {
-				to, second = second, to
-			}
-			share := &engine.Share{Model: second, Fraction: 0.1 + 0.2*float64(n%4)}
-			if n%5 == 4 {
-				share = nil
-			}
-			if _, err := h.ShareAlias(context.Background(), "live", to, "", share); err != nil {
-				t.Error(err)
-				return
-			}
+	var all sync.WaitGroup
+	var changes atomic.Int64
+	change := func() {
+		n := changes.Add(1)
+		to, second := "a", "b"
+		if n/8%2 == 1 {
+			to, second = second, to
 		}
-	})
+		share := &engine.Share{Model: second, Fraction: 0.1 + 0.2*float64(n%4)}
+		if n%5 == 4 {
+			share = nil
+		}
+		if _, err := h.ShareAlias(context.Background(), "live", to, "", share); err != nil {
+			t.Error(err)
+		}
+	}
 	for client := range clients {
 		all.Go(func() {
 			for n := range each {
 				o := one(fmt.Sprint(client, "-", n), 1)[0]
+				change() // While the other clients send.
 				var twice sync.WaitGroup
 				for range 2 {
 					twice.Go(func() {
@@ -329,8 +324,6 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 		})
 	}
 	all.Wait()
-	close(stop)
-	changing.Wait()
 	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a+b != clients*each || a == 0 || b == 0 {
 		t.Errorf("a learned %d and b %d, want %d together", a, b, clients*each)
 	}

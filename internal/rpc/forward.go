@@ -85,6 +85,10 @@ const (
 	// AgeTrailer bounds the age, in milliseconds, of the state from which a server that is not the
 	// owner has answered.
 	AgeTrailer = "hindsight-age-ms"
+	// ForwardedKey has the group of a call that this server has forwarded to the group's owner: in the
+	// trailer of a call, and in the header of a session whose first call was forwarded. A client may
+	// send further calls of the group to other servers, until it finds the owner.
+	ForwardedKey = "hindsight-forwarded"
 	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
 	// the owner. A read waits as long for an owner.
 	awaitHere = 250 * time.Millisecond
@@ -279,6 +283,9 @@ func (f *forwarding) byOwner(
 			err = f.absent(err)
 		} else {
 			answer, err = f.forward(ctx, search, g, method, request, options...)
+			if handle != nil && err == nil {
+				_ = grpc.SetTrailer(ctx, forwardedBy(g))
+			}
 		}
 		if err == nil || !notOwner(err) || !sleep(search, pause) {
 			return answer, f.named(g, err)
@@ -314,6 +321,11 @@ func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc
 // setAge sets the trailer with the age of the state that answered.
 func setAge(ctx context.Context, age time.Duration) {
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
+}
+
+// forwardedBy returns the metadata of an answer that the owner of a group gave to this server.
+func forwardedBy(g Group) metadata.MD {
+	return metadata.Pairs(ForwardedKey, strconv.FormatUint(uint64(g.Number), 10))
 }
 
 // forward sends a call to the owner of a group. The context search bounds the wait for an owner.

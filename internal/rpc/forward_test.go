@@ -90,9 +90,14 @@ func TestCallsAreForwarded(t *testing.T) {
 	p.both(t)
 	ctx := t.Context()
 	for n := range 3 {
-		r, err := p.replica.Observe(ctx, observation(n))
-		if err != nil || r.GetOutcome().GetSequence() != uint64(n+1) {
-			t.Fatalf("observe: %v, %v", r, err)
+		var there, here metadata.MD
+		r, err := p.replica.Observe(ctx, observation(n), grpc.Trailer(&there))
+		if err != nil || r.GetOutcome().GetSequence() != uint64(n+1) || !slices.Equal(there.Get(rpc.ForwardedKey), []string{"0"}) {
+			t.Fatalf("observe: %v, %v, trailer %v", r, err, there)
+		}
+		r, err = p.owner.Observe(ctx, observation(n), grpc.Trailer(&here))
+		if err != nil || !r.GetOutcome().GetDuplicate() || len(here.Get(rpc.ForwardedKey)) > 0 {
+			t.Fatalf("observe at the owner: %v, %v, trailer %v", r, err, here)
 		}
 	}
 	if r, err := p.replica.ObserveBatch(ctx, &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{observation(2), observation(3)}}); err != nil ||
@@ -216,6 +221,9 @@ func TestSessionIsRelayed(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if header, err := stream.Header(); err != nil || !slices.Equal(header.Get(rpc.ForwardedKey), []string{"0"}) {
+		t.Errorf("header %v, %v", header, err)
+	}
 	for n := range calls {
 		r, err := stream.Recv()
 		if err != nil || r.GetCorrelationId() != uint64(n) || r.GetError() != nil {

@@ -182,6 +182,9 @@ func (f *forwarding) session(ctx context.Context, g Group, method string, call a
 	search, found := searching(ctx)
 	defer found()
 	to := all[g.Number]
+	if to == nil {
+		_ = grpc.SetHeader(ctx, forwardedBy(g)) // An error means that the session has answered before.
+	}
 	for pause := firstPause; to == nil || to.broken.Load(); pause = min(2*pause, longestPause) {
 		relay, err := f.relay(ctx, search, g)
 		if err != nil && (!notOwner(err) || !sleep(search, pause)) {

@@ -99,5 +99,5 @@ test("the keyboard reaches the content first, and a dialog gives the focus back"
 test("a new page takes the focus", () => visit(it, "", {}, async (page) => {
   await page.getByRole("link", { name: "records" }).press("Enter");
   await page.getByRole("heading", { level: 1, name: "records" }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await until("the content has the focus", () => page.evaluate(() => document.activeElement.id === "main"));
 }));

@@ -12,7 +12,7 @@ from hindsight import errors
 from hindsight._calls import Call
 from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
 from hindsight._security import Path, Security, Token
-from hindsight._servers import Servers, split
+from hindsight._servers import Place, Servers, split
 from hindsight._threads import exchange, insecure_channel, secure_channel, sleep
 from hindsight.retry import Retry, Tries
 
@@ -106,14 +106,16 @@ class Connection:
         tries = Tries(self.retry, self.timeout if timeout is None else timeout, call.again)
         unsent = 0
         while True:
-            left, at = self._servers.share(tries.begin()), self._servers.current
-            method = getattr(self._servers.stub(at, call.service), call.method)
+            left, place = self._servers.share(tries.begin()), self._servers.place(getattr(call.request, "model", ""))
+            method = getattr(self._servers.stub(place.at, call.service), call.method)
             try:
                 message = call.request if request is None else request()
-                return call.answer(*exchange(method, message, timeout=left, metadata=self._security.metadata()))
+                answer, trailers = exchange(method, message, timeout=left, metadata=self._security.metadata())
+                self._servers.forwarded(place, trailers)
+                return call.answer(answer, trailers)
             except grpc.RpcError as e:
                 error = self._security.error(e, self._address)
-            if self._servers.failed(at, error) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):
+            if self._servers.failed(place, error) and not self._servers.sent(error) and unsent + 1 < len(self._servers.channels):
                 unsent += 1  # The next server may answer at once.
                 tries.count -= 1
                 continue
@@ -123,29 +125,42 @@ class Connection:
 
     def stream(self, call: Call[T], timeout: Optional[float] = None) -> Iterator[T]:
         """The answers of a call that has many."""
-        at = self._servers.current
-        method = getattr(self._servers.stub(at, call.service), call.method)
+        place = self._servers.place()
+        method = getattr(self._servers.stub(place.at, call.service), call.method)
         answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
         try:
             for answer in answers:
                 yield call.read(answer)
         except grpc.RpcError as e:
             error = self._security.error(e, self._address)
-            self._servers.failed(at, error)
+            self._servers.failed(place, error)
             raise error from None
         finally:
             answers.cancel()
 
-    def open_session(self, requests: Iterator[Any]) -> Any:
-        """One stream of a session."""
-        return self._servers.stub(self._servers.current, "PredictionService").Session(requests, metadata=self._security.metadata())
+    def place(self, model: str) -> Place:
+        """Where a session of a model is opened."""
+        return self._servers.place(model)
 
-    def error(self, e: Any) -> errors.HindsightError:
+    def open_session(self, place: Place, requests: Iterator[Any]) -> Any:
+        """One stream of a session."""
+        return self._servers.stub(place.at, "PredictionService").Session(requests, metadata=self._security.metadata())
+
+    def forwarded(self, place: Place, stream: Any) -> bool:
+        """Tells whether the server has forwarded the first call of a session."""
+        return self._servers.forwarded(place, stream.initial_metadata())
+
+    def error(self, place: Place, e: Any) -> errors.HindsightError:
         """The error of a session that gRPC ended with an error."""
         error = self._security.error(e, self._address)
-        self._servers.failed(self._servers.current, error)
+        self._servers.failed(place, error)
         return error
 
-    def elsewhere(self, response: Any) -> bool:
+    def elsewhere(self, place: Place, response: Any) -> bool:
         """Tells whether another server may answer what this answer in a session refuses."""
-        return response.HasField("error") and self._servers.failed(self._servers.current, errors.of_status(response.error))
+        return response.HasField("error") and self._servers.failed(place, errors.of_status(response.error))
+
+    @property
+    def servers(self) -> int:
+        """The number of servers."""
+        return len(self._servers.channels)

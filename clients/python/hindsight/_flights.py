@@ -40,6 +40,10 @@ class Flights:
     def __len__(self) -> int:
         return len(self._open)
 
+    def sent(self) -> int:
+        """The number of calls whose answer the stream owes."""
+        return len(self._open) - len(self._unsent) - len(self._later)
+
     def predict(self, request: prediction_pb2.PredictRequest, future: Any) -> None:
         """Adds a call of Predict."""
         self._add(prediction_pb2.SessionRequest(predict=request), future)

@@ -1,5 +1,6 @@
 """The synchronous client against a real server."""
 
+import asyncio
 import datetime
 import io
 import pickle
@@ -9,7 +10,7 @@ import time
 import unittest
 
 import hindsight
-from hindsight import errors
+from hindsight import aio, errors
 from tests.server import TIMEOUT, Proxy, Server, cluster
 
 NAMED = {"inputs": [{"name": "temperature", "numeric": {}}, {"name": "city", "categorical": {}}, {"name": "at", "time": {}}]}
@@ -345,6 +346,18 @@ class ClusterTest(unittest.TestCase):
         self.assertIsNone(model.predict([1], remember=False, max_staleness=0).age)  # The owner answered.
         self.assertIsNone(owner.model("m").predict([1], remember=False).age)
 
+        # Calls and sessions find the owner, which is the last server of the list.
+        addresses = ",".join(c._address for c in sorted(clients, key=lambda c: c is owner))
+        with hindsight.connect(addresses, timeout=TIMEOUT) as client:
+            for at in (1, 2, 2):
+                client.model("m").observe([1], 2)
+                self.assertEqual(client._servers.place("m").at, at)
+        with hindsight.connect(addresses, timeout=TIMEOUT) as client, client.model("m").session(in_flight=4) as session:
+            outcomes = [session.observe([1], 2) for _ in range(100)]
+            self.assertEqual([o.result(TIMEOUT).sequence for o in outcomes], list(range(sequence + 4, sequence + 104)))
+            self.assertEqual(client._servers.place("m").at, 2)
+        asyncio.run(self.session_finds_the_owner(addresses, sequence + 103))
+
         status = replica.cluster()
         for member in status.servers:
             self.assertTrue(member.reachable)
@@ -362,6 +375,13 @@ class ClusterTest(unittest.TestCase):
         self.until(replica.cluster, lambda a: len(a.servers) == 2)
         with self.assertRaises(errors.NotFound):
             replica.remove_server("x")
+
+
+    async def session_finds_the_owner(self, addresses, sequence):
+        async with aio.connect(addresses, timeout=TIMEOUT) as client, client.model("m").session(in_flight=4) as session:
+            outcomes = [await session.observe([1], 2) for _ in range(100)]
+            self.assertEqual([(await o).sequence for o in outcomes], list(range(sequence + 1, sequence + 101)))
+            self.assertEqual(client._servers.place("m").at, 2)
 
 
 class CrashTest(unittest.TestCase):

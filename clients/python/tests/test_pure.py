@@ -9,7 +9,7 @@ import grpc
 from hindsight import _calls, _channel, _values, errors, messages
 from hindsight._client import details_pb2
 from hindsight._flights import Flights
-from hindsight._servers import Servers
+from hindsight._servers import Place, Servers
 from hindsight.retry import Retry, Tries, backoff
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
@@ -173,7 +173,7 @@ class AddressTest(unittest.TestCase):
         servers = Servers(channels)
         self.assertEqual(servers.share(9.0), 3.0)
         late = errors.DeadlineExceeded("late", code=grpc.StatusCode.DEADLINE_EXCEEDED)
-        self.assertTrue(servers.failed(0, late))
+        self.assertTrue(servers.failed(Place("", "", 0), late))
         self.assertTrue(late.retryable)
         for at, error, moved, current in [
             (0, errors.Unavailable("another call has moved on"), True, 1),
@@ -181,9 +181,26 @@ class AddressTest(unittest.TestCase):
             (1, errors.NotOwner("none"), True, 2),
             (2, errors.Unreachable("gone"), True, 0),
         ]:
-            self.assertEqual(servers.failed(at, error), moved)
-            self.assertEqual(servers.current, current)
-        self.assertFalse(Servers(channels[:1]).failed(0, errors.Unreachable("gone")))
+            self.assertEqual(servers.failed(Place("", "", at), error), moved)
+            self.assertEqual(servers.place().at, current)
+        # Group 2 has the names b and c.
+        for at, model, current in [
+            (0, "b.v1", 1),
+            (0, "b.v2", 1),  # Another call has moved on.
+            (1, "b", 2),
+            (0, "c", 2),
+            (2, "c", 0),
+        ]:
+            name = model.partition(".")[0]
+            self.assertTrue(servers.forwarded(Place(name, "", at), [("x", "y"), ("hindsight-forwarded", "2")]))
+            self.assertEqual(servers.place(model), Place(name, "2", current))
+        self.assertFalse(servers.forwarded(Place("a", "", 0), [("x", "y")]))
+        self.assertEqual(servers.place("a"), Place("a", "", 0))
+        self.assertTrue(servers.failed(Place("b", "2", 0), errors.Unreachable("gone")))
+        self.assertEqual(servers.place("b").at, 1)
+        one = Servers(channels[:1])
+        self.assertFalse(one.failed(Place("", "", 0), errors.Unreachable("gone")))
+        self.assertFalse(one.forwarded(Place("b", "", 0), [("hindsight-forwarded", "2")]))
         self.assertFalse(servers.sent(errors.Unreachable("Failed to connect to remote host")))
         self.assertTrue(servers.sent(errors.Unreachable("Socket closed")))
         self.assertTrue(servers.sent(errors.NotOwner("failed to connect")))

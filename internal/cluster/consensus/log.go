@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,8 +113,10 @@ type Log struct {
 	freshness *freshness
 	gate      *gate
 	// ownedTerm is the term in which this server has applied all entries before its own.
-	ownedTerm  atomic.Uint64
-	elections  atomic.Uint64
+	ownedTerm atomic.Uint64
+	elections atomic.Uint64
+	// removals counts the removals in flight.
+	removals   atomic.Int32
 	failed     chan error
 	turn       broadcast
 	stop       chan struct{}
@@ -282,7 +285,27 @@ func (l *Log) Add(ctx context.Context, m Member) error {
 
 // Remove removes a member. Only the owner removes.
 func (l *Log) Remove(ctx context.Context, id string) error {
-	return l.change(ctx, l.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout))
+	l.removals.Add(1)
+	return l.change(ctx, removal{l.raft.RemoveServer(raft.ServerID(id), 0, enqueueTimeout), l})
+}
+
+// removal counts a removal until raft has answered.
+type removal struct {
+	raft.Future
+	log *Log
+}
+
+// Error implements raft.Future. It is called once.
+func (r removal) Error() error {
+	defer r.log.removals.Add(-1)
+	return r.Future.Error()
+}
+
+// Knows is false only if this server owns the log and the members without a server are committed. Raft returns the
+// newest members even if they are not committed, and another owner may never have them. An owner has committed all
+// members from before its election.
+func (l *Log) Knows(id string) bool {
+	return !l.Owns() || l.removals.Load() > 0 || slices.ContainsFunc(l.Members(), func(m Member) bool { return m.ID == id })
 }
 
 // Barrier returns after this server has applied all earlier proposals. Only the owner can call it.

@@ -343,7 +343,7 @@ func TestARemovedServerSaysSo(t *testing.T) {
 	}
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers[0], servers[2])
-	if got := len(servers[0].Members()); got != 2 {
+	if got := len(servers[0].Members()); got != 2 || servers[0].Knows(servers[1].self.ID) {
 		t.Errorf("%d members", got)
 	}
 	// Raft may stop before it sends the removal to the removed server.
@@ -353,6 +353,24 @@ func TestARemovedServerSaysSo(t *testing.T) {
 			t.Error(err)
 		}
 	default:
+	}
+}
+
+// An owner whose removal is not committed may lose it to another owner. The removed server must keep its part until then.
+func TestARemovalCountsOnceItIsCommitted(t *testing.T) {
+	servers := found(t)
+	leaves := servers[1].self.ID
+	servers[2].close(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := servers[0].Remove(ctx, leaves); err == nil {
+		t.Fatal("removed without a majority of the members that stay")
+	}
+	if len(servers[0].Members()) != 2 {
+		t.Fatal("the removal is not in the log")
+	}
+	if !servers[0].Knows(leaves) {
+		t.Error("the removal is not committed, and the owner does not know the server")
 	}
 }
 

@@ -324,12 +324,14 @@ func (m *Model) CopyState(ctx context.Context, f func(*machine.Machine) error) (
 		return s, nil, false, err
 	}
 	buffer := m.buffer()
+	m.state.unchanged.Lock()
 	if resident, err = m.lockIfLoaded(); err == nil && resident {
+		m.state.RUnlock() // Predictions would wait for a commit that waits for the read lock.
 		if err = f(m.state.machine); err == nil {
 			s, err = m.state.machine.Snapshot(buffer)
 		}
-		m.state.RUnlock()
 	}
+	m.state.unchanged.Unlock()
 	if err != nil || !resident {
 		release()
 		return s, nil, resident, err

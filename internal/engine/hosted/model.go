@@ -81,11 +81,19 @@ type Model struct {
 // state is the machine with its lock.
 type state struct {
 	sync.RWMutex
-	machine *machine.Machine // mu; nil unless resident
-	broken  error            // mu; why the model no longer learns
-	known   bool             // mu; the model was resident since the start
-	last    *resting         // mu; of when the model left memory, nil if it has not
+	// unchanged is held by a writer, or by a copy of the state. A writer that waits for a copy lets readers pass.
+	unchanged sync.Mutex
+	machine   *machine.Machine // mu; nil unless resident
+	broken    error            // mu; why the model no longer learns
+	known     bool             // mu; the model was resident since the start
+	last      *resting         // mu; of when the model left memory, nil if it has not
 }
+
+// Lock takes unchanged, then the lock of the readers.
+func (s *state) Lock() { s.unchanged.Lock(); s.RWMutex.Lock() }
+
+// Unlock ends Lock.
+func (s *state) Unlock() { s.RWMutex.Unlock(); s.unchanged.Unlock() }
 
 // usage is what may be read of a model at any time.
 type usage struct {

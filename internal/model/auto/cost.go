@@ -67,8 +67,6 @@ func (o Options) predictFlops(p Plan) uint64 {
 	return total
 }
 
-func factorBytes(r, columns int) uint64 { return 8 * uint64(qr.Size(r, columns)+r+columns*r) }
-
 // bytes is the memory of a learner without kept rows.
 func (o Options) bytes(p Plan) uint64 {
 	k, experts := o.Outputs, p.experts()
@@ -79,12 +77,12 @@ func (o Options) bytes(p Plan) uint64 {
 		widest = max(widest, o.size(m))
 	}
 	for _, m := range p.factors {
-		total += uint64(len(p.forgettings)) * factorBytes(o.size(m), 2*k)
+		total += uint64(len(p.forgettings)) * qr.Bytes(o.size(m), 2*k)
 	}
 	for _, m := range p.descents {
 		total += 8 * uint64(descentCount*o.size(m)*k)
 	}
-	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
+	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+6+14)
 	if o.Gated {
 		mixers += 8 * uint64(2*experts+2*overshoots+2)

@@ -6,6 +6,7 @@ import (
 	"hindsight/internal/model/mix"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/partitions"
+	"hindsight/internal/model/qr"
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
 )
@@ -160,7 +161,7 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 // upperBytes is the memory of the mixtures and the stacks of level 2 with their scratch.
 func (o Options) upperBytes(l lineup) uint64 {
 	experts := o.secondExperts(l)
-	each := mix.Bytes(experts) + mix.Bytes(secondFinalists) + stacks*factorBytes(stackSize(experts), 1) +
+	each := mix.Bytes(experts) + mix.Bytes(secondFinalists) + stacks*qr.Bytes(stackSize(experts), 1) +
 		8*uint64(4*(secondFinalists+l.experts())+experts+32+2*stacks*stackSize(experts))
 	if o.Gated {
 		each += 16 * uint64(1+l.experts())

@@ -104,7 +104,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   8*uint64(qr.Size(r, o.Outputs)) + 8*(3+k)*n + mapBytes,
+		StateBytes:   qr.Bytes(r, o.Outputs) + 8*2*n + mapBytes,
 		PredictFlops: n*(n+1)/2 + (k+2)*n,
 		ObserveFlops: 2*n*(n+1) + 5*k*n,
 	}

@@ -126,12 +126,12 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+uint64(o.accountBytes())) + 8*(4*n+k*n) + mapBytes,
+		StateBytes:   k*(qr.Bytes(r, 1)+uint64(o.accountBytes())) + 8*(4*n+k*n) + mapBytes,
 		PredictFlops: k * (n*(n+1)/2 + 2*n),
 		ObserveFlops: k * (2*n*(n+1) + 4*n),
 	}
 	if o.TrackRegret {
-		c.StateBytes += 8 * (uint64(qr.Size(r, o.Outputs)) + (2+k)*n)
+		c.StateBytes += qr.Bytes(r, o.Outputs) + 8*n
 		c.ObserveFlops += 2*n*(n+1) + 3*k*n
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -28,9 +29,10 @@ func rising(rng *rand.Rand, n int) []modeltest.Sample {
 // ridge follows them; so are certificate, determinant and regret. A state that is restored
 // on the way goes on the same.
 func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
-	// Weights of eight decades let the condition of the dense recursion differ by seed: on one of twenty, the two
-	// sides differ by more than 1e-8.
-	const seed = 11
+	seeds := 3
+	if os.Getenv("HINDSIGHT_E2E") != "" {
+		seeds = 100
+	}
 	for name, o := range ways() {
 		for kind, c := range map[string]struct {
 			learner func() model.Learner
@@ -40,39 +42,48 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 			"exact":  {func() model.Learner { return exact(o, func(o *kons.ExactOptions) { o.Kernel = polynomial() }) }, polynomials},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
-				l := c.learner()
-				n := &naive{phi: c.phi, alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
-				units := map[float64]bool{}
-				for at, s := range rising(rand.New(rand.NewPCG(seed, 61)), 200) {
-					if o.Loss != losses.Squared {
-						s.Y = sign(s.Y + s.X[0])
-					}
-					if at == 120 {
-						state, err := l.AppendBinary(nil)
+				worst := 0.0
+				for range seeds {
+					seed, l, n, units := rand.Uint64(), c.learner(), newNaive(o, c.phi), map[float64]bool{}
+					n.gram = kind == "exact"
+					for at, s := range rising(rand.New(rand.NewPCG(seed, 61)), 200) {
+						if o.Loss != losses.Squared {
+							s.Y = sign(s.Y + s.X[0])
+						}
+						if at == 120 {
+							state, err := l.AppendBinary(nil)
+							if err != nil {
+								t.Fatal(err)
+							}
+							if l = c.learner(); l.Restore(state) != nil {
+								t.Fatal("the state is refused")
+							}
+						}
+						p, err := modeltest.Predict(l, s.X)
 						if err != nil {
 							t.Fatal(err)
 						}
-						if l = c.learner(); l.Restore(state) != nil {
-							t.Fatal("the state is refused")
+						out := observe(t, l, s)
+						n.observe(t, s, out.Prediction)
+						if p.Value != out.Prediction {
+							t.Errorf("round %d: Predict says %g, Observe %g", at, p.Value, out.Prediction)
 						}
+						units[n.unit] = true
 					}
-					p, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
+					s := l.Stats()
+					near(t, "log determinant", s.LogDeterminant, n.logDet, float64(len(n.m)), n.rounding())
+					if s.Certified {
+						near(t, "certificate", s.Certificate, n.certificate, 1, n.rounding())
 					}
-					out := observe(t, l, s)
-					near(t, fmt.Sprint("prediction ", at), out.Prediction, n.observe(t, s.X, s.Y, s.Weight), 1, 1e-8)
-					near(t, fmt.Sprint("Predict ", at), p.Value, out.Prediction, 1e-9, 1e-9)
-					units[n.unit] = true
+					if !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) || len(units) < 4 {
+						t.Errorf("%d units: %+v", len(units), s)
+					}
+					if t.Failed() {
+						t.Fatalf("seed %d", seed)
+					}
+					worst = math.Max(worst, n.worst)
 				}
-				s := l.Stats()
-				near(t, "log determinant", s.LogDeterminant, n.logDet(), 1, 1e-8)
-				if s.Certified {
-					near(t, "certificate", s.Certificate, n.certificate, 1, 1e-8)
-				}
-				if !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) || len(units) < 4 {
-					t.Errorf("%d units: %+v", len(units), s)
-				}
+				t.Logf("largest error: %.2f of its bound", worst)
 			})
 		}
 	}
@@ -89,9 +100,8 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, uint64(kind)))
 				features := waves(2, 6)
 				l := kons.New(features, o)
-				n := &naive{phi: mapped(features), alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
 				middle, c := (o.Low+o.High)/2, (o.High-o.Low)/2+o.Clip
-				samples, loss := rising(rng, 250), 0.0
+				samples, loss, unit := rising(rng, 250), 0.0, 0.0
 				for i := range samples {
 					s := &samples[i]
 					p, err := modeltest.Predict(l, s.X)
@@ -110,14 +120,16 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 						s.Y = sign(s.Y)
 					}
 					loss += observe(t, l, *s).Loss
-					n.observe(t, s.X, s.Y, s.Weight)
+					if unit == 0 || s.Weight > 4*unit {
+						unit = s.Weight
+					}
 				}
 				stats := l.Stats()
 				if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound*(1+1e-12)) {
 					t.Fatalf("%+v", stats)
 				}
 				ridged := o
-				ridged.Alpha *= n.unit
+				ridged.Alpha *= unit
 				best := leastOver(ridged, mapped(features), samples, middle, c)
 				if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 					t.Errorf("loss %g, best %g: %g, certificate %g", loss, best, left, stats.Certificate)

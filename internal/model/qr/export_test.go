@@ -24,7 +24,7 @@ func LowerFromPacked(m int, data []float64, least, most float64) (*Lower, error)
 
 // Packed is a copy of the rows, one after the other.
 func (f *Factor) Packed() []float64 {
-	packed := make([]float64, 0, Size(f.order, f.columns))
+	var packed []float64
 	for _, row := range f.rows {
 		packed = append(packed, row...)
 	}

@@ -33,9 +33,19 @@ type Factor struct {
 	diagonal, right []float64
 }
 
-// Size is the number of float64 of a factor of order r with k label columns:
-// r(r+1)/2 + rk. In memory up to loops.Line−1 numbers stand before each row.
-func Size(r, k int) int { return r*(r+1)/2 + r*k }
+// Bytes is the memory of a factor of order r with k label columns: rows of whole cache lines, the line that aligns
+// them, and the copies. Append reserves up to a quarter more.
+func Bytes(r, k int) uint64 { return heap(room(r, k)+loops.Line-1) + heap(r) + heap(r*k) }
+
+// heap is the memory of n numbers, in whole pages of Go's heap above 32 KB.
+func heap(n int) uint64 {
+	const page = 8 << 10
+	size := 8 * uint64(n)
+	if size > 4*page {
+		size = (size + page - 1) &^ (page - 1)
+	}
+	return size
+}
 
 // MaxEntry bounds the magnitude of an entry in a state. A column of R has the length √A_ii
 // and u at most √(Σy²), which the bounds of inputs, labels, weights and rounds keep below
@@ -48,7 +58,7 @@ func New(r, k int, lambda float64) *Factor {
 	if r < 0 || k < 1 || !(lambda > 0) {
 		panic("qr: New wants r >= 0, k >= 1 and lambda > 0")
 	}
-	f := &Factor{order: r, columns: k, data: NewRow(lines(r+k) - lines(k))}
+	f := &Factor{order: r, columns: k, data: NewRow(room(r, k))}
 	root := math.Sqrt(lambda)
 	for i := range r {
 		f.data[f.row(i)] = root
@@ -112,6 +122,9 @@ func lines(n int) int {
 	full := n &^ (loops.Line - 1)
 	return (full + loops.Line) * (n - full>>1)
 }
+
+// room is the length of data of a factor of order r with k label columns.
+func room(r, k int) int { return lines(r+k) - lines(k) }
 
 // end is the offset in data at which row i ends.
 func (f *Factor) end(i int) int {
@@ -282,7 +295,7 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 	rho := math.Sqrt(square)
 	r, k := f.order, f.columns
 	grown := &Factor{order: r + 1, columns: k, data: f.data}
-	if size := lines(r+1+k) - lines(k); size <= cap(f.data) {
+	if size := room(r+1, k); size <= cap(f.data) {
 		grown.data = f.data[:size]
 	} else {
 		grown.data = NewRow((size + size/4) &^ (loops.Line - 1))[:size]
@@ -310,7 +323,7 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 // one more column.
 func (f *Factor) AddColumn() {
 	k := f.columns
-	grown := &Factor{order: f.order, columns: k + 1, data: NewRow(lines(f.order+k+1) - lines(k+1))}
+	grown := &Factor{order: f.order, columns: k + 1, data: NewRow(room(f.order, k+1))}
 	for i, row := range f.rows {
 		copy(grown.rowSlice(i), row)
 	}

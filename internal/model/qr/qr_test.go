@@ -3,6 +3,7 @@ package qr_test
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -479,5 +480,24 @@ func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("from packed", again)
+	}
+}
+
+// Bytes is what a factor takes of the heap, but for the size classes of its copies.
+func TestBytesAreThoseOfTheHeap(t *testing.T) {
+	for _, r := range []int{100, 190, 276, 500} {
+		for _, k := range []int{1, 2, 4} {
+			least := uint64(math.MaxUint64)
+			for range 4 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				qr.New(r, k, 1)
+				runtime.ReadMemStats(&after)
+				least = min(least, after.TotalAlloc-before.TotalAlloc)
+			}
+			if got := qr.Bytes(r, k); got > least || least-got > least/64 {
+				t.Errorf("order %d, %d columns: %d bytes, the heap says %d", r, k, got, least)
+			}
+		}
 	}
 }

@@ -10,6 +10,7 @@ import grpc
 
 from hindsight import _calls, errors, messages
 from hindsight._flights import Flights
+from hindsight._servers import Place
 from hindsight._values import Input, Label, Span
 from hindsight.aio._connection import Connection
 from hindsight.aio._loop import Closed, Condition, Future, Lock, Worker, new_future, sleep
@@ -42,6 +43,8 @@ class Session:
         self._flights = Flights(client.retry, client.timeout)
         self._stream = 0  # The number of the stream that is in use.
         self._closing = False
+        self._leaving = False  # The stream takes no more calls: the next one may find the owner.
+        self._sought = 0  # The streams in turn whose server was not the owner.
         self._failure: Optional[errors.HindsightError] = None
         self._worker: Optional[Worker] = None  # Started by the first call.
 
@@ -113,6 +116,7 @@ class Session:
             while not len(self._flights) and not self._closing:
                 await self._work.wait()
             self._stream += 1
+            self._leaving = False
             self._flights.restart()
             return len(self._flights) > 0
 
@@ -120,21 +124,25 @@ class Session:
         """Takes the answers of one stream. Returns whether an answer came, and why the stream ended."""
         progress = False
         error: errors.HindsightError = errors.Unreachable("the server ended the session", code=grpc.StatusCode.UNAVAILABLE)
+        place = self._client.place(self._model)
         try:
-            async for response in self._client.open_session(self._requests(self._stream)):
+            stream = self._client.open_session(place, self._requests(self._stream))
+            async for response in stream:
+                leaving = not progress and await self._elsewhere(place, stream)
                 progress = True
                 async with self._lock:
+                    self._leaving = self._leaving or leaving
                     settle = self._flights.answered(response, time.monotonic())
                     if settle is not None:
                         self._room.notify()
-                    if settle is None or not len(self._flights):
+                    if settle is None or self._leaving or not len(self._flights):
                         self._work.notify_all()
                 if settle is not None:
                     settle()
-                elif self._client.elsewhere(response):
+                elif self._client.elsewhere(place, response):
                     break
         except grpc.RpcError as e:
-            error = self._client.error(e)
+            error = self._client.error(place, e)
         except errors.HindsightError as e:  # The token cannot be read.
             error = e
         except Closed as e:
@@ -145,16 +153,23 @@ class Session:
                 self._work.notify_all()
         return progress, error
 
+    async def _elsewhere(self, place: Place, stream: Any) -> bool:
+        """Tells whether the session looks for the owner by another stream. It tries each server once."""
+        self._sought += 1
+        if not await self._client.forwarded(place, stream) or self._sought == self._client.servers:
+            self._sought = 0
+        return self._sought > 0
+
     async def _requests(self, stream: int) -> AsyncIterator[prediction_pb2.SessionRequest]:
         """The requests of one stream. gRPC asks for them beside the worker."""
         while True:
             async with self._lock:
                 while True:
                     now = time.monotonic()
-                    request = self._flights.take(now) if self._stream == stream else None
+                    request = self._flights.take(now) if self._stream == stream and not self._leaving else None
                     if request is not None:
                         break
-                    if self._stream != stream or (self._closing and not len(self._flights)):
+                    if self._stream != stream or (self._closing and not len(self._flights)) or (self._leaving and not self._flights.sent()):
                         return
                     await self._work.pause(self._flights.due(now))
             yield request
