@@ -3,6 +3,7 @@ package docs_test
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,7 +19,11 @@ import (
 var update = flag.Bool("update", false, "write the reference of the API anew")
 
 // api writes the reference of the API.
-type api struct{ strings.Builder }
+type api struct {
+	strings.Builder
+	// said has the message that first has a field, by the line of the field.
+	said map[string]protoreflect.Descriptor
+}
 
 // The reference of the API is what the proto files say.
 func TestAPIReference(t *testing.T) {
@@ -31,14 +36,15 @@ func TestAPIReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a api
+	a := api{said: map[string]protoreflect.Descriptor{}}
 	a.WriteString(`# API
 
 Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
 The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its method and path in
 [JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
-` + "`prediction_id`" + `. Session has no JSON. Every request about a model has the
+` + "`prediction_id`" + `. Session has no JSON. ` + "`[]`" + ` marks a list, ` + "`?`" + ` a
+field whose absence differs from 0. Every request about a model has the
 field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, refusals in
 [errors](errors.md).
 
@@ -77,11 +83,8 @@ func link(d protoreflect.Descriptor) string {
 	if d.ParentFile().Package() != "hindsight.v1" {
 		return "`" + string(d.FullName()) + "`"
 	}
-	anchor := name(d)
-	if call, ok := strings.CutSuffix(anchor, "Request"); ok {
-		anchor = call
-	}
-	return fmt.Sprintf("[%s](#%s)", name(d), strings.ReplaceAll(strings.ToLower(anchor), ".", ""))
+	call := strings.TrimSuffix(strings.TrimSuffix(name(d), "Request"), "Response")
+	return fmt.Sprintf("[%s](#%s)", call, strings.ReplaceAll(strings.ToLower(call), ".", ""))
 }
 
 func (a *api) service(t *testing.T, s protoreflect.ServiceDescriptor) {
@@ -114,15 +117,50 @@ func (a *api) half(title string, m protoreflect.MessageDescriptor, stream bool) 
 // anyName is the comment of a field that the introduction explains.
 const anyName = "Model id or alias."
 
+// fields writes the fields of a message. Fields that another message has with the same words
+// are only named.
 func (a *api) fields(m protoreflect.MessageDescriptor) {
+	var others []string
+	same := map[string][]string{}
 	for n := range m.Fields().Len() {
 		f := m.Fields().Get(n)
 		if comment(f) == anyName {
 			continue
 		}
-		fmt.Fprintf(a, "- `%s` (%s)%s\n", f.Name(), kind(f), explanation(f))
+		line := fmt.Sprintf("- `%s` (%s)%s\n", f.Name(), kind(f), explanation(f))
+		if other := a.elsewhere(f, line); other != "" {
+			if same[other] == nil {
+				others = append(others, other)
+			}
+			same[other] = append(same[other], fmt.Sprintf("`%s`", f.Name()))
+			continue
+		}
+		a.WriteString(line)
+	}
+	for _, other := range others {
+		fmt.Fprintf(a, "- as in %s: %s\n", other, strings.Join(same[other], ", "))
 	}
 	a.WriteString("\n")
+}
+
+// pointer is the comment of a field that another message explains.
+var pointer = regexp.MustCompile(`(?:^As in|: see) (\w+)\.`)
+
+// elsewhere links to the message that explains a field of another message, empty if none does.
+func (a *api) elsewhere(f protoreflect.FieldDescriptor, line string) string {
+	if found := pointer.FindStringSubmatch(comment(f)); found != nil {
+		if m := f.ParentFile().Messages().ByName(protoreflect.Name(found[1])); m != nil && m.Fields().ByName(f.Name()) != nil {
+			return link(m)
+		}
+	}
+	if len(line) < 60 {
+		return ""
+	}
+	if m, ok := a.said[line]; ok {
+		return link(m)
+	}
+	a.said[line] = f.Parent()
+	return ""
 }
 
 // route is the method and the path of a call over HTTP, empty if it has none.
@@ -192,9 +230,9 @@ func kind(f protoreflect.FieldDescriptor) string {
 	case f.IsMap():
 		return "map of " + scalar(f.MapKey()) + " to " + scalar(f.MapValue())
 	case f.IsList():
-		return "repeated " + scalar(f)
+		return scalar(f) + "[]"
 	case f.HasOptionalKeyword():
-		return scalar(f) + ", optional"
+		return scalar(f) + "?"
 	case one != nil:
 		return scalar(f) + ", in `" + string(one.Name()) + "`"
 	}

@@ -74,10 +74,10 @@ func (s *server) watch(models *groups, server *rpc.Server) error {
 
 // limits are the limits of the settings; 0 is no limit.
 type limits struct {
-	PendingLabels int   `metric:"hindsight_pending_labels_all_limit,positive" help:"Most predictions of all models that may wait for their label: --max-pending-total."`
-	Queue         int   `metric:"hindsight_queued_observations_limit,positive" help:"Most observations that may wait for one model: --queue."`
+	PendingLabels int   `metric:"hindsight_pending_labels_all_limit,positive" help:"Most pending predictions of all models: --max-pending-total."`
+	Queue         int   `metric:"hindsight_queued_observations_limit,positive" help:"Most observations waiting for one model: --queue."`
 	Models        int   `metric:"hindsight_models_limit,positive" help:"Most models: --max-models."`
-	ModelBytes    int64 `metric:"hindsight_models_memory_limit_bytes,positive" help:"Most memory that the states of all models may take before idle ones leave it: half of --memory-limit. Absent without a limit."`
+	ModelBytes    int64 `metric:"hindsight_models_memory_limit_bytes,positive" help:"Most memory of the states of all models: half of --memory-limit. Absent without a limit."`
 }
 
 // watchCalls shows the memory of calls, and the limits.

@@ -45,7 +45,7 @@ type backups struct {
 	Taken       int64     `metric:"hindsight_backups_total" help:"Scheduled backups taken."`
 	Bytes       int64     `metric:"hindsight_backup_bytes_total" help:"Bytes that scheduled backups wrote."`
 	Failed      int64     `metric:"hindsight_backup_failures_total" help:"Scheduled backups that failed."`
-	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds,least" help:"When the newest backup of the schedule was begun, of several groups that this server owns the oldest; absent before the first."`
+	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds,least" help:"When the newest scheduled backup began, of several groups that this server owns the oldest; absent before the first."`
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.

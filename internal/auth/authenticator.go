@@ -331,7 +331,7 @@ func (a *Authenticator) LoggedIn(err error) {
 // Stats are the figures of an Authenticator.
 type Stats struct {
 	Entries       int    `metric:"hindsight_auth_entries" help:"Entries of the tokens file."`
-	Accepted      uint64 `metric:"hindsight_auth_accepted_total" help:"Calls of known principals that their role allows."`
+	Accepted      uint64 `metric:"hindsight_auth_accepted_total" help:"Allowed calls of known principals."`
 	Unknown       uint64 `metric:"hindsight_auth_unauthenticated_total" help:"Calls without a good token or certificate."`
 	Forbidden     uint64 `metric:"hindsight_auth_forbidden_total" help:"Calls that the role or the scope of their principal does not allow."`
 	Limited       uint64 `metric:"hindsight_auth_limited_total" help:"Calls beyond the rate or the concurrency of their principal."`

@@ -72,10 +72,10 @@ func Closed() *Engine {
 
 // StartCounters count the models that the start loads in the background.
 type StartCounters struct {
-	Starting    atomic.Int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`
-	Started     atomic.Int64 `metric:"hindsight_recovery_models_loaded" help:"Models of hindsight_recovery_models that are loaded."`
-	StartFailed atomic.Int64 `metric:"hindsight_recovery_models_failed" help:"Models of hindsight_recovery_models that could not be loaded."`
-	StartDone   atomic.Bool  `metric:"hindsight_recovery_done,least" help:"1 once the start has loaded its models, or as many as there is room for; else 0."`
+	Starting    atomic.Int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000."`
+	Started     atomic.Int64 `metric:"hindsight_recovery_models_loaded" help:"Models that the start has loaded."`
+	StartFailed atomic.Int64 `metric:"hindsight_recovery_models_failed" help:"Models that the start could not load."`
+	StartDone   atomic.Bool  `metric:"hindsight_recovery_done,least" help:"1 once the start has loaded its models, or as many as fit; else 0."`
 }
 
 // entry is a model in the table, with what the packages around it keep of it. Only replace ends its use.

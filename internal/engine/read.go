@@ -90,9 +90,9 @@ type Totals struct {
 	*StartCounters
 	Models        int   `metric:"hindsight_models" help:"Models that the server holds."`
 	Loaded        int   `metric:"hindsight_models_loaded" help:"Models whose state is in memory."`
-	Deleted       int   `metric:"hindsight_models_deleted" help:"Deleted models that can be brought back."`
-	ResidentBytes int64 `metric:"hindsight_models_memory_bytes" help:"Memory that the states of all models take."`
-	Pending       int64 `metric:"hindsight_pending_labels_all" help:"Predictions of all models that wait for their label."`
+	Deleted       int   `metric:"hindsight_models_deleted" help:"Deleted models that can be restored."`
+	ResidentBytes int64 `metric:"hindsight_models_memory_bytes" help:"Memory of the states of all models."`
+	Pending       int64 `metric:"hindsight_pending_labels_all" help:"Pending predictions of all models."`
 	Aliases       int   `metric:"hindsight_aliases" help:"Aliases."`
 	Followers     int   `metric:"hindsight_followers" help:"Models that follow another one."`
 	Watchers      int   `metric:"hindsight_watchers" help:"Streams that watch a model."`

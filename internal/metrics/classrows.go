@@ -12,11 +12,11 @@ import (
 // Other models have no series for them.
 func classRows() []modelRow {
 	const (
-		baselines = "Errors of predictors that ignore the inputs, over the same observations as hindsight_classifier_errors_total of that kind: majority, the class that was most frequent before; last, the last class."
-		brier     = "Sum of the Brier scores: the squared distances between the probabilities and the class that was observed."
-		wrong     = "Predictions of another class than was observed: prequential, of those made just before each observation was learned; served, of those given to the caller."
-		logLoss   = "Sum of the log-losses: -log of the probability of the class that was observed, which counts as at least 1e-9."
-		skill     = "1 less the errors divided by those of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
+		baselines = "Errors of predictors that ignore the inputs: majority, the most frequent class; last, the last class."
+		brier     = "Sum of the Brier scores: squared distances between probabilities and the observed class."
+		wrong     = "Wrong classes: of prequential or of served predictions."
+		logLoss   = "Sum of -log of the probability of the observed class, which counts as at least 1e-9."
+		skill     = "1 - errors / those of the better baseline."
 	)
 	of := func(name, help string, kind prometheus.ValueType, together together, own prometheus.Labels, value func(*figures.ClassStatistics) float64) modelRow {
 		return modelRow{row[*figures.Live]{name, help, kind, func(m *figures.Live) float64 {
@@ -40,10 +40,10 @@ func classRows() []modelRow {
 		of("hindsight_classifier_errors_total", wrong, counter, growth, served, func(c *figures.ClassStatistics) float64 { return c.Served.Errors }),
 		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.LogLoss }),
 		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, served, func(c *figures.ClassStatistics) float64 { return c.Served.LogLoss }),
-		of("hindsight_classifier_recent_error_rate", "Share of errors of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, most, nil, func(c *figures.ClassStatistics) float64 {
+		of("hindsight_classifier_recent_error_rate", "Share of errors over the last 1000 to 1050 observations: served, else prequential.", gauge, most, nil, func(c *figures.ClassStatistics) float64 {
 			return known(c.Recent.Observations >= recent, c.Recent.Served.Errors/c.Recent.Observations)
 		}),
-		of("hindsight_classifier_recent_skill", "The skill over the observations of hindsight_classifier_recent_error_rate.", gauge, least, nil, func(c *figures.ClassStatistics) float64 {
+		of("hindsight_classifier_recent_skill", "Skill over the last 1000 to 1050 observations.", gauge, least, nil, func(c *figures.ClassStatistics) float64 {
 			return known(c.Recent.Observations >= recent, c.Recent.Served.Skill())
 		}),
 		of("hindsight_classifier_skill", skill, gauge, least, prequential, func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Skill() }),

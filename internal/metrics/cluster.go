@@ -17,8 +17,8 @@ const (
 // Cluster is the cluster as a server knows it.
 type Cluster struct {
 	Elections uint64        `metric:"hindsight_cluster_elections_total" help:"How often this server became the owner."`
-	Behind    uint64        `metric:"hindsight_replica_behind" help:"Entries of the log that the cluster has committed and this server has not applied yet."`
-	Age       time.Duration `metric:"hindsight_replica_age_seconds" help:"How old the state of this server is at most; 0 at the owner."`
+	Behind    uint64        `metric:"hindsight_replica_behind" help:"Committed entries of the log that this server has not applied yet."`
+	Age       time.Duration `metric:"hindsight_replica_age_seconds" help:"Greatest age of the state of this server; 0 at the owner."`
 	// Shards are the groups of models that this server has, and whether it owns them.
 	Shards map[uint32]bool
 	// Members counts the servers by MemberStates.
@@ -41,15 +41,15 @@ type Replication struct {
 func (m *Metrics) Replication(results []string, read func() Cluster) (*Replication, error) {
 	r := &Replication{
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hindsight_cluster_refused_appends_total", Help: "Entries that the log refused, because this server no longer owned the models; nothing was written.",
+			Name: "hindsight_cluster_refused_appends_total", Help: "Entries that the log refused, because this server no longer owned the models.",
 		}),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hindsight_cluster_unknown_appends_total", Help: "Entries that may or may not be in the log: this server learned no outcome.",
+			Name: "hindsight_cluster_unknown_appends_total", Help: "Entries that may or may not be in the log.",
 		}),
-		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied the entry."),
+		commit: newStage("hindsight_cluster_commit_seconds", "Time until a majority of the servers had an entry of the log on disk, and this server had applied it."),
 	}
 	collectors := []prometheus.Collector{r.refused, r.unknown, r.commit, shards{read, prometheus.NewDesc(
-		"hindsight_shard_owner", "1 at the server that owns the models of the shard, 0 at its other servers. A shard is a group of models; a cluster of one group has the shard 0.",
+		"hindsight_shard_owner", "1 at the server that owns the shard, a group of models; 0 at its other servers.",
 		[]string{labelShard}, nil)}}
 	for _, state := range MemberStates() {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -66,7 +66,7 @@ func (m *Metrics) Replication(results []string, read func() Cluster) (*Replicati
 		return nil, err
 	}
 	var err error
-	r.forwarded, err = m.counts("hindsight_forwarded_calls_total", "Calls that this server forwarded to the owner, by their result: answered, no_owner if no server took the call, unknown if the owner may have made the change.", labelResult, results)
+	r.forwarded, err = m.counts("hindsight_forwarded_calls_total", "Calls forwarded to the owner: answered, no_owner if no server took the call, unknown if the owner may have made the change.", labelResult, results)
 	return r, err
 }
 

@@ -120,7 +120,7 @@ func (m *Metrics) WatchModels(source Source) error {
 	for k, kind := range m.models.kinds {
 		gauges = append(gauges, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "hindsight_metrics_omitted",
-			Help:        "Inputs, classes, coverages and bins that have no series: beyond the first 32 inputs or classes of a model, and of models without series of their own.",
+			Help:        "Inputs, classes, coverages and bins without series: beyond the first 32 of a model, and of models without series of their own.",
 			ConstLabels: prometheus.Labels{labelPart: kind.label},
 		}, func() float64 { return m.models.omitted(k) }))
 	}

@@ -104,7 +104,7 @@ func TestModelSeries(t *testing.T) {
 	m, src := watch(t, 0)
 	src.set(energy(), Model{Name: "price", Learner: "linear_awv"})
 	compare(t, m, `
-# HELP hindsight_certificate_ok 1 while the account of the regret is consistent, 0 when the state is corrupt.
+# HELP hindsight_certificate_ok 1 while the regret is consistent, 0 when the state is corrupt.
 # TYPE hindsight_certificate_ok gauge
 hindsight_certificate_ok{learner="linear_awv",model="price"} 0
 hindsight_certificate_ok{learner="pkawv_taylor",model="energy"} 1
@@ -112,13 +112,13 @@ hindsight_certificate_ok{learner="pkawv_taylor",model="energy"} 1
 # TYPE hindsight_features gauge
 hindsight_features{learner="linear_awv",model="price"} 0
 hindsight_features{learner="pkawv_taylor",model="energy"} 351
-# HELP hindsight_labels_set_aside_total Observations whose label the label gate set aside. Models without a gate have no series.
+# HELP hindsight_labels_set_aside_total Observations whose label the label gate set aside.
 # TYPE hindsight_labels_set_aside_total counter
 hindsight_labels_set_aside_total{learner="pkawv_taylor",model="energy"} 2
-# HELP hindsight_learner_starts_total Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.
+# HELP hindsight_learner_starts_total Restarts of the learner by the label gate.
 # TYPE hindsight_learner_starts_total counter
 hindsight_learner_starts_total{learner="pkawv_taylor",model="energy"} 1
-# HELP hindsight_loss_total Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.
+# HELP hindsight_loss_total Sum of the losses: of prequential or of served predictions.
 # TYPE hindsight_loss_total counter
 hindsight_loss_total{kind="prequential",learner="linear_awv",model="price"} 0
 hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
@@ -131,7 +131,7 @@ hindsight_models_aggregated 0
 # TYPE hindsight_observations_total counter
 hindsight_observations_total{learner="linear_awv",model="price"} 0
 hindsight_observations_total{learner="pkawv_taylor",model="energy"} 7
-# HELP hindsight_pending_labels Predictions that wait for their label.
+# HELP hindsight_pending_labels Pending predictions.
 # TYPE hindsight_pending_labels gauge
 hindsight_pending_labels{learner="linear_awv",model="price"} 0
 hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
@@ -139,19 +139,19 @@ hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
 # TYPE hindsight_predictions_total counter
 hindsight_predictions_total{learner="linear_awv",model="price"} 0
 hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
-# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.
+# HELP hindsight_regret Prequential loss less that of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.
 # TYPE hindsight_regret gauge
 hindsight_regret{learner="linear_awv",model="price"} 0
 hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25
-# HELP hindsight_regret_age_observations Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.
+# HELP hindsight_regret_age_observations Observations learned since the shown regret was computed; 0 if regret is tracked.
 # TYPE hindsight_regret_age_observations gauge
 hindsight_regret_age_observations{learner="linear_awv",model="price"} 0
 hindsight_regret_age_observations{learner="pkawv_taylor",model="energy"} 3
-# HELP hindsight_regret_bound What the theory promises of the regret.
+# HELP hindsight_regret_bound The guarantee of the regret.
 # TYPE hindsight_regret_bound gauge
 hindsight_regret_bound{learner="linear_awv",model="price"} 0
 hindsight_regret_bound{learner="pkawv_taylor",model="energy"} 4
-# HELP hindsight_state_bytes Memory that the model's state takes.
+# HELP hindsight_state_bytes Memory of the model's state.
 # TYPE hindsight_state_bytes gauge
 hindsight_state_bytes{learner="linear_awv",model="price"} 0
 hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
@@ -173,7 +173,7 @@ func TestPerformanceSeries(t *testing.T) {
 	}
 	src.set(energy(), fresh)
 	compare(t, m, `
-# HELP hindsight_baseline_loss_total Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total of that kind: mean, the running mean of the labels; last, the last label.
+# HELP hindsight_baseline_loss_total Sum of the losses of predictors that ignore the inputs: mean, the running mean of the labels; last, the last label.
 # TYPE hindsight_baseline_loss_total counter
 hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="linear_awv",model="fresh"} 0
 hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="pkawv_taylor",model="energy"} 10
@@ -183,13 +183,13 @@ hindsight_baseline_loss_total{baseline="mean",kind="prequential",learner="linear
 hindsight_baseline_loss_total{baseline="mean",kind="prequential",learner="pkawv_taylor",model="energy"} 5
 hindsight_baseline_loss_total{baseline="mean",kind="served",learner="linear_awv",model="fresh"} 0
 hindsight_baseline_loss_total{baseline="mean",kind="served",learner="pkawv_taylor",model="energy"} 14
-# HELP hindsight_drift_detected_total Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one.
+# HELP hindsight_drift_detected_total Detected changes of the loss.
 # TYPE hindsight_drift_detected_total counter
 hindsight_drift_detected_total{direction="fall",learner="linear_awv",model="fresh"} 0
 hindsight_drift_detected_total{direction="rise",learner="linear_awv",model="fresh"} 0
 hindsight_drift_detected_total{direction="fall",learner="pkawv_taylor",model="energy"} 1
 hindsight_drift_detected_total{direction="rise",learner="pkawv_taylor",model="energy"} 2
-# HELP hindsight_drift_last_change_sequence The sequence at which the loss is thought to have changed last.
+# HELP hindsight_drift_last_change_sequence Estimated sequence of the last change.
 # TYPE hindsight_drift_last_change_sequence gauge
 hindsight_drift_last_change_sequence{learner="pkawv_taylor",model="energy"} 5
 # HELP hindsight_drift_loss_after Mean loss after the last change, until it was detected.
@@ -198,7 +198,7 @@ hindsight_drift_loss_after{learner="pkawv_taylor",model="energy"} 8
 # HELP hindsight_drift_loss_before Mean loss before the last change.
 # TYPE hindsight_drift_loss_before gauge
 hindsight_drift_loss_before{learner="pkawv_taylor",model="energy"} 0.25
-# HELP hindsight_interval_mean_score Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.
+# HELP hindsight_interval_mean_score Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by.
 # TYPE hindsight_interval_mean_score gauge
 hindsight_interval_mean_score{coverage="0.9",learner="pkawv_taylor",model="energy"} 2
 hindsight_interval_mean_score{coverage="0.99",learner="pkawv_taylor",model="energy"} 4
@@ -206,34 +206,34 @@ hindsight_interval_mean_score{coverage="0.99",learner="pkawv_taylor",model="ener
 # TYPE hindsight_interval_mean_width gauge
 hindsight_interval_mean_width{coverage="0.9",learner="pkawv_taylor",model="energy"} 1
 hindsight_interval_mean_width{coverage="0.99",learner="pkawv_taylor",model="energy"} 3
-# HELP hindsight_interval_nominal_coverage Share of labels that are to lie inside the intervals: the label coverage as a number.
+# HELP hindsight_interval_nominal_coverage The label coverage as a number.
 # TYPE hindsight_interval_nominal_coverage gauge
 hindsight_interval_nominal_coverage{coverage="0.9",learner="linear_awv",model="fresh"} 0.9
 hindsight_interval_nominal_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.9
 hindsight_interval_nominal_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.99
-# HELP hindsight_interval_realised_coverage Share of labels that lay inside the intervals.
+# HELP hindsight_interval_realised_coverage Share of labels inside the intervals.
 # TYPE hindsight_interval_realised_coverage gauge
 hindsight_interval_realised_coverage{coverage="0.9",learner="linear_awv",model="fresh"} 0.1
 hindsight_interval_realised_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.875
 hindsight_interval_realised_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.985
-# HELP hindsight_interval_recent_coverage Share of labels that lay inside the last 1000 intervals that were judged.
+# HELP hindsight_interval_recent_coverage Share of labels inside the last 1000 judged intervals.
 # TYPE hindsight_interval_recent_coverage gauge
 hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.874
 hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.984
-# HELP hindsight_recent_loss Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.
+# HELP hindsight_recent_loss Mean loss over the last 1000 to 1050 observations: served, else prequential.
 # TYPE hindsight_recent_loss gauge
 hindsight_recent_loss{learner="pkawv_taylor",model="energy"} 0.125
-# HELP hindsight_recent_skill The skill over the observations of hindsight_recent_loss.
+# HELP hindsight_recent_skill Skill over the last 1000 to 1050 observations.
 # TYPE hindsight_recent_skill gauge
 hindsight_recent_skill{learner="pkawv_taylor",model="energy"} 0.75
-# HELP hindsight_served_observations_total Observations learned whose prediction the caller was given before: those of the served losses.
+# HELP hindsight_served_observations_total Observations with a served prediction.
 # TYPE hindsight_served_observations_total counter
 hindsight_served_observations_total{learner="linear_awv",model="fresh"} 0
 hindsight_served_observations_total{learner="pkawv_taylor",model="energy"} 6
-# HELP hindsight_served_regret The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.
+# HELP hindsight_served_regret Regret with served losses in place of prequential ones.
 # TYPE hindsight_served_regret gauge
 hindsight_served_regret{learner="pkawv_taylor",model="energy"} 1.25
-# HELP hindsight_skill 1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse.
+# HELP hindsight_skill 1 - loss / that of the better baseline.
 # TYPE hindsight_skill gauge
 hindsight_skill{kind="prequential",learner="pkawv_taylor",model="energy"} 0.5
 hindsight_skill{kind="served",learner="pkawv_taylor",model="energy"} 0.5

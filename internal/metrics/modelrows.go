@@ -70,10 +70,10 @@ const recent = 1000
 // modelRows are the metrics of a model, by name and then by their own labels.
 func modelRows() []modelRow {
 	const (
-		losses    = "Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller."
-		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total of that kind: mean, the running mean of the labels; last, the last label."
-		changes   = "Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one."
-		skill     = "1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
+		losses    = "Sum of the losses: of prequential or of served predictions."
+		baselines = "Sum of the losses of predictors that ignore the inputs: mean, the running mean of the labels; last, the last label."
+		changes   = "Detected changes of the loss."
+		skill     = "1 - loss / that of the better baseline."
 	)
 	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
 	prequential, served := own("prequential"), own("served")
@@ -85,54 +85,54 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.LastLabel) }}, growth, of("last", "served")},
 		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Whole.Prequential.RunningMean) }}, growth, of("mean", "prequential")},
 		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.RunningMean) }}, growth, of("mean", "served")},
-		{row[*figures.Live]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.CertificateOK) }}, least, nil},
-		{row[*figures.Live]{"hindsight_conflicts_total", "Observations that were refused, because their id stands for an observation with another label, weight or input.", counter, func(m *figures.Live) float64 { return float64(m.Conflicts) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_dictionary_centres", "Centres in the dictionary of the model; 0 for learners without one.", gauge, func(m *figures.Live) float64 { return float64(m.Dictionary) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_certificate_ok", "1 while the regret is consistent, 0 when the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.CertificateOK) }}, least, nil},
+		{row[*figures.Live]{"hindsight_conflicts_total", "Observations refused because their id has another label, weight or input.", counter, func(m *figures.Live) float64 { return float64(m.Conflicts) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_dictionary_centres", "Centres in the dictionary.", gauge, func(m *figures.Live) float64 { return float64(m.Dictionary) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
 		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
 		// Losses and sequences of different models have no common scale.
-		{row[*figures.Live]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, float64(m.Drift.Change)) }}, nothing, nil},
+		{row[*figures.Live]{"hindsight_drift_last_change_sequence", "Estimated sequence of the last change.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, float64(m.Drift.Change)) }}, nothing, nil},
 		{row[*figures.Live]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.After) }}, nothing, nil},
 		{row[*figures.Live]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.Before) }}, nothing, nil},
-		{row[*figures.Live]{"hindsight_duplicates_total", "Observations that came again under their id: they were answered and not learned again.", counter, func(m *figures.Live) float64 { return float64(m.Duplicates) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_duplicates_total", "Repeated observations: answered and not learned again.", counter, func(m *figures.Live) float64 { return float64(m.Duplicates) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *figures.Live) float64 { return float64(m.Expired) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_features", "Features of the model.", gauge, func(m *figures.Live) float64 { return float64(m.Features) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
-		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_learner_starts_total", "Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the followed model that this one has not learned yet.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
+		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_learner_starts_total", "Restarts of the learner by the label gate.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_loss_total", losses, counter, judgedLoss}, growth, prequential},
 		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
 		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_pending_labels", "Pending predictions.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else --max-pending.", gauge, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *figures.Live) float64 { return float64(m.Predictions) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *figures.Live) float64 { return float64(m.Queued) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
-		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *figures.Live) float64 {
+		{row[*figures.Live]{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
+		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss over the last 1000 to 1050 observations: served, else prequential.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.Served.Loss/m.Recent.Observations)
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error of the observations of hindsight_recent_loss, in the unit of the label. Models with another loss than the squared one have no series.", gauge, func(m *figures.Live) float64 {
+		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error over the last 1000 to 1050 observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.MAE(&m.Recent.Served))
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error of the observations of hindsight_recent_loss, in the unit of the label. Models with another loss than the squared one have no series.", gauge, func(m *figures.Live) float64 {
+		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error over the last 1000 to 1050 observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.RMSE(&m.Recent.Served))
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
-		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, largestShift}, most, nil},
+		{row[*figures.Live]{"hindsight_recent_skill", "Skill over the last 1000 to 1050 observations.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
+		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of all inputs.", gauge, largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
-		{row[*figures.Live]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
-		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
-		{row[*figures.Live]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},
-		{row[*figures.Live]{"hindsight_served_observations_total", "Observations learned whose prediction the caller was given before: those of the served losses.", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_served_regret", "The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.", gauge, func(m *figures.Live) float64 { return m.ServedRegret }}, sum, nil},
+		{row[*figures.Live]{"hindsight_regret", "Prequential loss less that of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
+		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the shown regret was computed; 0 if regret is tracked.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
+		{row[*figures.Live]{"hindsight_regret_bound", "The guarantee of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimated time to replay the log after the newest snapshot.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},
+		{row[*figures.Live]{"hindsight_served_observations_total", "Observations with a served prediction.", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, func(m *figures.Live) float64 { return m.ServedRegret }}, sum, nil},
 		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }}, least, prequential},
 		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Served.Skill() }}, least, served},
 		{row[*figures.Live]{"hindsight_snapshot_bytes", "Size of the newest snapshot; absent until one was written or read since the start.", gauge, func(m *figures.Live) float64 { return known(m.SnapshotBytes > 0, float64(m.SnapshotBytes)) }}, most, nil},
-		{row[*figures.Live]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; of a model that has had none since the start, when the server took it up.", gauge, func(m *figures.Live) float64 { return timestamp(m.SnapshotMade) }}, least, nil},
-		{row[*figures.Live]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations learned that the newest snapshot does not have; the log has them.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, func(m *figures.Live) float64 { return timestamp(m.SnapshotMade) }}, least, nil},
+		{row[*figures.Live]{"hindsight_state_bytes", "Memory of the model's state.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
+		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
 	}...)
 }
 

@@ -213,12 +213,12 @@ func levels() partKind {
 			return appendNumber(dst, v), finite(v)
 		},
 		rows: []partRow{
-			of("hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", nothing, func(i *interval.Statistics) float64 { return i.MeanScore }),
+			of("hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by.", nothing, func(i *interval.Statistics) float64 { return i.MeanScore }),
 			of("hindsight_interval_mean_width", "Mean width of the intervals.", nothing, func(i *interval.Statistics) float64 { return i.MeanWidth }),
 			// PromQL computes with values and not with labels.
-			of("hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", least, func(i *interval.Statistics) float64 { return i.Level }),
-			of("hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", least, func(i *interval.Statistics) float64 { return i.Coverage }),
-			of("hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", least, func(i *interval.Statistics) float64 {
+			of("hindsight_interval_nominal_coverage", "The label coverage as a number.", least, func(i *interval.Statistics) float64 { return i.Level }),
+			of("hindsight_interval_realised_coverage", "Share of labels inside the intervals.", least, func(i *interval.Statistics) float64 { return i.Coverage }),
+			of("hindsight_interval_recent_coverage", "Share of labels inside the last 1000 judged intervals.", least, func(i *interval.Statistics) float64 {
 				if i.Judged < recent {
 					return math.NaN()
 				}
@@ -241,9 +241,9 @@ func inputs() partKind {
 			of("hindsight_input_deviation", "Standard deviation of the input's values.", gauge, func(i *figures.InputStatistics) float64 { return known(i.NumbersKnown, i.Deviation) }),
 			of("hindsight_input_mean", "Mean of the input's values.", gauge, func(i *figures.InputStatistics) float64 { return known(i.NumbersKnown, i.Mean) }),
 			of("hindsight_input_missing_total", "Observed records without a value of the input.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Missing) }),
-			of("hindsight_input_outside_total", "Values of the input that lay outside of what had been learned when they were observed: outside of the range of a number, and categories that were not known.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Outside) }),
+			of("hindsight_input_outside_total", "Values outside of the learned range, or of an unknown category, on arrival.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Outside) }),
 			of("hindsight_input_seen_total", "Observed records with a value of the input.", counter, func(i *figures.InputStatistics) float64 { return float64(i.Seen) }),
-			of("hindsight_input_shift", "Population stability index of the last 512 observed records against all before: above 0.1 the input has moved, above 0.25 by much.", gauge, func(i *figures.InputStatistics) float64 { return known(i.ShiftKnown, i.Shift) }),
+			of("hindsight_input_shift", "Population stability index of the last 512 records against all before: above 0.1 the input has moved, above 0.25 by much.", gauge, func(i *figures.InputStatistics) float64 { return known(i.ShiftKnown, i.Shift) }),
 		},
 	}
 }
@@ -265,7 +265,7 @@ func classParts() partKind {
 			return append(dst, p.model.ClassAccount.Names[p.at]...), true
 		},
 		rows: []partRow{
-			of("hindsight_class_errors_total", "Observations of the class for which another one was predicted.", func(c *classes.Class) uint64 { return c.Errors }),
+			of("hindsight_class_errors_total", "Observations of the class with another one predicted.", func(c *classes.Class) uint64 { return c.Errors }),
 			of("hindsight_class_observations_total", "Observations of the class.", func(c *classes.Class) uint64 { return c.Observed }),
 			of("hindsight_class_predictions_total", "Observations for which the class was predicted.", func(c *classes.Class) uint64 { return c.Predicted }),
 		},
@@ -287,7 +287,7 @@ func bins() partKind {
 		},
 		name: func(dst []byte, p partOf) ([]byte, bool) { return appendNumber(dst, float64(p.at)/classes.Bins), true },
 		rows: []partRow{
-			of("hindsight_reliability_expected_total", "Sum of the probabilities in the bin that begins at the label: how many of their classes would have been observed had they been right.", func(b *classes.Bin) float64 { return b.Expected }),
+			of("hindsight_reliability_expected_total", "Sum of the probabilities in the bin.", func(b *classes.Bin) float64 { return b.Expected }),
 			of("hindsight_reliability_found_total", "Probabilities in the bin whose class was observed.", func(b *classes.Bin) float64 { return float64(b.Found) }),
 			of("hindsight_reliability_probabilities_total", "Probabilities in the bin that begins at the label. Each class of each prediction has one.", func(b *classes.Bin) float64 { return float64(b.Members) }),
 		},

@@ -51,7 +51,7 @@ hindsight_input_mean{input="load \"kW\"\\\n",learner="rlsc",model="digits"} 2.5
 # TYPE hindsight_input_missing_total counter
 hindsight_input_missing_total{input="load \"kW\"\\\n",learner="rlsc",model="digits"} 20
 hindsight_input_missing_total{input="pen",learner="rlsc",model="digits"} 10
-# HELP hindsight_input_outside_total Values of the input that lay outside of what had been learned when they were observed: outside of the range of a number, and categories that were not known.
+# HELP hindsight_input_outside_total Values outside of the learned range, or of an unknown category, on arrival.
 # TYPE hindsight_input_outside_total counter
 hindsight_input_outside_total{input="load \"kW\"\\\n",learner="rlsc",model="digits"} 4
 hindsight_input_outside_total{input="pen",learner="rlsc",model="digits"} 3
@@ -59,10 +59,10 @@ hindsight_input_outside_total{input="pen",learner="rlsc",model="digits"} 3
 # TYPE hindsight_input_seen_total counter
 hindsight_input_seen_total{input="load \"kW\"\\\n",learner="rlsc",model="digits"} 80
 hindsight_input_seen_total{input="pen",learner="rlsc",model="digits"} 90
-# HELP hindsight_input_shift Population stability index of the last 512 observed records against all before: above 0.1 the input has moved, above 0.25 by much.
+# HELP hindsight_input_shift Population stability index of the last 512 records against all before: above 0.1 the input has moved, above 0.25 by much.
 # TYPE hindsight_input_shift gauge
 hindsight_input_shift{input="pen",learner="rlsc",model="digits"} 0.5
-# HELP hindsight_largest_input_shift The largest hindsight_input_shift of the model's inputs, of all of them.
+# HELP hindsight_largest_input_shift The largest hindsight_input_shift of all inputs.
 # TYPE hindsight_largest_input_shift gauge
 hindsight_largest_input_shift{learner="rlsc",model="digits"} 0.5
 `, "hindsight_input_deviation", "hindsight_input_mean", "hindsight_input_missing_total", "hindsight_input_outside_total",

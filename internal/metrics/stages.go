@@ -42,13 +42,13 @@ func (s stage) take(seconds float64, trace string) {
 // newStages makes the histograms of the server.
 func newStages(registry *prometheus.Registry) (*Stages, error) {
 	s := &Stages{
-		queue:    newStage("hindsight_queue_seconds", "Time that the observations of a call waited for their model's turn."),
-		commit:   newStage("hindsight_commit_seconds", "Time to append the observations of a commit to the log; with --durability=sync its fsync is in it."),
-		learn:    newStage("hindsight_learn_seconds", "Time that a model took to learn the observations of a commit."),
+		queue:    newStage("hindsight_queue_seconds", "Wait of the observations of a call for their model's turn."),
+		commit:   newStage("hindsight_commit_seconds", "Time to append the observations of a commit to the log, with --durability=sync its fsync included."),
+		learn:    newStage("hindsight_learn_seconds", "Time to learn the observations of a commit."),
 		snapshot: newStage("hindsight_snapshot_seconds", "Time to write a snapshot to the disk, after its state was copied."),
-		fsync:    newStage("hindsight_store_fsync_seconds", "Fsyncs of the write-ahead log; one serves all observations that waited for it."),
+		fsync:    newStage("hindsight_store_fsync_seconds", "Fsyncs of the write-ahead log."),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "hindsight_commit_observations", Help: "Observations of a commit. Those that wait for the same model share one.",
+			Name: "hindsight_commit_observations", Help: "Observations of a commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11), NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: nativeBuckets,
 		}),
 	}
@@ -111,16 +111,16 @@ func (m *Metrics) counts(name, help, label string, values []string) (*Counts, er
 // Refusals counts the calls that were refused, by the reason in their error. The last
 // of the reasons stands for all that are not among them.
 func (m *Metrics) Refusals(reasons []string) (*Counts, error) {
-	return m.counts("hindsight_refusals_total", "Calls that were refused or failed, calls of sessions and HTTP requests that are no call among them, by the reason in their error; by their code where they have no reason.", labelReason, reasons)
+	return m.counts("hindsight_refusals_total", "Refused and failed calls, calls of sessions and other HTTP requests included, by reason, else by code.", labelReason, reasons)
 }
 
 // LogLines counts the log lines that were written, and those that were left out
 // because too many were alike, by their level.
 func (m *Metrics) LogLines(levels []string) (written, dropped *Counts, err error) {
-	written, err = m.counts("hindsight_log_lines_total", "Log lines that were written, by their level.", labelLevel, levels)
+	written, err = m.counts("hindsight_log_lines_total", "Log lines written.", labelLevel, levels)
 	if err != nil {
 		return nil, nil, err
 	}
-	dropped, err = m.counts("hindsight_log_lines_dropped_total", "Log lines that were left out because too many of a second were alike, by their level.", labelLevel, levels)
+	dropped, err = m.counts("hindsight_log_lines_dropped_total", "Log lines left out because too many of a second were alike.", labelLevel, levels)
 	return written, dropped, err
 }

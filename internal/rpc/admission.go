@@ -167,7 +167,7 @@ func (r *reservation) release() {
 
 // Stats say what calls hold.
 type Stats struct {
-	RequestBytes int64 `metric:"hindsight_requests_in_progress_bytes" help:"Size of the requests and the models in transfer in progress."`
+	RequestBytes int64 `metric:"hindsight_requests_in_progress_bytes" help:"Size of the requests and model transfers in progress."`
 	RequestLimit int64 `metric:"hindsight_requests_in_progress_limit_bytes,positive" help:"Most bytes of requests in progress before OVERLOADED, and as many again of models in transfer."`
 }
 

@@ -80,8 +80,8 @@ func NeededRole(method string) auth.Role { return rules()[method].role }
 // IsOfEveryModel reports whether a call is about all models.
 func IsOfEveryModel(method string) bool { return rules()[method].everyModel }
 
-// AccessTable is the table of rules in Markdown, with a column for each role: the calls of
-// the API in the order of the proto files, then the others by name.
+// AccessTable is the table of rules in Markdown: the calls of the API in the order of the
+// proto files, then the others by name. Calls of a service with the same rules share a row.
 func AccessTable() string {
 	all := rules()
 	var order []string
@@ -96,22 +96,19 @@ func AccessTable() string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| call | nobody | read | write | admin | the models that it names | left out of the answer | audited |\n" +
-		"|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| call | least role | the models that it names | left out of the answer | audited |\n" +
+		"|---|---|---|---|---|\n")
+	var rows []string
+	calls := map[string][]string{}
 	for _, method := range order {
 		r := all[method]
 		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-		fmt.Fprintf(&b, "| %s.%s ", strings.TrimPrefix(service, "hindsight.v1."), name)
-		for _, role := range []auth.Role{auth.None, auth.Read, auth.Write, auth.Admin} {
-			switch {
-			case role >= r.role:
-				b.WriteString("| yes ")
-			case r.unremembered != auth.None && role >= r.unremembered:
-				b.WriteString("| `remember: false` ")
-			default:
-				b.WriteString("| no ")
-			}
+		var b strings.Builder
+		fmt.Fprintf(&b, "| %s", r.role)
+		if r.unremembered != auth.None {
+			fmt.Fprintf(&b, "; %s with `remember: false`", r.unremembered)
 		}
+		b.WriteByte(' ')
 		var models []string
 		for _, path := range r.models {
 			var names []string
@@ -131,6 +128,15 @@ func AccessTable() string {
 			audited = ""
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(models, ", "), r.omits, audited)
+		row := strings.TrimPrefix(service, "hindsight.v1.") + " " + b.String()
+		if calls[row] == nil {
+			rows = append(rows, row)
+		}
+		calls[row] = append(calls[row], name)
+	}
+	for _, row := range rows {
+		service, rules, _ := strings.Cut(row, " ")
+		fmt.Fprintf(&b, "| %s: %s %s", service, strings.Join(calls[row], ", "), rules)
 	}
 	return b.String()
 }

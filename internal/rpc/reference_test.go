@@ -70,12 +70,21 @@ with the same ids. Treat an unknown reason by its code, and send again only with
 | reason | gRPC, HTTP | again | what to do |
 |---|---|---|---|
 `)
+	var answers []string
+	names := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		r := refusals[name]
 		if r.wait != "" {
 			r.again = strings.TrimSpace(r.again + " " + r.wait)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s %d | %s | %s |\n", name, code.Code(r.code), r.http, r.again, r.remedy)
+		answer := fmt.Sprintf("%s %d | %s | %s |\n", code.Code(r.code), r.http, r.again, r.remedy)
+		if names[answer] == nil {
+			answers = append(answers, answer)
+		}
+		names[answer] = append(names[answer], "`"+name+"`")
+	}
+	for _, answer := range answers {
+		fmt.Fprintf(&b, "| %s | %s", strings.Join(names[answer], ", "), answer)
 	}
 	if err := reference.Compare("errors.md", b.String(), *update); err != nil {
 		t.Error(err)
@@ -94,11 +103,13 @@ func remedies(t *testing.T, refusals map[string]refusal) {
 		if len(cells) != 6 {
 			continue
 		}
-		name := strings.Trim(cells[1], " `")
-		if r, ok := refusals[name]; ok {
-			r.again, _, _ = strings.Cut(strings.TrimSpace(cells[3]), " ")
-			r.remedy = strings.TrimSpace(cells[4])
-			refusals[name] = r
+		for name := range strings.SplitSeq(cells[1], ",") {
+			name = strings.Trim(name, " `")
+			if r, ok := refusals[name]; ok {
+				r.again, _, _ = strings.Cut(strings.TrimSpace(cells[3]), " ")
+				r.remedy = strings.TrimSpace(cells[4])
+				refusals[name] = r
+			}
 		}
 	}
 	for name, r := range refusals {

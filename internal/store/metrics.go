@@ -4,24 +4,24 @@ import "math"
 
 // Metrics are the store's figures, over both of its databases.
 type Metrics struct {
-	DiskBytes         uint64  `metric:"hindsight_store_disk_bytes" help:"Space that the store takes on disk."`
-	LogBytes          uint64  `metric:"hindsight_store_log_bytes" help:"Space that the store's write-ahead log takes."`
-	FreeBytes         float64 `metric:"hindsight_store_filesystem_available_bytes,largest" help:"Space that the file system of the data directory has left for the server."`
+	DiskBytes         uint64  `metric:"hindsight_store_disk_bytes" help:"Space of the store on disk."`
+	LogBytes          uint64  `metric:"hindsight_store_log_bytes" help:"Space of the store's write-ahead log."`
+	FreeBytes         float64 `metric:"hindsight_store_filesystem_available_bytes,largest" help:"Free space of the file system of the data directory."`
 	SizeBytes         float64 `metric:"hindsight_store_filesystem_size_bytes,largest" help:"Size of the file system of the data directory."`
-	MemTableBytes     uint64  `metric:"hindsight_store_memtable_bytes" help:"Memory that the store's unflushed writes take."`
-	RememberedIDs     int     `metric:"hindsight_store_remembered_ids" help:"Observation ids that are remembered, so that a retry is answered and not learned."`
+	MemTableBytes     uint64  `metric:"hindsight_store_memtable_bytes" help:"Memory of the store's unflushed writes."`
+	RememberedIDs     int     `metric:"hindsight_store_remembered_ids" help:"Remembered observation ids."`
 	Flushes           int64   `metric:"hindsight_store_flushes_total" help:"Flushes of the store's unflushed writes."`
 	Compactions       int64   `metric:"hindsight_store_compactions_total" help:"Compactions of the store."`
 	Compacting        int64   `metric:"hindsight_store_compactions_running" help:"Compactions of the store that are in progress."`
 	CompactedBytes    uint64  `metric:"hindsight_store_compacted_bytes_total" help:"Bytes that flushes and compactions wrote."`
-	CompactionDebt    uint64  `metric:"hindsight_store_compaction_debt_bytes" help:"Estimate of the bytes that compactions have before them."`
-	ReadAmplification int     `metric:"hindsight_store_read_amplification,largest" help:"Tables that a read may have to look into, of the database with the most."`
+	CompactionDebt    uint64  `metric:"hindsight_store_compaction_debt_bytes" help:"Estimated bytes that compactions have before them."`
+	ReadAmplification int     `metric:"hindsight_store_read_amplification,largest" help:"Tables that a read may have to look into."`
 	Stalls            int64   `metric:"hindsight_store_stalls_total" help:"Writes that waited, because flushes and compactions were behind."`
 	StallSeconds      float64 `metric:"hindsight_store_stall_seconds_total" help:"Time that writes waited for flushes and compactions."`
-	CacheBytes        int64   `metric:"hindsight_store_cache_bytes" help:"Memory that the store's cache of blocks takes."`
-	CacheHits         int64   `metric:"hindsight_store_cache_hits_total" help:"Blocks that were found in the store's cache."`
-	CacheMisses       int64   `metric:"hindsight_store_cache_misses_total" help:"Blocks that were not found in the store's cache."`
-	Failed            bool    `metric:"hindsight_store_failed,largest" help:"1 when the store takes no more writes and models are read-only, else 0."`
+	CacheBytes        int64   `metric:"hindsight_store_cache_bytes" help:"Memory of the store's cache of blocks."`
+	CacheHits         int64   `metric:"hindsight_store_cache_hits_total" help:"Blocks found in the store's cache."`
+	CacheMisses       int64   `metric:"hindsight_store_cache_misses_total" help:"Blocks not found in the store's cache."`
+	Failed            bool    `metric:"hindsight_store_failed,largest" help:"1 when the store takes no more writes, else 0."`
 
 	// Fsyncs counts the syncs of write-ahead logs.
 	Fsyncs uint64

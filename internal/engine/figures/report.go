@@ -54,8 +54,8 @@ func NewReporter(o Options) *Reporter {
 
 // ReportCounters count the reports solved.
 type ReportCounters struct {
-	Reports           atomic.Int64 `metric:"hindsight_reports_total" help:"Reports that were solved."`
-	ReportNanoseconds atomic.Int64 `metric:"hindsight_report_seconds_total,nanoseconds" help:"Time spent solving reports."`
+	Reports           atomic.Int64 `metric:"hindsight_reports_total" help:"Reports computed."`
+	ReportNanoseconds atomic.Int64 `metric:"hindsight_report_seconds_total,nanoseconds" help:"Time spent computing reports."`
 }
 
 // Reader reads the figures of one model, and keeps its newest report.

@@ -105,16 +105,16 @@ func (r *Replication) CheckOwner() error {
 
 // Counters count what happened to the models since the start. The tags name their metrics.
 type Counters struct {
-	Wakes            atomic.Int64 `metric:"hindsight_model_wakes_total" help:"Models that were loaded, because they were used."`
+	Wakes            atomic.Int64 `metric:"hindsight_model_wakes_total" help:"Models loaded on use."`
 	WakeNanoseconds  atomic.Int64 `metric:"hindsight_model_wake_seconds_total,nanoseconds" help:"Time spent loading models."`
-	Hibernations     atomic.Int64 `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory, because others needed the room."`
-	Reloads          atomic.Int64 `metric:"hindsight_model_reloads_total" help:"Models that were loaded again because the outcome of an append was not known."`
-	BadSnapshots     atomic.Int64 `metric:"hindsight_bad_snapshots_total" help:"Snapshots that could not be used, so that an older one or the log was."`
-	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
-	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
-	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
+	Hibernations     atomic.Int64 `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory."`
+	Reloads          atomic.Int64 `metric:"hindsight_model_reloads_total" help:"Models reloaded because the outcome of an append was unknown."`
+	BadSnapshots     atomic.Int64 `metric:"hindsight_bad_snapshots_total" help:"Unusable snapshots."`
+	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written."`
+	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; while learning they stop the model, else one call."`
+	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations replayed from logs."`
 	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that differ from the owner's state."`
-	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
+	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations still to be replayed by models in loading."`
 }
 
 // Slots bound how many do something at once, across models.

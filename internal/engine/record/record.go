@@ -1,7 +1,7 @@
 // Package record encodes the values that the engine keeps in a store: commit
 // records, remembered observations, pending predictions, registry entries, aliases,
 // and the additions of an export. Each begins with a version byte.
-// The page docs/format/records.md describes every byte.
+// The page docs/format/records.md describes the bytes.
 package record
 
 import (

@@ -164,7 +164,7 @@ func TestCertificateNoticesCorruption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sums, then u_0, behind row 0 of R: see docs/format/snapshot.md.
+	// The sums, then u_0, behind row 0 of R: see account.visit.
 	for name, at := range map[string]int{"loss": 8, "hindsight": 24, "energy": 40, "regret": 72, "u": 96 + 8*3} {
 		bad := append([]byte(nil), good...)
 		bad[at+6] ^= 0x08 // A digit of the mantissa, about half of one.
@@ -209,7 +209,7 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The rounds and the energy: see docs/format/snapshot.md.
+		// The rounds and the energy: see account.visit.
 		binary.LittleEndian.PutUint64(state, c.rounds)
 		energy := math.Float64frombits(binary.LittleEndian.Uint64(state[40:]))
 		binary.LittleEndian.PutUint64(state[40:], math.Float64bits(energy*(1+c.error)))

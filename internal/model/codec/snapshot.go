@@ -1,6 +1,6 @@
 // Package codec encodes the snapshot of a model and the numbers inside it. A Visitor appends
-// and reads the state of one type. The file docs/format/snapshot.md
-// describes every byte.
+// and reads the state of one type. The file docs/format/snapshot.md describes what is around
+// the states, and names the function that visits each state.
 package codec
 
 import (

@@ -89,8 +89,8 @@ type Server struct {
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// The state of the server in the cluster.
 	State Server_State `protobuf:"varint,3,opt,name=state,proto3,enum=hindsight.v1.Server_State" json:"state,omitempty"`
-	// The server is up: it has answered the server that answers this call. If false, the next four
-	// fields are absent.
+	// The server has answered the server that answers this call. If false, the next four fields are
+	// absent.
 	Reachable bool `protobuf:"varint,4,opt,name=reachable,proto3" json:"reachable,omitempty"`
 	// The newest entry of the log that the server has applied.
 	Applied *uint64 `protobuf:"varint,5,opt,name=applied,proto3,oneof" json:"applied,omitempty"`

@@ -30,12 +30,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
-// of a group keep the same models. One of them, the owner, orders all changes of the group. Every
-// server answers every call, and forwards a change to the owner of the model's group. A cluster of
-// one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-// above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
-// with no servers, and refuses the other calls with NO_CLUSTER.
+// ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
+// with all models. A cluster of several groups has its models in groups 1 and above; its group 0
+// has no models, and all servers. A server without a cluster answers GetCluster with no servers,
+// and refuses the other calls with NO_CLUSTER.
 type ClusterServiceClient interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
@@ -43,13 +41,12 @@ type ClusterServiceClient interface {
 	MoveOwner(ctx context.Context, in *MoveOwnerRequest, opts ...grpc.CallOption) (*MoveOwnerResponse, error)
 	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(ctx context.Context, in *DrainServerRequest, opts ...grpc.CallOption) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-	// ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
-	// server in leaving. A removed server can join again only as a new server, with an empty directory.
+	// RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
+	// first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+	// leaving. A removed server joins again only with an empty directory.
 	RemoveServer(ctx context.Context, in *RemoveServerRequest, opts ...grpc.CallOption) (*RemoveServerResponse, error)
-	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
-	// servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
-	// left. Groups never move otherwise.
+	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that
+	// all servers have and own about as many. Call it until no step is left.
 	RebalanceCluster(ctx context.Context, in *RebalanceClusterRequest, opts ...grpc.CallOption) (*RebalanceClusterResponse, error)
 }
 
@@ -115,12 +112,10 @@ func (c *clusterServiceClient) RebalanceCluster(ctx context.Context, in *Rebalan
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
-// of a group keep the same models. One of them, the owner, orders all changes of the group. Every
-// server answers every call, and forwards a change to the owner of the model's group. A cluster of
-// one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-// above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
-// with no servers, and refuses the other calls with NO_CLUSTER.
+// ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
+// with all models. A cluster of several groups has its models in groups 1 and above; its group 0
+// has no models, and all servers. A server without a cluster answers GetCluster with no servers,
+// and refuses the other calls with NO_CLUSTER.
 type ClusterServiceServer interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
@@ -128,13 +123,12 @@ type ClusterServiceServer interface {
 	MoveOwner(context.Context, *MoveOwnerRequest) (*MoveOwnerResponse, error)
 	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(context.Context, *DrainServerRequest) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-	// ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
-	// server in leaving. A removed server can join again only as a new server, with an empty directory.
+	// RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
+	// first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+	// leaving. A removed server joins again only with an empty directory.
 	RemoveServer(context.Context, *RemoveServerRequest) (*RemoveServerResponse, error)
-	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
-	// servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
-	// left. Groups never move otherwise.
+	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that
+	// all servers have and own about as many. Call it until no step is left.
 	RebalanceCluster(context.Context, *RebalanceClusterRequest) (*RebalanceClusterResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }

@@ -109,7 +109,7 @@ type Model struct {
 	Classes []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
 	// A name for people, at most 63 characters. UpdateModel changes this and the next four.
 	DisplayName string `protobuf:"bytes,8,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// For selection: at most 64; keys as ids, values up to 63 characters.
+	// For selection: at most 64; keys as ids.
 	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// For the caller's notes: at most 64, 16 KiB together.
 	Annotations map[string]string `protobuf:"bytes,10,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -125,16 +125,15 @@ type Model struct {
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	// When a deleted model will be purged.
 	PurgeTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=purge_time,json=purgeTime,proto3" json:"purge_time,omitempty"`
-	// The model whose observations this one learns, exclusively. This one becomes independent
-	// when that model is purged or restored to before what this one has learned, when this one
-	// cannot learn an observation or is a million behind, and when SetAlias moves an alias of
-	// that model to it.
+	// The model whose observations this one learns, exclusively. Following ends when that model is
+	// purged or restored to before what this one has learned, when this one cannot learn an
+	// observation or is a million behind, and when SetAlias moves an alias of that model to it.
 	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
 	// Its aliases, and those that give it a share. GetModel only.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Its summary, if ListModels was asked for it.
 	Summary *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Where it moves to; absent if it does not. UpdateModel changes it by the path move alone.
+	// Where it moves to; absent if it does not.
 	Move *Move `protobuf:"bytes,20,opt,name=move,proto3" json:"move,omitempty"`
 	// The state that it was imported with, if it was.
 	Imported      *ImportedState `protobuf:"bytes,21,opt,name=imported,proto3" json:"imported,omitempty"`
@@ -320,8 +319,7 @@ func (x *Model) GetImported() *ImportedState {
 }
 
 // Move names the server that has, or will have, the model. A moving model learns nothing,
-// remembers no predictions and is not restored, so that ExportModel is complete. Predict without
-// remember goes on.
+// remembers no predictions and is not restored.
 type Move struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The other server's gRPC address as clients reach it, at most 300 bytes.
@@ -436,8 +434,8 @@ type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Where the model is.
 	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
-	// The performance over the last 1000 to 1050 observations. This, the next two and
-	// observe_time are from the last time in memory, absent if never since the server's start.
+	// The performance over the last 1000 to 1050 observations. It, the next two and observe_time
+	// are from the last time in memory since the start.
 	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
 	// The same of a classifier.
 	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
@@ -667,7 +665,7 @@ type CreateModelRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its spec.
 	Spec *ModelSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// As in Model, like the next four.
+	// As in Model.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// As in Model.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -677,9 +675,8 @@ type CreateModelRequest struct {
 	LabelTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// As in Model.
 	MaxPendingLabels *int64 `protobuf:"varint,7,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// A model with the same inputs, labels and classes that follows none. The new model learns
-	// its observations from the next one on; it predicts, accepts no observation of its own, and
-	// remembers no prediction.
+	// A model with the same inputs, labels and classes that follows none. The new model learns its
+	// observations from the next one on, accepts none of its own, and remembers no prediction.
 	Follows string `protobuf:"bytes,8,opt,name=follows,proto3" json:"follows,omitempty"`
 	// Return the model as it would be; create nothing.
 	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -935,8 +932,8 @@ type ListModelsRequest struct {
 	ShowDeleted bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
 	// Only models whose id or display name contains this, ignoring case.
 	Contains string `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`
-	// id (default), sequence, create_time, recent_loss, recent_skill, regret or
-	// observation_rate; append " desc" for largest first. Unknown figures come last.
+	// id (default), sequence, create_time, recent_loss, recent_skill, regret or observation_rate;
+	// append " desc" for largest first.
 	OrderBy string `protobuf:"bytes,8,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Also return each model's summary.
 	IncludeSummary bool `protobuf:"varint,9,opt,name=include_summary,json=includeSummary,proto3" json:"include_summary,omitempty"`
@@ -1108,7 +1105,7 @@ type UpdateModelRequest struct {
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Required. display_name, labels, annotations, label_ttl, max_pending_labels, one entry as
 	// labels.KEY or annotations.KEY (removed if absent in model), or "*" for all five. Or move,
-	// which ends if absent in model; on return the model has learned everything it accepted.
+	// which ends if absent in model.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Return the model as it would be, with its current etag; change nothing.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -1429,12 +1426,11 @@ type GetModelStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Also compute the effective dimension, which costs O(r^3).
+	// Also compute the effective dimension, in O(r^3).
 	IncludeEffectiveDimension bool `protobuf:"varint,2,opt,name=include_effective_dimension,json=includeEffectiveDimension,proto3" json:"include_effective_dimension,omitempty"`
-	// Also return hindsight_path: 8 bytes per feature, at most 128 KiB; two to three times that
-	// in JSON.
+	// Also return hindsight_path.
 	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
-	// Also compute importances, which costs some 20 ms and 1 ms an input.
+	// Also compute importances, in some 20 ms and 1 ms an input.
 	IncludeImportances bool `protobuf:"varint,4,opt,name=include_importances,json=includeImportances,proto3" json:"include_importances,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1545,7 +1541,7 @@ func (x *GetModelStatsResponse) GetStats() *ModelStats {
 }
 
 // ModelStats is how a model is doing. Losses are prequential unless called served, summed over
-// the outputs: squared, or the learner's own.
+// the outputs.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model.
@@ -1558,34 +1554,31 @@ type ModelStats struct {
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
 	// loss_sum / observations. Absent before the first observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
-	// min over w of sum (y - w.z)^2 + lambda |w|^2: the penalised loss of the best fixed
-	// function of the features z as computed in their rounds. During a warm-up, that of the best
+	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
 	// constants. Absent, like regret, if not tracked.
 	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
 	// loss_sum - hindsight_loss.
 	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The regret without the penalty: regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
-	// The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2
-	// eta) times the largest weight. Absent, as certificate, unless certified.
+	// The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2 eta)
+	// times the largest weight. Absent, as certificate, unless certified: see docs/theory.md for
+	// each learner.
 	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
-	// C = sum y^2 q/(1+q), between regret and guarantee; a label of weight w adds w y^2
-	// q/(2+q-w). For online Newton steps sum of weight h / (2 eta), which bounds the regret
-	// against functions within the range.
+	// C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h /
+	// (2 eta).
 	Certificate *float64 `protobuf:"fixed64,10,opt,name=certificate,proto3,oneof" json:"certificate,omitempty"`
-	// regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
-	// second part, because the best function may leave the range. false: the state is corrupt.
-	// Absent unless certified.
+	// regret <= certificate <= regret_bound up to rounding; for online Newton steps only the second
+	// part. false: the state is corrupt. Absent unless certified.
 	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
-	// The theorem applies: every round's features are fixed before its label, nothing is
-	// forgotten, no weight was 2 or more; see docs/theory.md for each learner.
+	// The theorem applies: every round's features are fixed before its label, nothing is forgotten,
+	// no weight was 2 or more.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
 	// log det(A / lambda). Absent without A and before the first observation.
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
-	// B, the largest |label| seen, in label units; over outputs the root of the sum of squares.
-	// Weights divide it by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in
-	// other learners but auto. Class labels count as coded. Absent while 0 or unknown: before
-	// the first observation, during a warm-up, and after a weight of 2 or more in the AWV
+	// B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
+	// by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
+	// auto. Absent while 0 or unknown: during a warm-up, and after a weight of 2 or more in the AWV
 	// family.
 	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.
@@ -1608,15 +1601,14 @@ type ModelStats struct {
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	// The performance over all observations, except those learned by versions without these
-	// figures.
+	// The performance over all observations.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The performance over the last 1000 to 1050 observations.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
 	// The performance with observation s weighted 0.999^(t-s) at t.
 	Discounted *Performance `protobuf:"bytes,27,opt,name=discounted,proto3" json:"discounted,omitempty"`
-	// The regret with served losses in place of prequential ones where a prediction was served.
-	// Absent if regret is, and for a learner that forgets.
+	// The regret with served losses where a prediction was served. Absent if regret is, and for a
+	// learner that forgets.
 	ServedRegret *float64 `protobuf:"fixed64,28,opt,name=served_regret,json=servedRegret,proto3,oneof" json:"served_regret,omitempty"`
 	// The prediction intervals, one entry per level and output.
 	Intervals []*IntervalStats `protobuf:"bytes,29,rep,name=intervals,proto3" json:"intervals,omitempty"`
@@ -1628,31 +1620,22 @@ type ModelStats struct {
 	Inputs []*InputStats `protobuf:"bytes,32,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The performance of a classifier.
 	Classes *ClassStats `protobuf:"bytes,33,opt,name=classes,proto3" json:"classes,omitempty"`
-	// The weights of a learner whose functions are affine in its features, or of the parametric
-	// part of semiparametric_awv: at most 100, largest effect first.
+	// The weights of a learner that is affine in its features, or of the parametric part of
+	// semiparametric_awv: at most 100, largest effect first.
 	Weights []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
-	// If requested, the loss in hindsight of the first m features in the learner's order, m = 0
-	// to features, at most 16384:
-	//
-	//	 hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2,  u = R^-T b,  R^T R = A
-	//
-	//	summed over outputs, in squared label units about their scaling's offset. It never rises,
-	//
-	// and ends with hindsight_loss, with lambdas that ridge's. One multiply-add per feature and
-	// output. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and
-	// rlsc; empty until a scaling is known. Source: Camoriano, thesis (Genoa, 2017), chapter 4,
-	// incremental Nyström.
+	// If requested, the loss in hindsight of the first m features in the learner's order, m = 0 to
+	// features, at most 16384. It never rises, and ends with hindsight_loss, with lambdas that
+	// ridge's. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and
+	// rlsc; empty until a scaling is known.
 	HindsightPath []float64 `protobuf:"fixed64,35,rep,packed,name=hindsight_path,json=hindsightPath,proto3" json:"hindsight_path,omitempty"`
 	// semiparametric_awv: the share of sum y^2 - hindsight_loss that the parametric features
-	// explain alone, |u_p|^2 / |u|^2 in [0, 1], over all outputs, labels about their scaling's
-	// offset. Absent while nothing is explained.
+	// explain alone.
 	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
-	// The label gate, if the model has one. regret, regret_bound and certificate are of the
-	// learned observations.
+	// The label gate, if the model has one.
 	LabelGate *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
 	// auto: the weights of the families of experts in predictions of this state.
 	Families []*FamilyPart `protobuf:"bytes,38,rep,name=families,proto3" json:"families,omitempty"`
-	// If requested, how much each input matters to the trees of auto, largest permutation first.
+	// If requested, how much each input matters to the trees of auto.
 	Importances   []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1961,8 +1944,8 @@ func (x *ModelStats) GetImportances() []*InputImportance {
 	return nil
 }
 
-// InputImportance is how much an input matters to the trees of auto, the mean over the outputs
-// on a sample of the newest 8192 rows.
+// InputImportance is how much an input matters to the trees of auto, on a sample of the newest
+// 8192 rows.
 type InputImportance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The input, x[i] without named inputs; past_labels; or level_1, the prediction of the
@@ -1971,7 +1954,7 @@ type InputImportance struct {
 	// The input's share of the splits' gain.
 	Gain float64 `protobuf:"fixed64,2,opt,name=gain,proto3" json:"gain,omitempty"`
 	// How much the mean squared error of the trees grows when rows exchange their values of the
-	// input, in variances of the label. It may be negative.
+	// input, in variances of the label.
 	Permutation   float64 `protobuf:"fixed64,3,opt,name=permutation,proto3" json:"permutation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2039,10 +2022,9 @@ type LabelGateStats struct {
 	LastSetAside uint64 `protobuf:"varint,3,opt,name=last_set_aside,json=lastSetAside,proto3" json:"last_set_aside,omitempty"`
 	// The part of loss_sum lost on observations set aside.
 	SetAsideLoss float64 `protobuf:"fixed64,4,opt,name=set_aside_loss,json=setAsideLoss,proto3" json:"set_aside_loss,omitempty"`
-	// The regret over all observations minus regret: exact, bounded by no theorem. auto only.
+	// The regret over all observations minus regret, of auto.
 	RegretBeside *float64 `protobuf:"fixed64,5,opt,name=regret_beside,json=regretBeside,proto3,oneof" json:"regret_beside,omitempty"`
-	// How often the learner restarted: strange labels persisted, or labels shrank to a small
-	// part of their size.
+	// How often the learner restarted.
 	Starts uint64 `protobuf:"varint,6,opt,name=starts,proto3" json:"starts,omitempty"`
 	// The sequence of the newest restart; 0: never.
 	LastStart     uint64 `protobuf:"varint,7,opt,name=last_start,json=lastStart,proto3" json:"last_start,omitempty"`
@@ -2144,8 +2126,8 @@ type InputStats struct {
 	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
 	// outside / seen. Absent before the first value.
 	OutsideShare *float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3,oneof" json:"outside_share,omitempty"`
-	// The least value. This and the next three are absent for categories and before the first
-	// value. Times are in seconds since 1970.
+	// The least value. Absent, as the next three, for categories and before the first value. Times
+	// are in seconds since 1970.
 	Low *float64 `protobuf:"fixed64,7,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	// The largest value.
 	High *float64 `protobuf:"fixed64,8,opt,name=high,proto3,oneof" json:"high,omitempty"`
@@ -2340,8 +2322,8 @@ func (x *ClassStats) GetClasses() []*ClassCounts {
 	return nil
 }
 
-// ClassPerformance is the performance of a classifier beside two baselines that ignore the
-// inputs: the most frequent class so far, and the last class.
+// ClassPerformance is the performance of a classifier beside the most frequent class so far, and
+// the last class.
 type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of observations.
@@ -2410,7 +2392,7 @@ type ClassFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The share of wrong predictions.
 	ErrorRate float64 `protobuf:"fixed64,1,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
-	// The mean of -log p, where p is the probability of the observed class, at least 1e-9.
+	// The mean of -log p, p the probability of the observed class, at least 1e-9.
 	LogLoss float64 `protobuf:"fixed64,2,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
 	// The mean of the sum over classes of (p - 1 or 0)^2.
 	BrierScore float64 `protobuf:"fixed64,3,opt,name=brier_score,json=brierScore,proto3" json:"brier_score,omitempty"`
@@ -2418,8 +2400,7 @@ type ClassFigures struct {
 	MajorityErrorRate float64 `protobuf:"fixed64,4,opt,name=majority_error_rate,json=majorityErrorRate,proto3" json:"majority_error_rate,omitempty"`
 	// The error rate of the last class.
 	LastClassErrorRate float64 `protobuf:"fixed64,5,opt,name=last_class_error_rate,json=lastClassErrorRate,proto3" json:"last_class_error_rate,omitempty"`
-	// 1 - error_rate / the smaller error rate of the baselines. Absent if a baseline made no
-	// error.
+	// 1 - error_rate / the smaller error rate of the baselines, unless that is 0.
 	Skill         *float64 `protobuf:"fixed64,6,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2734,16 +2715,15 @@ func (x *FeatureWeight) GetOutput() int32 {
 	return 0
 }
 
-// Performance is how a model did beside two baselines that ignore the inputs: the running mean
-// of the labels, and the last label. Losses are the model's own, times the weights.
+// Performance is how a model did beside two baselines: the running mean of the labels, and the
+// last label. Losses are the model's own, times the weights.
 type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of the served predictions and the baselines at serving time; prequential where none was
-	// served.
+	// Of the served predictions and the baselines at serving time, else prequential.
 	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4165,12 +4145,11 @@ func (x *GetModelHistoryRequest) GetModel() string {
 // GetModelHistoryResponse answers GetModelHistory.
 type GetModelHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first, at most 256. Each covers the same power-of-two number of observations; the
-	// last may cover fewer. At 256 points neighbours merge: sums add, last-observation figures
-	// are the later one's. Numbers have six digits, weights four decimals.
+	// Oldest first, at most 256. Each covers the same power-of-two number of observations; the last
+	// may cover fewer. Numbers have six digits, weights four decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the
-	// kernels of raker, the intervals of ada_raker.
+	// The names in the order of HistoryPoint.expert_weights: experts of auto, ridges, kernels of
+	// raker, intervals of ada_raker.
 	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
 	// The newest detected changes of the loss, at most 100, oldest first.
 	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
@@ -4247,11 +4226,10 @@ type HistoryPoint struct {
 	RegretBound *float64 `protobuf:"fixed64,6,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// The number of dictionary centres.
 	Dictionary *int32 `protobuf:"varint,7,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The expert weights, means over outputs, at most 64: fewer than names while experts are
-	// missing, none before the first mixture.
+	// The expert weights, means over outputs, at most 64.
 	ExpertWeights []float64 `protobuf:"fixed64,8,rep,packed,name=expert_weights,json=expertWeights,proto3" json:"expert_weights,omitempty"`
-	// The share of labels inside the intervals of each level since the previous point, over all
-	// outputs, in the order of the spec's coverage. Empty if no interval was judged.
+	// The share of labels inside the intervals of each level since the previous point, in the order
+	// of the spec's coverage.
 	Realised      []float64 `protobuf:"fixed64,9,rep,packed,name=realised,proto3" json:"realised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4421,8 +4399,8 @@ type WatchModelRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The most outcomes per second; after a pause as many at once. Default 10, at most 100.
 	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
-	// The interval of statistics and of completed history points, sent if observations came.
-	// Default and minimum one second.
+	// The interval of statistics and history points, sent if observations came. Default and minimum
+	// one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4568,14 +4546,13 @@ type WatchModelResponse_Outcome struct {
 }
 
 type WatchModelResponse_Stats struct {
-	// The statistics, without what is computed on demand, the digest and the experts. The
-	// first event has this type.
+	// The statistics, without what is computed on demand, the digest and the experts. The first
+	// event.
 	Stats *ModelStats `protobuf:"bytes,2,opt,name=stats,proto3,oneof"`
 }
 
 type WatchModelResponse_History struct {
-	// A history point is complete. After points have merged, the first may begin before the
-	// previous one ended, and replaces it.
+	// A history point is complete. A point that begins before the previous one ended replaces it.
 	History *HistoryPoint `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
 }
 
@@ -4598,7 +4575,7 @@ type OutcomeEvent struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// The number of outcomes left out since the previous one.
 	Omitted uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
-	// The intervals of the served prediction; none without a prediction, or before they are known.
+	// The intervals of the served prediction.
 	Intervals     []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4679,8 +4656,8 @@ func (x *OutcomeEvent) GetIntervals() []*Interval {
 // CompareModelsRequest names a model.
 type CompareModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The followed model, one of its followers, or an alias: with a share, whose models each
-	// learn what they predicted, the answer is about these two since the share began.
+	// The followed model, one of its followers, or an alias. By an alias with a share, whose models
+	// each learn what they predicted: these two, since the share began.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4726,8 +4703,8 @@ func (x *CompareModelsRequest) GetModel() string {
 // CompareModelsResponse answers CompareModels.
 type CompareModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The followed model, then its followers by recent loss. Figures of a follower, and of the
-	// followed model beside it, are of the observations that the follower has learned.
+	// The followed model, then its followers by recent loss. Figures are of the observations that
+	// the follower has learned.
 	Comparisons   []*Comparison `protobuf:"bytes,1,rep,name=comparisons,proto3" json:"comparisons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4777,7 +4754,7 @@ type Comparison struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// The number of followed observations it has learned; of the followed model, its own number.
+	// The number of followed observations it has learned.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// How many the followed model has learned since.
 	Behind uint64 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
@@ -4789,8 +4766,7 @@ type Comparison struct {
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
-	// Its mean loss against that of the first model. Absent for that model itself, and below 100
-	// observations of each.
+	// Its mean loss against that of the first model, from 100 observations of each on.
 	Difference    *LossDifference `protobuf:"bytes,9,opt,name=difference,proto3" json:"difference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4889,9 +4865,8 @@ func (x *Comparison) GetDifference() *LossDifference {
 	return nil
 }
 
-// LossDifference is a difference of mean losses, of classifiers of error rates, with a
-// confidence sequence: the interval holds the difference at all times at once, asymptotically,
-// so that one may look and stop at any time.
+// LossDifference is a difference of mean losses, of classifiers of error rates, with a confidence
+// sequence: one may look and stop at any time.
 type LossDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The mean loss of this model minus that of the first. Below 0: this model is better.
@@ -4902,8 +4877,8 @@ type LossDifference struct {
 	Upper float64 `protobuf:"fixed64,3,opt,name=upper,proto3" json:"upper,omitempty"`
 	// The probability that the interval always holds the difference: 0.95.
 	Confidence float64 `protobuf:"fixed64,4,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// Both models predicted the same observations, and the interval is of their differences of
-	// prequential losses. Otherwise each has its own, and the losses are served ones.
+	// Both models predicted the same observations, and losses are prequential. Otherwise each has
+	// its own, and losses are served.
 	Paired bool `protobuf:"varint,5,opt,name=paired,proto3" json:"paired,omitempty"`
 	// The number of observations of this model.
 	Observations uint64 `protobuf:"varint,6,opt,name=observations,proto3" json:"observations,omitempty"`
@@ -5001,8 +4976,7 @@ type Alias struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was set.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// The previous target, or the model whose share ended. It learns an Observe by the alias with
-	// the id of a prediction it made or of an observation it learned.
+	// The previous target, or the model whose share ended. It learns the labels of its predictions.
 	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
 	// The second model that answers a share of the requests.
 	Share         *Share `protobuf:"bytes,5,opt,name=share,proto3" json:"share,omitempty"`
@@ -5075,16 +5049,15 @@ func (x *Alias) GetShare() *Share {
 	return nil
 }
 
-// Share is the part of an alias's requests that a second model answers. Removing the share gives
-// all to the alias's model; SetAlias to the second model promotes it.
+// Share is the part of an alias's requests that a second model answers.
 type Share struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the second model. It has the inputs, labels and classes of the alias's model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The part of the keys, or of the requests without a key, above 0 and below 1.
 	Fraction float64 `protobuf:"fixed64,2,opt,name=fraction,proto3" json:"fraction,omitempty"`
-	// Both models learn every observation: the second model follows the alias's model, which
-	// learns the labels of both. Otherwise each model learns what it predicted.
+	// Both models learn every observation: the second follows the alias's model. Otherwise each
+	// learns what it predicted.
 	LearnAll bool `protobuf:"varint,3,opt,name=learn_all,json=learnAll,proto3" json:"learn_all,omitempty"`
 	// When the share began; a change of model or fraction begins it anew. Output only.
 	StartTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`

@@ -48,18 +48,16 @@ const (
 // ModelService is the control path: the life of models.
 type ModelServiceClient interface {
 	// CreateModel starts a model. The same id with the same spec returns the existing model
-	// unchanged; with another spec it is refused with MODEL_EXISTS.
+	// unchanged.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*CreateModelResponse, error)
 	// GetModel returns a model.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-	// move. The spec never changes.
+	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
-	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-	// it with everything learned; its id stays taken, and calls that name it return
-	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
@@ -67,9 +65,8 @@ type ModelServiceClient interface {
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
 	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
-	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+	// and counts the rest. After a restore it goes on from the earlier sequence.
 	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
 	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
@@ -82,17 +79,15 @@ type ModelServiceClient interface {
 	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-	// and ids included; it can be learned again. Export first to keep both.
+	// and ids included. Export first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-	// body is the bytes.
+	// ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+	// HTTP: GET /v1/models/{model}:export, whose body is the bytes.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
 	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
 	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
-	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-	// except to delete, undelete or restore it.
+	// SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
 	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
@@ -336,18 +331,16 @@ func (c *modelServiceClient) DeleteAlias(ctx context.Context, in *DeleteAliasReq
 // ModelService is the control path: the life of models.
 type ModelServiceServer interface {
 	// CreateModel starts a model. The same id with the same spec returns the existing model
-	// unchanged; with another spec it is refused with MODEL_EXISTS.
+	// unchanged.
 	CreateModel(context.Context, *CreateModelRequest) (*CreateModelResponse, error)
 	// GetModel returns a model.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-	// move. The spec never changes.
+	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
-	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-	// it with everything learned; its id stays taken, and calls that name it return
-	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)
@@ -355,9 +348,8 @@ type ModelServiceServer interface {
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
 	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
-	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+	// and counts the rest. After a restore it goes on from the earlier sequence.
 	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
 	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
@@ -370,17 +362,15 @@ type ModelServiceServer interface {
 	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-	// and ids included; it can be learned again. Export first to keep both.
+	// and ids included. Export first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-	// body is the bytes.
+	// ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+	// HTTP: GET /v1/models/{model}:export, whose body is the bytes.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
 	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
 	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
-	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-	// except to delete, undelete or restore it.
+	// SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
 	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)

@@ -32,25 +32,25 @@ type PredictRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The input, one number per dimension.
 	Features []float64 `protobuf:"fixed64,2,rep,packed,name=features,proto3" json:"features,omitempty"`
-	// Chosen by the caller, or by the server if empty. Repeating the id with the same features
-	// returns the remembered prediction.
+	// Chosen by the server if empty. A repeated id with the same features returns the remembered
+	// prediction.
 	PredictionId string `protobuf:"bytes,3,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
 	// How long the prediction waits for its label. Default 24 h.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// false: no label will come; the server stores nothing and gives no id. Default true.
+	// false: the server stores nothing and gives no id. Default true.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
-	// The input by names, for a model with inputs: one value each, null if missing.
+	// The input by names: one value each, null if missing.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Also return the explanation of the prediction. auto only.
 	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Answer from a state with at least this many observations, for example the sequence of an
-	// Outcome. The answering server waits for the observations, or asks the owner of the cluster.
+	// Outcome.
 	MinSequence uint64 `protobuf:"varint,8,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
-	// The greatest age of the state of the answering server, in a cluster. A server with an older
-	// state asks the owner. Absent: any age; the trailer hindsight-age-ms returns the age.
+	// The greatest age of the answering state, in a cluster. Absent: any age; the trailer
+	// hindsight-age-ms returns the age.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// Chooses the model behind an alias with a share: one key, one model, such as the id of a
-	// user. Absent: the prediction id chooses, and chance without one.
+	// Chooses the model behind an alias with a share, such as the id of a user. Absent: the
+	// prediction id chooses, and chance without one.
 	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,32 +216,27 @@ type Prediction struct {
 	// The probabilities of the classes; they sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
-	// Absent before the first observation and for learners without it.
 	StandardError *float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
-	// q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned. Absent for
-	// learners without it.
+	// q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned.
 	Leverage *float64 `protobuf:"fixed64,7,opt,name=leverage,proto3,oneof" json:"leverage,omitempty"`
 	// The number of observations in the state that answered.
 	StateSequence uint64 `protobuf:"varint,8,opt,name=state_sequence,json=stateSequence,proto3" json:"state_sequence,omitempty"`
 	// The standard error of each output.
 	StandardErrors []float64 `protobuf:"fixed64,9,rep,packed,name=standard_errors,json=standardErrors,proto3" json:"standard_errors,omitempty"`
-	// One prediction interval per level of the spec's coverage. Absent until the model can
-	// estimate its error.
+	// One prediction interval per level of the spec's coverage, once the model can estimate its
+	// error.
 	Intervals []*Interval `protobuf:"bytes,10,rep,name=intervals,proto3" json:"intervals,omitempty"`
-	// The probability of the label 1 while all labels are -1 or 1, from learners that know it,
-	// as auto.
+	// The probability of the label 1 while all labels are -1 or 1, of auto.
 	Probability *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
-	// semiparametric_awv: the parametric part, the sum of weight times feature over the weights
-	// of GetModelStats, in label units. It is the best function in hindsight of these features;
-	// unlike value it does not shrink to 0, or to the mean label, at new inputs. Absent for
-	// classifiers and until a scaling is known.
+	// semiparametric_awv: the parametric part, the sum of weight times feature over the weights of
+	// GetModelStats. Unlike value it does not shrink at new inputs. Absent for classifiers and
+	// until a scaling is known.
 	ParametricValue *float64 `protobuf:"fixed64,12,opt,name=parametric_value,json=parametricValue,proto3,oneof" json:"parametric_value,omitempty"`
 	// The parametric part of each output.
 	ParametricValues []float64 `protobuf:"fixed64,13,rep,packed,name=parametric_values,json=parametricValues,proto3" json:"parametric_values,omitempty"`
 	// The id of the model that answered, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
-	// If requested, what each family of experts says. Absent where the prediction of a repeated
-	// id is returned.
+	// If requested, what each family of experts says.
 	Explanation   []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -382,17 +377,16 @@ func (x *Prediction) GetExplanation() []*FamilyPart {
 	return nil
 }
 
-// FamilyPart is the part of a family of experts of auto in a prediction: linear, kernel, trees,
-// neighbors, partitions, crosses and baselines.
+// FamilyPart is the part of a family of experts of auto in a prediction.
 type FamilyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The family; rest: the constants of the stacks, and what is cut to the range of the labels.
+	// linear, kernel, trees, neighbors, partitions, crosses, baselines, or rest: the constants of
+	// the stacks, and what is cut to the range of the labels.
 	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
-	// The weight of the family for each output, through all mixtures and stacks; it may be
-	// negative. The weights sum to 1.
+	// The weight of the family for each output. It may be negative; the weights sum to 1.
 	Weights []float64 `protobuf:"fixed64,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
-	// Weight times what the family says, for each output, or raw score of a classifier. The
-	// contributions of all families sum to the value. Empty in GetModelStats.
+	// Weight times what the family says, for each output. They sum to the value, of a classifier to
+	// the raw score. Empty in GetModelStats.
 	Contributions []float64 `protobuf:"fixed64,3,rep,packed,name=contributions,proto3" json:"contributions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,7 +452,7 @@ type Interval struct {
 	Lower *float64 `protobuf:"fixed64,2,opt,name=lower,proto3,oneof" json:"lower,omitempty"`
 	// The upper end; present also if 0.
 	Upper *float64 `protobuf:"fixed64,3,opt,name=upper,proto3,oneof" json:"upper,omitempty"`
-	// The lower end of each output. Each output has the coverage by itself.
+	// The lower end of each output.
 	Lowers []float64 `protobuf:"fixed64,4,rep,packed,name=lowers,proto3" json:"lowers,omitempty"`
 	// The upper end of each output.
 	Uppers        []float64 `protobuf:"fixed64,5,rep,packed,name=uppers,proto3" json:"uppers,omitempty"`
@@ -550,8 +544,7 @@ type PredictBatchRequest struct {
 	MinSequence uint64 `protobuf:"varint,7,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
 	// As in PredictRequest.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,8,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// One key per row, or none: as in PredictRequest. Behind an alias with a share, the rows of
-	// each model are answered from the same state.
+	// One key per row, or none: as in PredictRequest.
 	Keys          []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -749,8 +742,7 @@ type ObserveRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The id of the prediction that the label belongs to. Give this or the input.
 	PredictionId string `protobuf:"bytes,2,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
-	// The input. If the prediction has expired, also send its id as observation_id: its late
-	// label is learned once.
+	// The input. If the prediction has expired, also send its id as observation_id.
 	Features []float64 `protobuf:"fixed64,3,rep,packed,name=features,proto3" json:"features,omitempty"`
 	// The label. Required; 0 is a label.
 	//
@@ -762,13 +754,12 @@ type ObserveRequest struct {
 	Target isObserveRequest_Target `protobuf_oneof:"target"`
 	// Importance, > 0. Default 1.
 	Weight *float64 `protobuf:"fixed64,7,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// Names an observation given by its input; each id is learned once. Without an id a retry is
-	// learned again.
+	// Names an observation given by its input. Without an id a retry is learned again.
 	ObservationId string `protobuf:"bytes,8,opt,name=observation_id,json=observationId,proto3" json:"observation_id,omitempty"`
 	// The input by names, for a model with inputs.
 	Inputs *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// As in PredictRequest, for an observation without a pending prediction: absent, its id
-	// chooses. A pending prediction chooses the model that made it.
+	// As in PredictRequest, for an observation without a pending prediction. Absent: its id
+	// chooses.
 	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -971,8 +962,7 @@ type Outcome struct {
 	ServedPrediction *float64 `protobuf:"fixed64,4,opt,name=served_prediction,json=servedPrediction,proto3,oneof" json:"served_prediction,omitempty"`
 	// The loss of the served prediction.
 	ServedLoss *float64 `protobuf:"fixed64,5,opt,name=served_loss,json=servedLoss,proto3,oneof" json:"served_loss,omitempty"`
-	// The regret after this observation. Absent for learners that compute regret on demand in
-	// GetModelStats.
+	// The regret after this observation, if tracked.
 	Regret *float64 `protobuf:"fixed64,6,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The observation had been learned before; this is its first answer.
 	Duplicate bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
@@ -980,10 +970,9 @@ type Outcome struct {
 	Predictions []float64 `protobuf:"fixed64,8,rep,packed,name=predictions,proto3" json:"predictions,omitempty"`
 	// The served prediction of each output.
 	ServedPredictions []float64 `protobuf:"fixed64,9,rep,packed,name=served_predictions,json=servedPredictions,proto3" json:"served_predictions,omitempty"`
-	// The mean loss of about the last 1000 rounds: served, or prequential where no prediction
-	// was served.
+	// The mean loss of about the last 1000 rounds: served, else prequential.
 	RecentLoss *float64 `protobuf:"fixed64,10,opt,name=recent_loss,json=recentLoss,proto3,oneof" json:"recent_loss,omitempty"`
-	// 1 - loss / loss of the better baseline (running mean, last label) over the same rounds.
+	// 1 - loss / loss of the better baseline over the same rounds.
 	RecentSkill *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`
 	// The prequential class of a classifier; empty before the first.
 	Class string `protobuf:"bytes,12,opt,name=class,proto3" json:"class,omitempty"`
@@ -991,8 +980,7 @@ type Outcome struct {
 	ServedClass string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
 	// The id of the model that learned, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
-	// The label gate set the observation aside: the model did not learn it, and recent_loss and
-	// recent_skill leave it out.
+	// The label gate set the observation aside: the model did not learn it.
 	SetAside      bool `protobuf:"varint,15,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

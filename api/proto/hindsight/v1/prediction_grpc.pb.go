@@ -33,8 +33,7 @@ const (
 // PredictionService is the data path: predict, act, observe.
 type PredictionServiceClient interface {
 	// Predict answers from the current state and never changes it. Unless remember is false, the
-	// server keeps the features under the prediction id until the label comes or label_ttl
-	// passes.
+	// server keeps the features until the label comes or label_ttl passes.
 	Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error)
 	// PredictBatch answers every row from the same state.
 	PredictBatch(ctx context.Context, in *PredictBatchRequest, opts ...grpc.CallOption) (*PredictBatchResponse, error)
@@ -43,8 +42,8 @@ type PredictionServiceClient interface {
 	Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*ObserveResponse, error)
 	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(ctx context.Context, in *ObserveBatchRequest, opts ...grpc.CallOption) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. The server answers every request
-	// once, in request order, under its correlation id.
+	// Session pipelines Predict and Observe over one stream. The server answers every request once,
+	// in request order.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 }
 
@@ -116,8 +115,7 @@ type PredictionService_SessionClient = grpc.BidiStreamingClient[SessionRequest, 
 // PredictionService is the data path: predict, act, observe.
 type PredictionServiceServer interface {
 	// Predict answers from the current state and never changes it. Unless remember is false, the
-	// server keeps the features under the prediction id until the label comes or label_ttl
-	// passes.
+	// server keeps the features until the label comes or label_ttl passes.
 	Predict(context.Context, *PredictRequest) (*PredictResponse, error)
 	// PredictBatch answers every row from the same state.
 	PredictBatch(context.Context, *PredictBatchRequest) (*PredictBatchResponse, error)
@@ -126,8 +124,8 @@ type PredictionServiceServer interface {
 	Observe(context.Context, *ObserveRequest) (*ObserveResponse, error)
 	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(context.Context, *ObserveBatchRequest) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. The server answers every request
-	// once, in request order, under its correlation id.
+	// Session pipelines Predict and Observe over one stream. The server answers every request once,
+	// in request order.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	mustEmbedUnimplementedPredictionServiceServer()
 }

@@ -287,8 +287,7 @@ const (
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round up to history_window, then the last ones, until the dictionary is full. A
-	// point kept within these rounds is known exactly.
+	// Every round up to history_window, then the last ones, until the dictionary is full.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
@@ -456,23 +455,21 @@ type ModelSpec struct {
 	// observations for linear_awv.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The levels of the prediction intervals: at most 8, ascending, each from 0.5 to 0.999.
-	// Default: 0.9 for auto, else none. Refused for classes, logistic and hinge losses.
+	// Default: 0.9 for auto, else none. Real labels and squared loss only.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
 	// The inputs by name, in place of dimension. Requests then carry inputs in place of
 	// features.
 	Inputs []*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// Labels are classes (texts) instead of numbers. Default for rlsc.
 	Classes *Classes `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
-	// "on" or "off"; real labels only. The gate sets aside a label far above all before it
-	// unless the inputs predict it, and restarts the learner when the labels have changed for
-	// good. Default: on for auto, else off.
+	// "on" or "off"; real labels only. The gate sets aside a label far above all before it, and
+	// restarts the learner when the labels have changed for good. Default: on for auto, else off.
 	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
-	// The revision of the rules of lambdas, fourier_kons, pros_n_kons and kons. A model keeps
-	// its revision, so that its log replays to the same state in later versions. Only the
-	// newest, the default, is accepted.
+	// The revision of the rules of lambdas, fourier_kons, pros_n_kons and kons, which a model
+	// keeps. Only the newest, the default, is accepted.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
-	// Which labels are possible. Predictions and intervals then lie within min and max, and
-	// Observe refuses other labels. Real labels and the squared loss only. Default: every label.
+	// Which labels are possible. Predictions and intervals then lie within, and Observe refuses
+	// other labels. Real labels and squared loss only.
 	Label *Label `protobuf:"bytes,24,opt,name=label,proto3" json:"label,omitempty"`
 	// The learner; an empty message takes every default. Default auto.
 	//
@@ -839,8 +836,7 @@ type Label struct {
 	Min *float64 `protobuf:"fixed64,1,opt,name=min,proto3,oneof" json:"min,omitempty"`
 	// The largest label.
 	Max *float64 `protobuf:"fixed64,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
-	// Labels are whole numbers, such as counts. The ends of intervals are then whole numbers;
-	// predictions stay means.
+	// Labels and the ends of intervals are whole numbers; predictions stay means.
 	Integer       bool `protobuf:"varint,3,opt,name=integer,proto3" json:"integer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,8 +1206,7 @@ type CategoricalInput struct {
 	//	*CategoricalInput_MaxCategories
 	//	*CategoricalInput_HashBuckets
 	Encoding isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
-	// One scale for all features of the input: together they vary as much as one number. Used by
-	// auto, running and warmup. Default true; false in models older than this field.
+	// One scale for all features of the input. Used by auto, running and warmup. Default true.
 	JointScale    *bool `protobuf:"varint,3,opt,name=joint_scale,json=jointScale,proto3,oneof" json:"joint_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1290,8 +1285,7 @@ type CategoricalInput_MaxCategories struct {
 }
 
 type CategoricalInput_HashBuckets struct {
-	// All categories share so many features by signed hashes (64-bit FNV-1a, mixed by the
-	// finalizer of MurmurHash3).
+	// All categories share so many features by signed hashes.
 	HashBuckets int32 `protobuf:"varint,2,opt,name=hash_buckets,json=hashBuckets,proto3,oneof"`
 }
 
@@ -1404,8 +1398,8 @@ func (x *VectorInput) GetLength() int32 {
 // Classes makes labels classes: texts of 1 to 256 bytes, in order of first appearance.
 type Classes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Default 64 for auto, 256 for rlsc, 2 for others. Above 2, learners but rlsc have one
-	// output per possible class, one against the rest: set 2 for two classes.
+	// Default 64 for auto, 256 for rlsc, 2 for others. Learners but rlsc have one output per
+	// possible class: set 2 for two classes.
 	MaxClasses    *int32 `protobuf:"varint,1,opt,name=max_classes,json=maxClasses,proto3,oneof" json:"max_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1646,9 +1640,8 @@ func (x *FixedScaling) GetLabelScale() float64 {
 }
 
 // WarmupScaling scales inputs to mean 0 and mean square 1/(4 dimension) over the first
-// observations, labels to mean 0 each and mean square 1 together. Until then the model keeps the
-// observations and predicts the mean label; afterwards each observation lets it learn up to 32
-// kept ones, in order.
+// observations, labels to mean 0 each and mean square 1 together. Until then the model predicts
+// the mean label.
 type WarmupScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many observations, 1 to 10000, determine the scaling. 100 is a good number.
@@ -2332,8 +2325,7 @@ type PkawvNystrom struct {
 	MaxDictionary *int32 `protobuf:"varint,8,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
 	// History kept for growing. Default none.
 	History PkawvNystrom_History `protobuf:"varint,9,opt,name=history,proto3,enum=hindsight.v1.PkawvNystrom_History" json:"history,omitempty"`
-	// The most rounds kept, 1 to 1048576, for window and full. Default for full 8
-	// max_dictionary. Models older than this default keep every round.
+	// The most rounds kept, 1 to 1048576, for window and full. Default for full 8 max_dictionary.
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
 	// A given, frozen dictionary.
 	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`

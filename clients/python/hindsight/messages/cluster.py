@@ -20,8 +20,8 @@ class Server:
     address: str
     #: The state of the server in the cluster.
     state: str
-    #: The server is up: it has answered the server that answers this call. If false, the next
-    #: four fields are absent.
+    #: The server has answered the server that answers this call. If false, the next four fields
+    #: are absent.
     reachable: bool
     #: The newest entry of the log that the server has applied.
     applied: Optional[int]

@@ -33,11 +33,10 @@ class HistoryPoint:
     regret_bound: Optional[float]
     #: The number of dictionary centres.
     dictionary: Optional[int]
-    #: The expert weights, means over outputs, at most 64: fewer than names while experts are
-    #: missing, none before the first mixture.
+    #: The expert weights, means over outputs, at most 64.
     expert_weights: tuple[float, ...]
-    #: The share of labels inside the intervals of each level since the previous point, over all
-    #: outputs, in the order of the spec's coverage. Empty if no interval was judged.
+    #: The share of labels inside the intervals of each level since the previous point, in the
+    #: order of the spec's coverage.
     realised: tuple[float, ...]
 
     def __repr__(self) -> str:
@@ -88,11 +87,10 @@ class History(ShownHistory):
     """History answers GetModelHistory."""
 
     #: Oldest first, at most 256. Each covers the same power-of-two number of observations; the
-    #: last may cover fewer. At 256 points neighbours merge: sums add, last-observation figures
-    #: are the later one's. Numbers have six digits, weights four decimals.
+    #: last may cover fewer. Numbers have six digits, weights four decimals.
     points: tuple[HistoryPoint, ...]
-    #: The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the kernels
-    #: of raker, the intervals of ada_raker.
+    #: The names in the order of HistoryPoint.expert_weights: experts of auto, ridges, kernels of
+    #: raker, intervals of ada_raker.
     experts: tuple[str, ...]
     #: The newest detected changes of the loss, at most 100, oldest first.
     drifts: tuple[DriftMark, ...]
@@ -121,8 +119,7 @@ class OutcomeEvent:
     time: Optional[datetime]
     #: The number of outcomes left out since the previous one.
     omitted: int
-    #: The intervals of the served prediction; none without a prediction, or before they are
-    #: known.
+    #: The intervals of the served prediction.
     intervals: tuple[Interval, ...]
 
     @classmethod
@@ -145,10 +142,9 @@ class Event:
     #: An observation was learned.
     outcome: Optional[OutcomeEvent]
     #: The statistics, without what is computed on demand, the digest and the experts. The first
-    #: event has this type.
+    #: event.
     stats: Optional[ModelStats]
-    #: A history point is complete. After points have merged, the first may begin before the
-    #: previous one ended, and replaces it.
+    #: A history point is complete. A point that begins before the previous one ended replaces it.
     history: Optional[HistoryPoint]
 
     @classmethod

@@ -62,8 +62,8 @@ class ModelSummary:
 
     #: Where the model is.
     state: str
-    #: The performance over the last 1000 to 1050 observations. This, the next two and
-    #: observe_time are from the last time in memory, absent if never since the server's start.
+    #: The performance over the last 1000 to 1050 observations. It, the next two and observe_time
+    #: are from the last time in memory since the start.
     recent: Optional[Performance]
     #: The same of a classifier.
     recent_classes: Optional[ClassPerformance]
@@ -96,8 +96,7 @@ class ModelSummary:
 @dataclass(frozen=True)
 class Move:
     """Move names the server that has, or will have, the model. A moving model learns nothing,
-    remembers no predictions and is not restored, so that ExportModel is complete. Predict without
-    remember goes on."""
+    remembers no predictions and is not restored."""
 
     #: The other server's gRPC address as clients reach it, at most 300 bytes.
     address: str
@@ -151,7 +150,7 @@ class ModelInfo:
     classes: tuple[str, ...]
     #: A name for people, at most 63 characters. UpdateModel changes this and the next four.
     display_name: str
-    #: For selection: at most 64; keys as ids, values up to 63 characters.
+    #: For selection: at most 64; keys as ids.
     labels: dict[str, str]
     #: For the caller's notes: at most 64, 16 KiB together.
     annotations: dict[str, str]
@@ -167,16 +166,15 @@ class ModelInfo:
     delete_time: Optional[datetime]
     #: When a deleted model will be purged.
     purge_time: Optional[datetime]
-    #: The model whose observations this one learns, exclusively. This one becomes independent
-    #: when that model is purged or restored to before what this one has learned, when this one
-    #: cannot learn an observation or is a million behind, and when SetAlias moves an alias of
-    #: that model to it.
+    #: The model whose observations this one learns, exclusively. Following ends when that model
+    #: is purged or restored to before what this one has learned, when this one cannot learn an
+    #: observation or is a million behind, and when SetAlias moves an alias of that model to it.
     follows: str
     #: Its aliases, and those that give it a share. GetModel only.
     aliases: tuple[str, ...]
     #: Its summary, if ListModels was asked for it.
     summary: Optional[ModelSummary]
-    #: Where it moves to; absent if it does not. UpdateModel changes it by the path move alone.
+    #: Where it moves to; absent if it does not.
     move: Optional[Move]
     #: The state that it was imported with, if it was.
     imported: Optional[ImportedState]
@@ -328,15 +326,14 @@ class Restored:
 
 @dataclass(frozen=True)
 class Share:
-    """Share is the part of an alias's requests that a second model answers. Removing the share
-    gives all to the alias's model; SetAlias to the second model promotes it."""
+    """Share is the part of an alias's requests that a second model answers."""
 
     #: The id of the second model. It has the inputs, labels and classes of the alias's model.
     model: str
     #: The part of the keys, or of the requests without a key, above 0 and below 1.
     fraction: float
-    #: Both models learn every observation: the second model follows the alias's model, which
-    #: learns the labels of both. Otherwise each model learns what it predicted.
+    #: Both models learn every observation: the second follows the alias's model. Otherwise each
+    #: learns what it predicted.
     learn_all: bool
     #: When the share began; a change of model or fraction begins it anew. Output only.
     start_time: Optional[datetime]
@@ -362,8 +359,8 @@ class Alias:
     model: str
     #: When it was set.
     update_time: Optional[datetime]
-    #: The previous target, or the model whose share ended. It learns an Observe by the alias with
-    #: the id of a prediction it made or of an observation it learned.
+    #: The previous target, or the model whose share ended. It learns the labels of its
+    #: predictions.
     previous_model: str
     #: The second model that answers a share of the requests.
     share: Optional[Share]

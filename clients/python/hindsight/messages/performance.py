@@ -45,15 +45,14 @@ class PerformanceFigures:
 
 @dataclass(frozen=True)
 class Performance:
-    """Performance is how a model did beside two baselines that ignore the inputs: the running mean
-    of the labels, and the last label. Losses are the model's own, times the weights."""
+    """Performance is how a model did beside two baselines: the running mean of the labels, and the
+    last label. Losses are the model's own, times the weights."""
 
     #: The number of observations, or the sum of their discounts.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[PerformanceFigures]
-    #: Of the served predictions and the baselines at serving time; prequential where none was
-    #: served.
+    #: Of the served predictions and the baselines at serving time, else prequential.
     served: Optional[PerformanceFigures]
 
     @classmethod
@@ -72,7 +71,7 @@ class ClassFigures:
 
     #: The share of wrong predictions.
     error_rate: float
-    #: The mean of -log p, where p is the probability of the observed class, at least 1e-9.
+    #: The mean of -log p, p the probability of the observed class, at least 1e-9.
     log_loss: float
     #: The mean of the sum over classes of (p - 1 or 0)^2.
     brier_score: float
@@ -80,8 +79,7 @@ class ClassFigures:
     majority_error_rate: float
     #: The error rate of the last class.
     last_class_error_rate: float
-    #: 1 - error_rate / the smaller error rate of the baselines. Absent if a baseline made no
-    #: error.
+    #: 1 - error_rate / the smaller error rate of the baselines, unless that is 0.
     skill: Optional[float]
 
     @classmethod
@@ -99,8 +97,8 @@ class ClassFigures:
 
 @dataclass(frozen=True)
 class ClassPerformance:
-    """ClassPerformance is the performance of a classifier beside two baselines that ignore the
-    inputs: the most frequent class so far, and the last class."""
+    """ClassPerformance is the performance of a classifier beside the most frequent class so far,
+    and the last class."""
 
     #: The number of observations.
     observations: float
@@ -122,8 +120,7 @@ class ClassPerformance:
 @dataclass(frozen=True)
 class LossDifference:
     """LossDifference is a difference of mean losses, of classifiers of error rates, with a
-    confidence sequence: the interval holds the difference at all times at once, asymptotically, so
-    that one may look and stop at any time."""
+    confidence sequence: one may look and stop at any time."""
 
     #: The mean loss of this model minus that of the first. Below 0: this model is better.
     mean: float
@@ -133,8 +130,8 @@ class LossDifference:
     upper: float
     #: The probability that the interval always holds the difference: 0.95.
     confidence: float
-    #: Both models predicted the same observations, and the interval is of their differences of
-    #: prequential losses. Otherwise each has its own, and the losses are served ones.
+    #: Both models predicted the same observations, and losses are prequential. Otherwise each has
+    #: its own, and losses are served.
     paired: bool
     #: The number of observations of this model.
     observations: int
@@ -163,7 +160,7 @@ class Comparison:
     model: str
     #: The name of its learner.
     learner: str
-    #: The number of followed observations it has learned; of the followed model, its own number.
+    #: The number of followed observations it has learned.
     observations: int
     #: How many the followed model has learned since.
     behind: int
@@ -175,8 +172,7 @@ class Comparison:
     classes: Optional[ClassPerformance]
     #: The followed classifier's performance.
     followed_classes: Optional[ClassPerformance]
-    #: Its mean loss against that of the first model. Absent for that model itself, and below 100
-    #: observations of each.
+    #: Its mean loss against that of the first model, from 100 observations of each on.
     difference: Optional[LossDifference]
 
     @classmethod

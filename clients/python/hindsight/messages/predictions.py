@@ -21,7 +21,7 @@ class Interval:
     lower: Optional[float]
     #: The upper end; present also if 0.
     upper: Optional[float]
-    #: The lower end of each output. Each output has the coverage by itself.
+    #: The lower end of each output.
     lowers: tuple[float, ...]
     #: The upper end of each output.
     uppers: tuple[float, ...]
@@ -40,16 +40,15 @@ class Interval:
 
 @dataclass(frozen=True)
 class FamilyPart:
-    """FamilyPart is the part of a family of experts of auto in a prediction: linear, kernel, trees,
-    neighbors, partitions, crosses and baselines."""
+    """FamilyPart is the part of a family of experts of auto in a prediction."""
 
-    #: The family; rest: the constants of the stacks, and what is cut to the range of the labels.
+    #: linear, kernel, trees, neighbors, partitions, crosses, baselines, or rest: the constants of
+    #: the stacks, and what is cut to the range of the labels.
     family: str
-    #: The weight of the family for each output, through all mixtures and stacks; it may be
-    #: negative. The weights sum to 1.
+    #: The weight of the family for each output. It may be negative; the weights sum to 1.
     weights: tuple[float, ...]
-    #: Weight times what the family says, for each output, or raw score of a classifier. The
-    #: contributions of all families sum to the value. Empty in GetModelStats.
+    #: Weight times what the family says, for each output. They sum to the value, of a classifier
+    #: to the raw score. Empty in GetModelStats.
     contributions: tuple[float, ...]
 
     @classmethod
@@ -76,33 +75,28 @@ class Prediction(ShownPrediction):
     class_: str
     #: The probabilities of the classes; they sum to 1.
     scores: dict[str, float]
-    #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals. Absent
-    #: before the first observation and for learners without it.
+    #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
     standard_error: Optional[float]
-    #: q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned. Absent for
-    #: learners without it.
+    #: q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned.
     leverage: Optional[float]
     #: The number of observations in the state that answered.
     state_sequence: int
     #: The standard error of each output.
     standard_errors: tuple[float, ...]
-    #: One prediction interval per level of the spec's coverage. Absent until the model can
-    #: estimate its error.
+    #: One prediction interval per level of the spec's coverage, once the model can estimate its
+    #: error.
     intervals: tuple[Interval, ...]
-    #: The probability of the label 1 while all labels are -1 or 1, from learners that know it, as
-    #: auto.
+    #: The probability of the label 1 while all labels are -1 or 1, of auto.
     probability: Optional[float]
     #: semiparametric_awv: the parametric part, the sum of weight times feature over the weights
-    #: of GetModelStats, in label units. It is the best function in hindsight of these features;
-    #: unlike value it does not shrink to 0, or to the mean label, at new inputs. Absent for
-    #: classifiers and until a scaling is known.
+    #: of GetModelStats. Unlike value it does not shrink at new inputs. Absent for classifiers and
+    #: until a scaling is known.
     parametric_value: Optional[float]
     #: The parametric part of each output.
     parametric_values: tuple[float, ...]
     #: The id of the model that answered, if the request named an alias.
     model: str
-    #: If requested, what each family of experts says. Absent where the prediction of a repeated
-    #: id is returned.
+    #: If requested, what each family of experts says.
     explanation: tuple[FamilyPart, ...]
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered,
     #: and in sessions.
@@ -144,8 +138,7 @@ class Outcome:
     served_prediction: Optional[float]
     #: The loss of the served prediction.
     served_loss: Optional[float]
-    #: The regret after this observation. Absent for learners that compute regret on demand in
-    #: GetModelStats.
+    #: The regret after this observation, if tracked.
     regret: Optional[float]
     #: The observation had been learned before; this is its first answer.
     duplicate: bool
@@ -153,10 +146,9 @@ class Outcome:
     predictions: tuple[float, ...]
     #: The served prediction of each output.
     served_predictions: tuple[float, ...]
-    #: The mean loss of about the last 1000 rounds: served, or prequential where no prediction was
-    #: served.
+    #: The mean loss of about the last 1000 rounds: served, else prequential.
     recent_loss: Optional[float]
-    #: 1 - loss / loss of the better baseline (running mean, last label) over the same rounds.
+    #: 1 - loss / loss of the better baseline over the same rounds.
     recent_skill: Optional[float]
     #: The prequential class of a classifier; empty before the first.
     class_: str
@@ -164,8 +156,7 @@ class Outcome:
     served_class: str
     #: The id of the model that learned, if the request named an alias.
     model: str
-    #: The label gate set the observation aside: the model did not learn it, and recent_loss and
-    #: recent_skill leave it out.
+    #: The label gate set the observation aside: the model did not learn it.
     set_aside: bool
 
     def __repr__(self) -> str:

@@ -126,8 +126,8 @@ class InputStats:
     outside: int
     #: outside / seen. Absent before the first value.
     outside_share: Optional[float]
-    #: The least value. This and the next three are absent for categories and before the first
-    #: value. Times are in seconds since 1970.
+    #: The least value. Absent, as the next three, for categories and before the first value.
+    #: Times are in seconds since 1970.
     low: Optional[float]
     #: The largest value.
     high: Optional[float]
@@ -271,10 +271,9 @@ class LabelGateStats:
     last_set_aside: int
     #: The part of loss_sum lost on observations set aside.
     set_aside_loss: float
-    #: The regret over all observations minus regret: exact, bounded by no theorem. auto only.
+    #: The regret over all observations minus regret, of auto.
     regret_beside: Optional[float]
-    #: How often the learner restarted: strange labels persisted, or labels shrank to a small part
-    #: of their size.
+    #: How often the learner restarted.
     starts: int
     #: The sequence of the newest restart; 0: never.
     last_start: int
@@ -295,8 +294,8 @@ class LabelGateStats:
 
 @dataclass(frozen=True)
 class InputImportance:
-    """InputImportance is how much an input matters to the trees of auto, the mean over the outputs
-    on a sample of the newest 8192 rows."""
+    """InputImportance is how much an input matters to the trees of auto, on a sample of the newest
+    8192 rows."""
 
     #: The input, x[i] without named inputs; past_labels; or level_1, the prediction of the
     #: experts without trees.
@@ -304,7 +303,7 @@ class InputImportance:
     #: The input's share of the splits' gain.
     gain: float
     #: How much the mean squared error of the trees grows when rows exchange their values of the
-    #: input, in variances of the label. It may be negative.
+    #: input, in variances of the label.
     permutation: float
 
     @classmethod
@@ -320,7 +319,7 @@ class InputImportance:
 @dataclass(frozen=True)
 class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
-    the outputs: squared, or the learner's own."""
+    the outputs."""
 
     #: The id of the model.
     model: str
@@ -332,8 +331,7 @@ class ModelStats(ShownStats):
     loss_sum: float
     #: loss_sum / observations. Absent before the first observation.
     mean_loss: Optional[float]
-    #: min over w of sum (y - w.z)^2 + lambda |w|^2: the penalised loss of the best fixed function
-    #: of the features z as computed in their rounds. During a warm-up, that of the best
+    #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
     #: constants. Absent, like regret, if not tracked.
     hindsight_loss: Optional[float]
     #: loss_sum - hindsight_loss.
@@ -341,25 +339,24 @@ class ModelStats(ShownStats):
     #: The regret without the penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
     #: The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2
-    #: eta) times the largest weight. Absent, as certificate, unless certified.
+    #: eta) times the largest weight. Absent, as certificate, unless certified: see docs/theory.md
+    #: for each learner.
     regret_bound: Optional[float]
-    #: C = sum y^2 q/(1+q), between regret and guarantee; a label of weight w adds w y^2
-    #: q/(2+q-w). For online Newton steps sum of weight h / (2 eta), which bounds the regret
-    #: against functions within the range.
+    #: C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h
+    #: / (2 eta).
     certificate: Optional[float]
     #: regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
-    #: second part, because the best function may leave the range. false: the state is corrupt.
-    #: Absent unless certified.
+    #: second part. false: the state is corrupt. Absent unless certified.
     certificate_ok: Optional[bool]
     #: The theorem applies: every round's features are fixed before its label, nothing is
-    #: forgotten, no weight was 2 or more; see docs/theory.md for each learner.
+    #: forgotten, no weight was 2 or more.
     certified: bool
     #: log det(A / lambda). Absent without A and before the first observation.
     log_determinant: Optional[float]
-    #: B, the largest |label| seen, in label units; over outputs the root of the sum of squares.
-    #: Weights divide it by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in
-    #: other learners but auto. Class labels count as coded. Absent while 0 or unknown: before the
-    #: first observation, during a warm-up, and after a weight of 2 or more in the AWV family.
+    #: B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
+    #: by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
+    #: auto. Absent while 0 or unknown: during a warm-up, and after a weight of 2 or more in the
+    #: AWV family.
     label_bound: Optional[float]
     #: The number of features r.
     features: int
@@ -381,15 +378,14 @@ class ModelStats(ShownStats):
     durability: str
     #: The sequence of the newest snapshot; 0: none.
     snapshot_sequence: int
-    #: The performance over all observations, except those learned by versions without these
-    #: figures.
+    #: The performance over all observations.
     performance: Optional[Performance]
     #: The performance over the last 1000 to 1050 observations.
     recent: Optional[Performance]
     #: The performance with observation s weighted 0.999^(t-s) at t.
     discounted: Optional[Performance]
-    #: The regret with served losses in place of prequential ones where a prediction was served.
-    #: Absent if regret is, and for a learner that forgets.
+    #: The regret with served losses where a prediction was served. Absent if regret is, and for a
+    #: learner that forgets.
     served_regret: Optional[float]
     #: The prediction intervals, one entry per level and output.
     intervals: tuple[IntervalStats, ...]
@@ -401,27 +397,22 @@ class ModelStats(ShownStats):
     inputs: tuple[InputStats, ...]
     #: The performance of a classifier.
     classes: Optional[ClassStats]
-    #: The weights of a learner whose functions are affine in its features, or of the parametric
-    #: part of semiparametric_awv: at most 100, largest effect first.
+    #: The weights of a learner that is affine in its features, or of the parametric part of
+    #: semiparametric_awv: at most 100, largest effect first.
     weights: tuple[FeatureWeight, ...]
     #: If requested, the loss in hindsight of the first m features in the learner's order, m = 0
-    #: to features, at most 16384: hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2, u =
-    #: R^-T b, R^T R = A summed over outputs, in squared label units about their scaling's offset.
-    #: It never rises, and ends with hindsight_loss, with lambdas that ridge's. One multiply-add
-    #: per feature and output. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv,
-    #: semiparametric_awv and rlsc; empty until a scaling is known. Source: Camoriano, thesis
-    #: (Genoa, 2017), chapter 4, incremental Nyström.
+    #: to features, at most 16384. It never rises, and ends with hindsight_loss, with lambdas that
+    #: ridge's. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and
+    #: rlsc; empty until a scaling is known.
     hindsight_path: tuple[float, ...]
     #: semiparametric_awv: the share of sum y^2 - hindsight_loss that the parametric features
-    #: explain alone, |u_p|^2 / |u|^2 in [0, 1], over all outputs, labels about their scaling's
-    #: offset. Absent while nothing is explained.
+    #: explain alone.
     parametric_share: Optional[float]
-    #: The label gate, if the model has one. regret, regret_bound and certificate are of the
-    #: learned observations.
+    #: The label gate, if the model has one.
     label_gate: Optional[LabelGateStats]
     #: auto: the weights of the families of experts in predictions of this state.
     families: tuple[FamilyPart, ...]
-    #: If requested, how much each input matters to the trees of auto, largest permutation first.
+    #: If requested, how much each input matters to the trees of auto.
     importances: tuple[InputImportance, ...]
 
     def __repr__(self) -> str:

@@ -6,12 +6,10 @@ from hindsight.v1 import cluster_pb2 as hindsight_dot_v1_dot_cluster__pb2
 
 
 class ClusterServiceStub(object):
-    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
-    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
-    server answers every call, and forwards a change to the owner of the model's group. A cluster of
-    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
-    with no servers, and refuses the other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
+    with all models. A cluster of several groups has its models in groups 1 and above; its group 0
+    has no models, and all servers. A server without a cluster answers GetCluster with no servers,
+    and refuses the other calls with NO_CLUSTER.
     """
 
     def __init__(self, channel):
@@ -48,12 +46,10 @@ class ClusterServiceStub(object):
 
 
 class ClusterServiceServicer(object):
-    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
-    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
-    server answers every call, and forwards a change to the owner of the model's group. A cluster of
-    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
-    with no servers, and refuses the other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
+    with all models. A cluster of several groups has its models in groups 1 and above; its group 0
+    has no models, and all servers. A server without a cluster answers GetCluster with no servers,
+    and refuses the other calls with NO_CLUSTER.
     """
 
     def GetCluster(self, request, context):
@@ -78,18 +74,17 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RemoveServer(self, request, context):
-        """RemoveServer removes a server from the cluster for good. It refuses to remove the owner: move
-        ownership first. It also refuses a server that has groups: call RebalanceCluster first, with the
-        server in leaving. A removed server can join again only as a new server, with an empty directory.
+        """RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
+        first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+        leaving. A removed server joins again only with an empty directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RebalanceCluster(self, request, context):
-        """RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that all
-        servers have about as many groups, and own about as many. Call RebalanceCluster until no step is
-        left. Groups never move otherwise.
+        """RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that
+        all servers have and own about as many. Call it until no step is left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -131,12 +126,10 @@ def add_ClusterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterService(object):
-    """ClusterService shows and changes the servers of a cluster. Each model is in a group. The servers
-    of a group keep the same models. One of them, the owner, orders all changes of the group. Every
-    server answers every call, and forwards a change to the owner of the model's group. A cluster of
-    one group has group 0, with all models. A cluster of several groups has its models in groups 1 and
-    above, and its group 0 has no models, and all servers. A server without a cluster answers GetCluster
-    with no servers, and refuses the other calls with NO_CLUSTER.
+    """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
+    with all models. A cluster of several groups has its models in groups 1 and above; its group 0
+    has no models, and all servers. A server without a cluster answers GetCluster with no servers,
+    and refuses the other calls with NO_CLUSTER.
     """
 
     @staticmethod

@@ -123,7 +123,7 @@ class ModelServiceServicer(object):
 
     def CreateModel(self, request, context):
         """CreateModel starts a model. The same id with the same spec returns the existing model
-        unchanged; with another spec it is refused with MODEL_EXISTS.
+        unchanged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,17 +144,15 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModel(self, request, context):
-        """UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
-        move. The spec never changes.
+        """UpdateModel changes a model. The spec never changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModel(self, request, context):
-        """DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
-        it with everything learned; its id stays taken, and calls that name it return
-        MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
+        """DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
+        stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,9 +180,8 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchModel(self, request, context):
-        """WatchModel streams outcomes as the model learns. Above the requested rate it sends the
-        newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
-        with MODEL_NOT_FOUND or SHUTTING_DOWN.
+        """WatchModel streams outcomes as the model learns. Above the requested rate it sends the newest
+        and counts the rest. After a restore it goes on from the earlier sequence.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -227,16 +224,15 @@ class ModelServiceServicer(object):
 
     def RestoreModel(self, request, context):
         """RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
-        and ids included; it can be learned again. Export first to keep both.
+        and ids included. Export first to keep both.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportModel(self, request, context):
-        """ExportModel streams a model: spec, state, display name, labels, annotations, limits,
-        remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
-        body is the bytes.
+        """ExportModel streams a model with its metadata, remembered ids and pending predictions. Over
+        HTTP: GET /v1/models/{model}:export, whose body is the bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -251,8 +247,7 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """SetAlias points an alias at a model, atomically. Requests may name a model by alias,
-        except to delete, undelete or restore it.
+        """SetAlias points an alias at a model, atomically. Delete, undelete and restore take no alias.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -48,8 +48,7 @@ class PredictionServiceServicer(object):
 
     def Predict(self, request, context):
         """Predict answers from the current state and never changes it. Unless remember is false, the
-        server keeps the features under the prediction id until the label comes or label_ttl
-        passes.
+        server keeps the features until the label comes or label_ttl passes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,8 +77,8 @@ class PredictionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Session(self, request_iterator, context):
-        """Session pipelines Predict and Observe over one stream. The server answers every request
-        once, in request order, under its correlation id.
+        """Session pipelines Predict and Observe over one stream. The server answers every request once,
+        in request order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,8 +34,7 @@ func (e *env) compare() verb {
 		short: "Compare learners on the rows of a CSV file",
 		long: `Compare learners on the rows of a CSV file. Each learner gets a temporary model, which is
 deleted at the end. All models see the same rows in the same order: a row is predicted,
-then observed, so that each prediction is made from earlier rows alone. --delay N observes
-each row N rows later. "hindsight model compare" compares a model and its followers.
+then observed, so that each prediction is made from earlier rows alone.
 
 ` + fileHelp + `
 
@@ -44,17 +43,15 @@ out. The target is --target, else y, else the last column.
 
 The table has the best learner first. RMSE and MAE are in the unit of the label, over all
 rows with a label and all outputs. Skill is 1 - squared error / that of the better of two
-trivial predictors, the running mean and the last label, which know the same labels. The
-next column is the share of labels inside of their intervals. The time is that of a
-prediction and an observation. Classes have the accuracy in place of the RMSE, and the log
-loss; their skill counts errors. The plot shows the error over the rows.
+trivial predictors, the running mean and the last label; of classes it counts errors. The
+time is that of a prediction and an observation.
 
 The last lines compare the two best learners by the differences of their losses on each
 row. The 95 % confidence interval of the mean difference is by the stationary bootstrap
 (Politis and Romano 1994) with 1000 resamples and a fixed seed. Its blocks keep the
 dependence of neighbouring rows; Politis and White's rule picks their mean length. The
-interval takes the difference as steady over time, and knows nothing of the learners that
-came third. Fewer than 30 rows have no interval.`,
+interval takes the difference as steady over time, and does not correct for having chosen
+the two among several. Fewer than 30 rows have no interval.`,
 		example: `  hindsight compare --csv trips.csv --local
   hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24 --svg energy.svg`,
 		flags: func(f *flagSet) {

@@ -50,21 +50,18 @@ func (e *env) demo() verb {
 		use:   "demo",
 		short: "Start a server, stream a changing environment through it, show how well the model does",
 		long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
-changing environment through a model (see simulate --stream drifting). The model
-picks its learner itself: its spec has a dimension and nothing else. Show the
-table, the curve of its served skill over the last 1000 rounds, and that of its regret.
-Stop the server. With --keep leave it running until an interrupt: another environment
+changing environment (see simulate --stream drifting) through a model that picks its
+learner itself. Show the table, the curve of its served skill over the last 1000 rounds,
+and that of its regret. Stop the server. With --keep leave it running until an interrupt: another environment
 follows, some twenty rounds a second, so that its page moves.
 
-The stream ends after --rounds rounds or after the time --for, whichever is
-first. The whole demo takes one minute at most, without --keep.
+The stream ends after --rounds rounds or after the time --for, whichever is first.
 
-With --servers the demo starts a cluster of servers on this machine, and sends the stream
-to all of them in turn. After a third of the time it kills the owner, the server that
-orders all changes, with SIGKILL. It restarts the server after another server has become
-the owner. It spreads the rounds over the time, so that the curves show the kill. In the
-end it reports how long the cluster acknowledged no observation, whether an acknowledged
-observation was lost or learned twice, and whether all servers have the same state.`,
+With --servers the demo starts a cluster on this machine, and sends the stream to all
+servers in turn. After a third of the time it kills the owner, the server that orders all
+changes, and restarts it once another server owns. In the end it reports how long the
+cluster acknowledged no observation, whether an acknowledged observation was lost or learned
+twice, and whether all servers have the same state.`,
 		flags: func(f *flagSet) {
 			f.StringVar(&d.server, "server", "", serverUsage)
 			f.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")

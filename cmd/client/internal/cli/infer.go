@@ -31,10 +31,9 @@ column of texts nearly all of which differ is left out, by replay too. Vectors a
 recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
 zone they are UTC. Records have times in RFC 3339; replay converts them.
 
---target names the column of the label, or several columns; see replay. An empty --target
-means none. Numbers are real labels, unless --classes says that they are classes. Texts are
-classes; the spec has max_classes for the classes of the file. Rows may have no label; see
-replay.`,
+An empty --target means no label. Numbers are real labels, unless --classes says that they
+are classes. Texts are classes; the spec has max_classes for the classes of the file. Rows
+may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
@@ -59,15 +58,13 @@ replay.`,
 const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Where semicolons
-separate the fields, a comma is the decimal mark. The columns of Parquet are read as CSV
-would write them: a timestamp as a time in UTC, a missing value as an empty cell, a list of
-numbers in brackets.`
+separate the fields, a comma is the decimal mark. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
 	f.StringVar(name, "csv", "", usage)
 	f.Var((*delimiter)(separator), "delimiter",
-		"what separates the fields: one character, or tab; default: the comma, semicolon, tab or bar that the header has most of")
+		"what separates the fields: one character, or tab; found by default")
 	f.StringVar(target, "target", "y", "the column with the labels, or several columns with commas between them")
 }
 

@@ -64,11 +64,9 @@ func (e *env) modelCreate() verb {
 		long: `Create a model. If a model with this id and this spec exists, it is the answer.
 
 The spec is the JSON of a ModelSpec. Names are in snake_case or camelCase. A
-missing field gets the default of the server. A spec without a learner means
-auto, which mixes learners by what they have lost.`,
+missing field gets the default of the server. A spec without a learner means auto.`,
 		example: `  hindsight model create energy --spec '{"dimension": 25}'
-  hindsight model create energy --spec '{"dimension": 25, "pkawv_taylor": {"degree": 2}}'
-  hindsight model create energy --spec @energy.json
+    hindsight model create energy --spec @energy.json
   hindsight model create energy-2 --spec '{"dimension": 25, "linear_awv": {}}' --follows energy`,
 		flags: func(f *flagSet) {
 			f.spec(&spec)
@@ -216,9 +214,8 @@ func (e *env) modelDelete() verb {
 	return verb{
 		use:   "delete ID",
 		short: "Delete a model and all that it has learned",
-		long: `Delete a model. For as long as the server keeps deleted models, undelete brings the
-model back with all that it had learned. On a terminal the command asks; elsewhere it
-wants --yes.`,
+		long: `Delete a model. For as long as the server keeps it, undelete brings it back. On a terminal
+the command asks; elsewhere it wants --yes.`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&yes, "yes", false, "delete the model without asking")

@@ -21,13 +21,11 @@ func (e *env) modelMove() verb {
 		use:   "move ID --to ADDRESS",
 		short: "Move a model to another server, while both serve",
 		long: `Move a model to another server with all that it has learned, the ids that it
-remembers and its pending predictions. From the beginning of the move the model takes
-no observations here: calls are answered MODEL_MOVING, and clients try them again. The
-command checks that the other server has the model. From then on calls are answered
-MODEL_MOVED with the other address. Predictions without remember go on here.
+remembers and its pending predictions. During the move calls are answered MODEL_MOVING, and
+clients try them again; afterwards MODEL_MOVED with the other address. Predictions without
+remember go on here.
 
-If the command or a server was interrupted, give the same command again: it goes on
-where the move was. --cancel ends a move that the other server does not have yet,
+After an interruption give the same command again: it goes on where the move was. --cancel ends a move that the other server does not have yet,
 and the model takes observations here again. Give it when no move is running.
 
 The model stays here until it is deleted. Aliases and followers stay here.`,

@@ -24,10 +24,7 @@ model learns it exactly once: a repeated prediction id or observation id gets th
 first answer again. An input without an observation id has no identity and is
 learned every time.
 
-The recent mean loss and the recent skill are of the last 1000 rounds or so. Skill
-is 1 - loss / the smaller loss of two predictors that ignore the inputs: the
-running mean of the labels, and the last label. Above 0.01 the model is better
-than trivial, below -0.01 worse, else as good.`,
+The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 		example: `  hindsight observe energy --prediction-id order-7 --label -2.5
   hindsight observe energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
   hindsight observe trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,

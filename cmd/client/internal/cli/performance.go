@@ -18,13 +18,12 @@ const sameSkill = 0.01
 const verdictHelp = `Losses are the model's own. Beside them are the losses of two trivial predictors that
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than trivial, below
--0.01 worse, else as good. Each figure names its predictions. Prequential predictions are
-made from all earlier observations, just before the label is learned. Served predictions
-are those that the client got, which had not learned from labels that came later; where the
-client got none, the prequential prediction stands for it.
+-0.01 worse, else as good. Prequential predictions are made from all earlier observations,
+just before the label is learned. Served predictions are those that the client got; where
+the client got none, the prequential prediction stands for it.
 
-A classifier is judged by its errors in place of its losses: beside the class that was most
-frequent so far, and the last class.`
+A classifier is judged by its errors, beside the class that was most frequent so far, and
+the last class.`
 
 // The verdicts.
 const (

@@ -21,12 +21,11 @@ func (e *env) predict() verb {
 		use:   "predict [ID | --model ID] (--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE | --csv FILE)",
 		local: true,
 		short: "Ask for a prediction",
-		long: `Ask for a prediction. It does not change the model. The server keeps the
-input under the prediction id until observe sends the label. With
---no-remember it keeps nothing.
+		long: `Ask for a prediction. The server keeps the input under the prediction id until
+observe sends the label. With --no-remember it keeps nothing.
 
-A model with named inputs takes --inputs: a JSON object with a value for each
-name, null where it is missing.
+A model with named inputs takes --inputs: null is a missing value.
+
 
 --csv asks for a prediction of every row of a file and keeps nothing. It writes a line of
 CSV for each row, to standard output or to the file of --out, which is complete or as
@@ -35,16 +34,13 @@ prediction2, ... of several outputs; for each level of the intervals, such as 90
 lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for each
 class probability_CLASS. A model with named inputs takes the columns of their names; other
 columns are ignored. Of other models every column is a feature, in the order of the file,
-unless it is a target: that of --target, or y, y1, y2 and so on. "hindsight replay" says
-which files are read.
+unless it is a target: that of --target, or y, y1, y2 and so on.
 
---local needs no server: it starts one in a temporary directory, creates a model for the
-columns of --train, which learns the rows of that file, and asks it. The target is
---target, else y, else the last column of --train.
+With --local a new model learns the rows of --train, and is asked. The target is --target,
+else y, else the last column of --train.
 
-The standard error is that of the mean, and no error of the label: intervals say
-where the label will lie. Of a classifier the predicted class need not be the
-most probable one.`,
+The standard error is that of the mean: intervals say where the label will lie. Of a
+classifier the predicted class need not be the most probable one.`,
 		example: `  hindsight predict energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7
   hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'

@@ -65,8 +65,14 @@ hindsight](../using.md#the-client) says what they are for.
 			indent(&b, c.Example)
 		}
 		if flags := c.NonInheritedFlags(); flags.HasAvailableFlags() {
-			b.WriteString("Flags:\n\n")
-			indent(&b, flags.FlagUsages())
+			usages, above := apart(flags.FlagUsages(), c.CommandPath(), said)
+			if usages != "" {
+				b.WriteString("Flags:\n\n")
+				indent(&b, usages)
+			}
+			if len(above) > 0 {
+				fmt.Fprintf(&b, "Flags as above: %s.\n\n", strings.Join(above, ", "))
+			}
 		}
 		if c.Name() == "completion" { // Its commands belong to the library, one for each shell.
 			return
@@ -82,6 +88,23 @@ hindsight](../using.md#the-client) says what they are for.
 	if err := reference.Compare("cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update); err != nil {
 		t.Error(err)
 	}
+}
+
+// apart takes long descriptions that an earlier command has out of the usages of flags, and
+// returns the names of their flags.
+func apart(usages, path string, said map[string]string) (rest string, names []string) {
+	var b strings.Builder
+	for line := range strings.Lines(usages) {
+		words := strings.Fields(line)
+		text := strings.Join(words, " ")
+		if len(text) > 60 && said[text] != "" {
+			names = append(names, "`"+words[0]+"`")
+			continue
+		}
+		said[text] = path
+		b.WriteString(line)
+	}
+	return b.String(), names
 }
 
 // indent writes a text as code, without the spaces and tabs that all of its lines begin with.

@@ -26,28 +26,24 @@ func (e *env) replay() verb {
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
 order, in batches, and each row is judged by its prequential prediction, made from all
 rows before it. --pipeline, --delay and --delay-by serve the rows: each row is predicted,
-then observed, and judged by its served prediction too. Where no label is late the
-prequential losses are the same, to the last digit.
+then observed, and judged by its served prediction too.
 
 ` + fileHelp + `
 
 --target names the column of the label, or a column for each output; the default y also
 means y1, y2 and so on. Every other column is a feature, unless --features names the
-features or --ignore leaves columns out. "-" is standard input, which is read to its end
-first. Fields are finite numbers, such as -1.5e3, $1,234 and 45%, of which the number is
-taken. All rows are checked before the first call. An error names its line and column.
+features or --ignore leaves columns out. Fields are finite numbers, such as -1.5e3, $1,234
+and 45%. All rows are checked before the first call.
 
 --create '{}' creates a model that picks its learner itself (auto), with the dimension
 and the outputs of the file.
 
---local needs no server: it starts one in a temporary directory and stops it at the end.
-Without --create the spec is that of "hindsight infer", and without a column y the target
-is the last column.
+With --local and without --create the spec is that of "hindsight infer", and without a
+column y the target is the last column.
 
 A model with named inputs takes the columns of their names, in any order. A column that is
 neither an input nor a target is refused, unless infer leaves it out or --ignore names it;
---ignore '*' leaves out all such columns. "hindsight infer" prints a spec for a file. A
-cell becomes:
+--ignore '*' leaves out all such columns. A cell becomes:
 
 numeric      a number, with or without a sign of a currency or of percent
 boolean      true: true, yes, t, y, on or 1; false: false, no, f, n, off or 0
@@ -55,38 +51,25 @@ categorical  the text; a number, if all cells of the column are integers
 time         RFC 3339, from a form that infer knows and all cells have
 vector       numbers with spaces, commas or semicolons between them, also in brackets
 
-An empty cell is a missing value. So are NA and the like, but not in a column of texts. The
-target of a classifier has the classes as texts, with or without named inputs.
+An empty cell is a missing value. So are NA and the like, but not in a column of texts. A
+row whose target is empty, NA, NaN, null or ?, among numbers also none, nil, - or infinite,
+is predicted and not observed.
 
-A row without a label, whose target is empty, NA, NaN, null or ?, is predicted and not
-observed; the table counts such rows. Among numbers none, nil, - and infinities are no
-labels either.
+--time and --delay-by name columns of numbers or times, for labels that come as late as
+they did in the world. The label of a row is sent before the first prediction at which the
+largest value of --time so far has reached the row's --delay-by. Both columns are features
+only if --features or the model names them.
 
---time and --delay-by name columns of times, for labels that come as late as they did in
-the world. The time of the stream is the largest value of --time so far, including that
-of the row to predict. The label of a row is sent before the first prediction at which the
-time of the stream has reached the row's --delay-by. Labels are sent in the order of these
-values; the rest follows at the end of the file. Both columns have numbers, or times of a
-form that infer knows. They are features only if --features or the model names them.
-
---shuffle permutes the rows of the whole file by its seed. --offset then skips rows, and
---limit counts rows after the offset. To continue a replay that was stopped, give the same
-command with the --run that it printed: learned rows get their first answers. With the
---offset that it printed they are skipped.
---normalize minmax scales every feature to [0, 1] by its smallest and largest value from
-the first row of the file to the last row taken. A constant becomes 0. Labels are not
-scaled.
+--shuffle permutes the rows of the whole file. --offset then skips rows, and --limit counts
+rows after the offset. To continue a replay that was stopped, give the same command with
+the --run that it printed: learned rows get their first answers. With the --offset that it
+printed they are skipped. --normalize minmax scales every feature to [0, 1] by its smallest
+and largest value up to the last row taken. A constant becomes 0.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
-  hindsight replay --csv trips.csv --local
-  hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
-  hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
+      hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
       --time ordered_at --delay-by paid_at --features amount,items
-  zcat energy.csv.gz | hindsight replay --csv - --model energy --create '{}'
-  hindsight infer --csv trips.csv > trips.json
   hindsight replay --csv trips.csv --model trips --create @trips.json
-  hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
-      --create '{"pkawv_taylor": {"degree": 2}}' --out outcomes.csv
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --run r0f3 --offset 1200 --pipeline 64`,
 		flags: func(f *flagSet) {

@@ -23,8 +23,7 @@ func (e *env) modelRestore() verb {
 		long: `Take a model back to the sequence of a snapshot, or to a later sequence or time
 that the server's log still contains. The observations after it are undone for ever, and
 their ids are forgotten: they can be learned again. Export the model first to
-keep both states. The command says what would be undone. On a terminal it asks;
-elsewhere it wants --yes.`,
+keep both states. On a terminal the command asks; elsewhere it wants --yes.`,
 		example: `  hindsight model restore energy --sequence 12000 --yes
   hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
 		complete: []completer{models},

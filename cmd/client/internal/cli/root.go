@@ -40,11 +40,9 @@ sends labels, and takes whole streams through a model.
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags, a file or a
 spec; 3 no server answered; 130 interrupted.
 
-With -o json every command prints exactly one JSON document on standard output. A
-command that failed prints {"error": ...}. Names are in lowerCamelCase and
-integers are numbers. With -o csv a list is one line for each of its entries, and
-any other answer one line of its values below their names. Messages and progress
-go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
+With -o json every command prints exactly one JSON document on standard output, on
+failure {"error": ...}. Names are in lowerCamelCase and integers are numbers.
+Messages and progress go to standard error. NO_COLOR switches colours off.`,
 	}
 	e.Root(root)
 	root.Version = version

@@ -29,38 +29,30 @@ const (
 
 // roundsHelp is the help that replay and simulate share.
 const roundsHelp = `
-A served round is predicted, then observed, as by an application. The label of each round
-is sent before the next round is predicted. --delay N sends labels N rounds later: the
-label of round t after the prediction of round t+N, and the rest at the end. The model
-then learns and is judged as where labels come late.
+The label of each served round is sent before the next round is predicted. --delay N sends
+the label of round t after the prediction of round t+N, and the rest at the end.
 
-Every call of a served round is answered before the next call is made. --pipeline N serves
-under load: it keeps up to N calls in flight in one session. The labels are learned in the
+--pipeline N keeps up to N calls in flight in one session. The labels are learned in the
 same order. With --delay the predictions are the same too: each waits for the labels that
 are due before it. Without --delay a served prediction may not know the labels in flight
-before it, and auto, which learns from what it served, learns otherwise; "labels late by"
-is the most labels that a prediction did not know. For every other learner the prequential
-losses and the regret are the same.
+before it: "labels late by" is the most labels that a prediction did not know. Except for
+auto the prequential losses and the regret are the same.
 
-Every round has an id, RUN-t. RUN is random unless --run gives it. A call without an answer
-(UNAVAILABLE, or no answer in time) is sent again under the same id, at most --retries
-times. The first wait is 100 ms at most; each further wait is twice as long, 5 s at most. A
-call that the server asks to repeat is sent again too. The server learns no observation
-twice. If no server answers in the end, the exit code is 3 and the table shows how many
-observations were acknowledged. After an interrupt the calls in flight are finished, the
-labels that are due are sent, the table is printed, and the exit code is 130. A second
-interrupt kills the client.
+Every round has an id, RUN-t. RUN is random unless --run gives it. A call without an answer,
+or one that the server asks to repeat, is sent again under the same id, at most --retries
+times: after 100 ms at most, then after twice as long, 5 s at most. If no server answers in
+the end, the exit code is 3 and the table shows how many observations were acknowledged.
+After an interrupt the calls in flight are finished, the labels that are due are sent, the
+table is printed, and the exit code is 130. A second interrupt kills the client.
 
 "mean loss", of a classifier "error rate", and "loss sum" are of this run. Other figures are
 of the whole history of the model. Regret is the loss of the model minus that of the best
-expert, or of the best fixed function, known in hindsight. The guarantee is the largest
-regret that the theory allows.
+expert, or of the best fixed function, known in hindsight; the guarantee is its bound.
 ` + verdictHelp + `
 
---out writes t,y,prediction,loss,regret for every acknowledged round, with all the digits
-that are needed to read the numbers back. With several outputs the columns are y1, y2, ...
-and prediction1, prediction2, ... Of a classifier y and prediction are classes; the
-prediction is empty before the first class is known.`
+--out writes t,y,prediction,loss,regret for every acknowledged round, with all digits. With
+several outputs the columns are y1, y2, ... and prediction1, prediction2, ... Of a
+classifier y and prediction are classes, the first prediction empty.`
 
 // rounds are the flags of the commands that take a stream through a model.
 type rounds struct {

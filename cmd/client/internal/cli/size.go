@@ -31,19 +31,16 @@ func (e *env) size() verb {
 	return verb{
 		use:   "size --spec JSON|@FILE --rate R",
 		short: "Tell what models of a spec need: memory, disk, processors, time of a recovery",
-		long: `Tell what models of a spec need of a machine. The server reports the features, the
-memory and the multiply-adds of the spec and creates nothing. The rest follows from the
-formulas and the constants of docs/sizing.md, which also says how far they were off.
+		long: `Tell what models of a spec need of a machine, by the formulas of docs/sizing.md, which also
+says how far they were off. The server reports the spec's cost and creates nothing.
 
-A round is a Predict and the Observe of its label. --rate counts the rounds a second of each
-model. A prediction is pending for --label-delay; without it, for --ttl, the longest time.
-The other flags are settings of the server, with its defaults.
+A round is a Predict and the Observe of its label. A prediction is pending for
+--label-delay; without it, for --ttl.
 
 With --survive the answer has the smallest cluster of servers with --server-cores that
 continues after the loss of so many servers at once.
 
-The figures are those of the long run: ids are remembered for --id-window, and the history
-of a model is full.`,
+The figures are those of the long run.`,
 		example: `  hindsight size --spec '{"dimension": 25}' --rate 10 --label-delay 1h
   hindsight size --spec @energy.json --rate 0.1 --ttl 48h --models 500 -o json`,
 		flags: func(f *flagSet) {

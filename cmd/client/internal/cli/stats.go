@@ -124,9 +124,8 @@ func setAside(count uint64, share float64) string {
 }
 
 // inputsHelp explains the tables of the inputs and of the weights.
-const inputsHelp = `Of a named input "outside" is the share of values that lay outside of what had been
-learned when they came: outside of the range of a number, and categories that were
-not known. "shift" is the population stability index of the last 512 records against
+const inputsHelp = `Of a named input "outside" is the share of values outside of the learned range, or of an
+unknown category. "shift" is the population stability index of the last 512 records against
 all before: above 0.1 the input has moved, above 0.25 much. The effect of a feature is
 its weight times its deviation.`
 

@@ -28,8 +28,8 @@ func (e *env) top() verb {
 standard output is no terminal, or with -o json or csv, the table is printed once.
 
 Loss and skill are of what was served for the last 1000 observations, of a classifier
-the error rate. The regret is prequential. They are of the last time that the model was
-in memory.
+the error rate. The regret is prequential. Figures of a model on disk are its last ones in
+memory.
 
 ` + verdictHelp,
 		example: `  hindsight top --order-by 'observation_rate desc'

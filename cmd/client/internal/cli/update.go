@@ -74,9 +74,8 @@ func (e *env) modelCompare() verb {
 	return verb{
 		use:   "compare ID",
 		short: "Compare a model with those that follow it, or the two models that share an alias",
-		long: `Compare a model with the models that follow it. Each follower is judged by the
-observations that it has learned, beside the followed model on the same observations,
-by prequential predictions. Of classifiers the losses are error rates.
+		long: `Compare a model with the models that follow it, by prequential predictions of the
+observations that the follower has learned. Of classifiers the losses are error rates.
 
 By an alias with a share whose models each learn what they predicted, compare these
 two since the share began.

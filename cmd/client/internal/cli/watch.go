@@ -29,9 +29,8 @@ func (e *env) modelWatch() verb {
 		use:   "watch ID",
 		short: "Watch how a model does: curves of its loss and its regret",
 		long: `Show the curves of a model's recent loss and of its regret, as it learns, until q is
-pressed. The curves begin with the history of the model, whose losses are those of its
-points. Later losses are of the last 1000 observations. Losses and skill are of what was
-served, of the prequential prediction where nothing was. The regret is prequential.
+pressed. The curves begin with the history of the model. Later losses are of the last 1000
+observations. Losses and skill are of what was served. The regret is prequential.
 
 Where standard output is no terminal, each statistics event is printed as a line; with
 -o json as one line of JSON.`,

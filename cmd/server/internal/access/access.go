@@ -204,8 +204,8 @@ func (a *Access) Close() error {
 // Stats are the figures of an Access.
 type Stats struct {
 	auth.Stats
-	Reloads        uint64 `metric:"hindsight_auth_reloads_total" help:"Token files and key sets that were read again and taken."`
-	ReloadFailures uint64 `metric:"hindsight_auth_reload_failures_total" help:"Token files and key sets that could not be read again; the ones before stay."`
+	Reloads        uint64 `metric:"hindsight_auth_reloads_total" help:"Token files and key sets reread."`
+	ReloadFailures uint64 `metric:"hindsight_auth_reload_failures_total" help:"Token files and key sets that could not be reread; the previous ones stay."`
 	AuditFailures  uint64 `metric:"hindsight_audit_failures_total" help:"Lines of the audit log that could not be written."`
 	AuditOmitted   uint64 `metric:"hindsight_audit_omitted_total" help:"Refusals that came too fast for the audit log."`
 }

@@ -42,10 +42,10 @@ type Options struct {
 
 // Stats counts since the start.
 type Stats struct {
-	Reloads           uint64    `metric:"hindsight_tls_reloads_total" help:"Changes of the certificate files that were taken."`
-	ReloadFailures    uint64    `metric:"hindsight_tls_reload_failures_total" help:"Changes of the certificate files that could not be used; those before stay."`
-	HandshakeFailures uint64    `metric:"hindsight_tls_handshake_failures_total" help:"Connections that ended before their TLS handshake was done."`
-	Closed            uint64    `metric:"hindsight_tls_connections_closed_total" help:"Connections that were closed because their client's certificate had expired or lost its authority."`
+	Reloads           uint64    `metric:"hindsight_tls_reloads_total" help:"Changes of the certificate files taken."`
+	ReloadFailures    uint64    `metric:"hindsight_tls_reload_failures_total" help:"Unusable changes of the certificate files; the previous ones stay."`
+	HandshakeFailures uint64    `metric:"hindsight_tls_handshake_failures_total" help:"Connections that ended before their TLS handshake."`
+	Closed            uint64    `metric:"hindsight_tls_connections_closed_total" help:"Connections closed because the client's certificate had expired or lost its authority."`
 	Expires           time.Time `metric:"hindsight_tls_certificate_expiry_timestamp_seconds" help:"When the server's TLS certificate expires; absent without TLS."`
 }
 

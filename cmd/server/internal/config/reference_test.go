@@ -3,6 +3,7 @@ package config_test
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the reference of the server anew")
+
+// bounds is the kind of a number or a duration, which its bounds show.
+var bounds = regexp.MustCompile(`a (?:whole number|number|number of bytes|duration) from (\d)`)
 
 // The reference of the server is what its table of settings says.
 func TestReference(t *testing.T) {
@@ -38,6 +42,7 @@ environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-di
 			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | value | |\n|---|---|---|---|\n", group)
 		}
 		value, _, _ := strings.Cut(s.Want, ", such as ")
+		value = bounds.ReplaceAllString(value, "$1")
 		standard := "none"
 		if s.Standard != "" {
 			standard = "`" + s.Standard + "`"

@@ -40,7 +40,7 @@ type Options struct {
 type Stats struct {
 	Ended    uint64 `metric:"hindsight_trace_spans_total" help:"Sampled spans that ended."`
 	Exported uint64 `metric:"hindsight_trace_spans_exported_total" help:"Sampled spans that the collector took."`
-	Failed   uint64 `metric:"hindsight_trace_spans_failed_total" help:"Sampled spans that the collector did not take. Spans that are in neither wait, or were dropped because too many waited."`
+	Failed   uint64 `metric:"hindsight_trace_spans_failed_total" help:"Sampled spans that the collector did not take. Spans in neither count wait, or were dropped because too many waited."`
 }
 
 // Tracing makes spans and exports them. A nil Tracing is off.
