@@ -237,6 +237,6 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 
 // mayKnow reports whether the local store has an id, or a row of the id that cannot be read.
 func (m *Model) mayKnow(id storage.ID) bool {
-	_, known, err := m.localModel.ID(id.ID)
+	_, known, err := m.ID(id.ID)
 	return known || err != nil
 }

@@ -122,7 +122,7 @@ func BenchmarkFollow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer local.Close()
+	b.Cleanup(func() { _ = local.Close() })
 	s, err := replicated.New(b.Context(), replicated.Options{Local: local, Log: &serial{}, Owner: func() bool { return false }})
 	if err != nil {
 		b.Fatal(err)
