@@ -47,5 +47,5 @@ func (q *Quiet) Current(to raft.ServerID, term, commit uint64) bool {
 
 // CalmTimeouts returns the lease and the least time until an election of a calm log.
 func CalmTimeouts() (lease, election time.Duration) {
-	return calmElectionTimeout / 2, calmElectionTimeout
+	return calmLease, calmElectionTimeout
 }

@@ -36,6 +36,7 @@ const (
 	commitTimeout   = 10 * time.Millisecond
 	// The timeouts of one of several logs of a server, whose messages at rest would else add up.
 	calmElectionTimeout = 1500 * time.Millisecond
+	calmLease           = time.Second
 	calmCommitTimeout   = 100 * time.Millisecond
 	// A request to another server has at most maxAppend entries.
 	rpcTimeout = 5 * time.Second

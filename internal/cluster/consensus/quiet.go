@@ -13,8 +13,8 @@ const (
 	// A repeated message needs no answer of a follower that has answered within answeredWithin. With the lease, an owner
 	// without a majority steps down before the others elect:
 	//
-	//	calmElectionTimeout/2 + answeredWithin < calmElectionTimeout
-	answeredWithin = 400 * time.Millisecond
+	//	calmLease + answeredWithin < calmElectionTimeout
+	answeredWithin = 250 * time.Millisecond
 	// A repeated message of a log at rest waits for the next entry, or for restTime.
 	restTime = time.Second
 	// The heartbeats of all logs start together, every beat, so that a server at rest wakes less often.

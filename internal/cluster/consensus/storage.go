@@ -141,12 +141,12 @@ func (l *Log) trim() {
 func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(l.o.Self.ID)
-	election := electionTimeout
+	election, lease := electionTimeout, electionTimeout/2
 	c.CommitTimeout = commitTimeout
 	if l.o.Calm {
-		election, c.CommitTimeout = calmElectionTimeout, calmCommitTimeout
+		election, lease, c.CommitTimeout = calmElectionTimeout, calmLease, calmCommitTimeout
 	}
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, election/2
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, lease
 	c.MaxAppendEntries = maxAppend
 	c.BatchApplyCh = true
 	c.ShutdownOnRemove = false
