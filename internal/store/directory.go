@@ -98,6 +98,9 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 		L0StopWritesThreshold:       pebbleStop,
 		ReadOnly:                    d.readOnly,
 	}
+	// The default scheduler of each database looks ten times a second for a compaction that may run now. One compaction
+	// runs at a time, and its end starts the waiting one.
+	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for n := range options.Levels {
 		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}

@@ -19,6 +19,20 @@ func NewQuiet() *Quiet {
 	return &Quiet{quiet{followers: map[raft.ServerID]*acknowledged{}}}
 }
 
+// RestTime is restTime.
+const RestTime = restTime
+
+// Over lets Rest see the entries that StoreLogs stores.
+func (q *Quiet) Over(s Storage, stop <-chan struct{}) (err error) {
+	q.tracked, err = track(s, func(error) {})
+	q.stop = stop
+	return err
+}
+
+func (q *Quiet) StoreLog(l *raft.Log) error { return q.tracked.StoreLog(l) }
+
+func (q *Quiet) Rest(r *raft.AppendEntriesRequest) { q.rest(r) }
+
 func (q *Quiet) Answer(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest) bool {
 	return q.answer(now, to, r, new(raft.AppendEntriesResponse))
 }
@@ -33,5 +47,5 @@ func (q *Quiet) Current(to raft.ServerID, term, commit uint64) bool {
 
 // CalmTimeouts returns the lease and the least time until an election of a calm log.
 func CalmTimeouts() (lease, election time.Duration) {
-	return calmElectionTimeout / 2, calmElectionTimeout
+	return calmLease, calmElectionTimeout
 }

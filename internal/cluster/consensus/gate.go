@@ -135,12 +135,17 @@ type broadcast struct {
 func (b *broadcast) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
 	return b.next
 }
 
 func (b *broadcast) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	close(b.next)
-	b.next = make(chan struct{})
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
 }

@@ -37,6 +37,7 @@ const (
 	commitTimeout   = 10 * time.Millisecond
 	// The timeouts of one of several logs of a server, whose messages at rest would else add up.
 	calmElectionTimeout = 1500 * time.Millisecond
+	calmLease           = time.Second
 	calmCommitTimeout   = 100 * time.Millisecond
 	// A request to another server has at most maxAppend entries.
 	rpcTimeout = 5 * time.Second
@@ -48,7 +49,7 @@ const (
 	enqueueTimeout = 2 * time.Second
 	// A proposal may wait for stallTimeout while nothing is committed.
 	stallTimeout  = 5 * time.Second
-	watchInterval = 500 * time.Millisecond
+	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining
 	// proposals, and then shutdownTimeout for raft.
 	proposalTimeout  = 2 * time.Second
@@ -161,7 +162,6 @@ func Open(o Options) (*Log, error) {
 	if l.tracked, err = track(o.Storage, l.fail); err != nil {
 		return nil, err
 	}
-	l.turn.next = make(chan struct{})
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
 	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
@@ -169,7 +169,7 @@ func Open(o Options) (*Log, error) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
 	if l.transport.now, l.transport.commit = o.Now, l.committed; o.Calm {
-		l.transport.quiet = &quiet{followers: map[raft.ServerID]*acknowledged{}}
+		l.transport.quiet = &quiet{followers: map[raft.ServerID]*acknowledged{}, tracked: l.tracked, stop: l.stop}
 	}
 	if err := l.begin(logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: open the log: %w", err), l.transport.Close())

@@ -13,13 +13,19 @@ const (
 	// A repeated message needs no answer of a follower that has answered within answeredWithin. With the lease, an owner
 	// without a majority steps down before the others elect:
 	//
-	//	calmElectionTimeout/2 + answeredWithin < calmElectionTimeout
-	answeredWithin = 400 * time.Millisecond
+	//	calmLease + answeredWithin < calmElectionTimeout
+	answeredWithin = 250 * time.Millisecond
+	// A repeated message of a log at rest waits for the next entry, or for restTime.
+	restTime = time.Second
+	// The heartbeats of all logs start together, every beat, so that a server at rest wakes less often.
+	beat = 50 * time.Millisecond
 )
 
 // quiet answers the messages of a log at rest that tell a follower nothing new. The library sends such a message every
 // calmCommitTimeout, beside the heartbeats.
 type quiet struct {
+	tracked   *trackedStorage
+	stop      <-chan struct{}
 	mu        sync.Mutex
 	followers map[raft.ServerID]*acknowledged
 }
@@ -90,13 +96,39 @@ func (q *quiet) heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequ
 	}
 }
 
+// rest waits for the next entry after a request, at most restTime. It does not wait if the request does not tell that
+// all entries are committed.
+func (q *quiet) rest(r *raft.AppendEntriesRequest) {
+	appended := q.tracked.appended.wait()
+	if last, err := q.tracked.LastIndex(); err != nil || r.PrevLogEntry != last || r.LeaderCommitIndex != last {
+		return
+	}
+	q.pause(restTime, appended)
+}
+
+func (q *quiet) pause(d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-q.stop:
+	}
+}
+
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
 	if t.quiet == nil {
 		return t.NetworkTransport.AppendEntries(id, to, r, out)
 	}
-	if t.quiet.answer(t.now(), id, r, out) {
-		return nil
+	if isHeartbeat(r) {
+		now := t.now()
+		t.quiet.pause(now.Truncate(beat).Add(beat).Sub(now), nil)
+	} else if t.quiet.answer(t.now(), id, r, out) {
+		t.quiet.rest(r)
+		if t.quiet.answer(t.now(), id, r, out) {
+			return nil
+		}
 	}
 	sent := *r
 	// The commit index in a heartbeat tells a follower that its state is current. The follower knows the index, so that

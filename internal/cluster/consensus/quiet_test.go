@@ -3,6 +3,7 @@ package consensus_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -66,5 +67,52 @@ func TestQuiet(t *testing.T) {
 	}
 	if lease, election := consensus.CalmTimeouts(); lease+consensus.AnsweredWithin >= election {
 		t.Errorf("an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
+	}
+}
+
+// TestRest: a repeated message waits for the next entry or the end of the log, at most restTime, and only if the
+// follower knows that all entries are committed.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		index, commit uint64
+		// After half of restTime, the log gets entry 10, or ends.
+		appends, ends bool
+		want          time.Duration
+	}{
+		{"nothing happens", 9, 9, false, false, consensus.RestTime},
+		{"an entry", 9, 9, true, false, consensus.RestTime / 2},
+		{"the end", 9, 9, false, true, consensus.RestTime / 2},
+		{"an entry is new already", 8, 8, false, false, 0},
+		{"an entry is not committed", 9, 8, false, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q, stop := consensus.NewQuiet(), make(chan struct{})
+				err := q.Over(raft.NewInmemStore(), stop)
+				if err = errors.Join(err, q.StoreLog(&raft.Log{Index: 9})); err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					time.Sleep(consensus.RestTime / 2)
+					if c.appends {
+						err = q.StoreLog(&raft.Log{Index: 10})
+					}
+					if c.ends {
+						close(stop)
+					}
+				}()
+				begin := time.Now()
+				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
+				if got := time.Since(begin); got != c.want {
+					t.Errorf("waited %v, want %v", got, c.want)
+				}
+				if time.Sleep(consensus.RestTime); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

@@ -31,10 +31,14 @@ type trackedStorage struct {
 	opened         atomic.Bool
 	last           atomic.Uint64
 	bytes, entries atomic.Uint64
+	// appended wakes after each write.
+	appended broadcast
+	// grown has room for one signal: the log has grown by keepBytes.
+	grown chan struct{}
 }
 
 func track(s Storage, report func(error)) (*trackedStorage, error) {
-	t := &trackedStorage{Storage: s, report: report}
+	t := &trackedStorage{Storage: s, report: report, grown: make(chan struct{}, 1)}
 	end, err := s.LastIndex()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -90,6 +94,13 @@ func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
 			t.last.Store(l.Index)
 		}
 	}
+	t.appended.wake()
+	if t.bytes.Load() >= keepBytes {
+		select {
+		case t.grown <- struct{}{}:
+		default:
+		}
+	}
 	return nil
 }
 
@@ -107,13 +118,11 @@ func (t *trackedStorage) DeleteRange(first, last uint64) error {
 // trim makes a mark whenever the log has grown by keepBytes, and lets the log keep about keepBytes before the mark.
 // The library alone would count entries, and an entry may be large.
 func (l *Log) trim() {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-l.stop:
 			return
-		case <-ticker.C:
+		case <-l.tracked.grown:
 		}
 		bytes, entries := l.tracked.bytes.Load(), l.tracked.entries.Load()
 		if bytes < keepBytes {
@@ -132,12 +141,12 @@ func (l *Log) trim() {
 func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(l.o.Self.ID)
-	election := electionTimeout
+	election, lease := electionTimeout, electionTimeout/2
 	c.CommitTimeout = commitTimeout
 	if l.o.Calm {
-		election, c.CommitTimeout = calmElectionTimeout, calmCommitTimeout
+		election, lease, c.CommitTimeout = calmElectionTimeout, calmLease, calmCommitTimeout
 	}
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, election/2
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, lease
 	c.MaxAppendEntries = maxAppend
 	c.BatchApplyCh = true
 	c.ShutdownOnRemove = false

@@ -210,12 +210,13 @@ func (m *Model) join(c *command.Command) (whole []byte) {
 }
 
 // append applies a commit at a position. The local store may know its ids: this server has derived them from its log,
-// an earlier process has put them, or this server forgets old ids later than the proposer. So append first puts the
-// ids, by the call whose counts are exact for known ids. After a crash the store has the ids if it has the position.
+// an earlier process has put them, or this server forgets old ids later than the proposer. So append first puts ids with
+// a known one, by the call whose counts are exact for known ids. After a crash the store has the ids if it has the
+// position.
 func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, own bool) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
-	if len(c.IDs) > 0 && (!own || !m.ids.own) {
+	if (!own || !m.ids.own) && slices.ContainsFunc(c.IDs, m.mayKnow) {
 		last, err := m.Last()
 		if err != nil {
 			return err
@@ -232,4 +233,10 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 		m.ids.own = own
 	}
 	return err
+}
+
+// mayKnow reports whether the local store has an id, or a row of the id that cannot be read.
+func (m *Model) mayKnow(id storage.ID) bool {
+	_, known, err := m.ID(id.ID)
+	return known || err != nil
 }

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
 )
 
 // nothing is a local store that does nothing, so that a benchmark measures only the replication.
@@ -36,6 +38,7 @@ func (n *nothing) Create(context.Context, string, []byte) (storage.Model, error)
 func (m *noModel) Number() uint64                               { return m.number }
 func (m *noModel) Last() (uint64, error)                        { return 0, nil }
 func (m *noModel) Append(context.Context, storage.Commit) error { return nil }
+func (m *noModel) ID(string) ([]byte, bool, error)              { return nil, false, nil }
 func (m *noModel) PutIDs(context.Context, []storage.ID) error   { return nil }
 func (m *noModel) PutWaiting([]storage.Prediction) error        { return nil }
 
@@ -111,6 +114,38 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(processor(b)-used)/float64(b.N), "cpu-ns/op")
 		})
 	}
+}
+
+// The cost of an observation that a server applies for another owner, to a store on disk.
+func BenchmarkFollow(b *testing.B) {
+	local, err := store.Open(b.TempDir(), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = local.Close() })
+	s, err := replicated.New(b.Context(), replicated.Options{Local: local, Log: &serial{}, Owner: func() bool { return false }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	index := uint64(0)
+	apply := func(c command.Command) {
+		body := c.Append(nil)
+		index++
+		if err := s.Apply(index, append(command.NewEntry(command.Header{Proposer: [16]byte{1}}, len(body)), body...)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	apply(command.Command{Kind: command.Create, Name: "m"})
+	data, value, n := make([]byte, 188), make([]byte, 80), uint64(0)
+	used := processor(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		ids := []storage.ID{{ID: strconv.FormatUint(n, 10), At: time.Unix(int64(n), 0), Value: value}}
+		apply(command.Command{Kind: command.Append, Model: 1, Record: storage.Record{First: n, Last: n, Data: data}, IDs: ids})
+	}
+	b.ReportMetric(float64(processor(b)-used)/float64(b.N), "cpu-ns/op")
 }
 
 // The cost of a prediction whose command rides.
