@@ -132,7 +132,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	}
 	h.stop(t)
 	// Not one model fits, so that what the start loads leaves memory again.
-	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 200 })
+	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 400 })
 	if totals := h.Totals(); totals.Pending != 2 {
 		t.Errorf("%+v", totals)
 	}

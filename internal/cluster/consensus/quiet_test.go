@@ -2,6 +2,7 @@ package consensus_test
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,7 +96,8 @@ func TestRest(t *testing.T) {
 				if err = errors.Join(err, q.StoreLog(&raft.Log{Index: 9})); err != nil {
 					t.Fatal(err)
 				}
-				go func() {
+				var half sync.WaitGroup
+				half.Go(func() {
 					time.Sleep(consensus.RestTime / 2)
 					if c.appends {
 						err = q.StoreLog(&raft.Log{Index: 10})
@@ -103,13 +105,13 @@ func TestRest(t *testing.T) {
 					if c.ends {
 						close(stop)
 					}
-				}()
+				})
 				begin := time.Now()
 				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
 				if got := time.Since(begin); got != c.want {
 					t.Errorf("waited %v, want %v", got, c.want)
 				}
-				if time.Sleep(consensus.RestTime); err != nil {
+				if half.Wait(); err != nil {
 					t.Error(err)
 				}
 			})

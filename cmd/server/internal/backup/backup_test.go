@@ -162,6 +162,43 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 }
 
 // A place is within a directory however it is spelled, and before it is there.
+// A list of a directory passes over manifests that another process removes meanwhile.
+func TestNamesWhileManifestsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	p := place(t, dir)
+	name := func(n int) string {
+		return filepath.Join(dir, "backups", time.Date(2026, 3, 1, 9, n, 0, 0, time.UTC).Format("20060102T150405.000Z")+".json")
+	}
+	write(t, dir, map[string]string{"backups/20250101T000000.000Z.json": "{}"})
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var err error
+		for n := 0; err == nil; n++ {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if err = os.WriteFile(name(n%50), []byte("{}"), 0o600); err == nil {
+				err = os.Remove(name(n % 50))
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		ended <- err
+	}()
+	for range 2000 {
+		if names, err := p.Names(t.Context()); err != nil || len(names) == 0 || names[0] != "20250101T000000.000Z" {
+			t.Errorf("%v, %v", names, err)
+			break
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWithin(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	link := filepath.Join(other, "link")

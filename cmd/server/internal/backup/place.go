@@ -26,6 +26,8 @@ const (
 	extension = ".json"
 	// A name sorts by its time.
 	nameLayout = "20060102T150405.000Z"
+	// A list of a directory fails if a file is removed meanwhile. It is made again, at most listTries times.
+	listTries = 10
 	// At most transfers files are copied at once.
 	transfers        = 4
 	maxManifestBytes = 1 << 30
@@ -137,11 +139,17 @@ func (p *Place) Names(ctx context.Context) (names []string, err error) {
 			return nil, fmt.Errorf("backup: %w", err)
 		}
 	}
-	err = p.each(ctx, manifests, func(o *blob.ListObject) {
-		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
-			names = append(names, name)
+	for range listTries {
+		names = nil
+		err = p.each(ctx, manifests, func(o *blob.ListObject) {
+			if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
+				names = append(names, name)
+			}
+		})
+		if gcerrors.Code(err) != gcerrors.NotFound {
+			break
 		}
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
