@@ -30,6 +30,8 @@ type backedUp struct {
 	RemovedBackups int     `json:"removed_backups"`
 	RemovedFiles   int     `json:"removed_files"`
 	RemovedBytes   int64   `json:"removed_bytes"`
+	// Unapplied counts the changes that the backup lacks, because only the log of a member of a cluster has them.
+	Unapplied int `json:"unapplied,omitempty"`
 }
 
 func (b *backedUp) write(w io.Writer) {
@@ -42,6 +44,9 @@ func (b *backedUp) write(w io.Writer) {
 		b.Backup, b.Models, b.Files, megabytes(b.Bytes), b.NewFiles, megabytes(b.NewBytes), b.Held, b.Seconds)
 	if b.RemovedBackups > 0 || b.RemovedFiles > 0 {
 		fmt.Fprintf(w, "removed %d older backups and %d files of %s\n", b.RemovedBackups, b.RemovedFiles, megabytes(b.RemovedBytes))
+	}
+	if b.Unapplied > 0 {
+		fmt.Fprintf(w, "warning: the log of this server has %d changes that the backup lacks, acknowledged ones perhaps among them: start the server, and back it up again\n", b.Unapplied)
 	}
 }
 
@@ -106,7 +111,7 @@ func takeInto(
 	if err != nil {
 		return nil, err
 	}
-	out := &backedUp{Group: group.Number, Held: time.Since(started).Seconds()}
+	out := &backedUp{Group: group.Number, Held: time.Since(started).Seconds(), Unapplied: at.unapplied}
 	defer func() { err = errors.Join(err, at.release()) }()
 	taken, err := copyOut(at, place, backup.Manifest{Group: group, Created: backup.Now(started), Version: version}, p)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/cluster"
 	"hindsight/internal/store"
 )
 
@@ -219,6 +220,8 @@ type checkpoint struct {
 	// gone ends when the directory must not be read any more.
 	gone    context.Context //nolint:containedctx // It stands for the server that holds the directory.
 	release func() error
+	// unapplied counts the changes that a stopped server's log has and its store lacks.
+	unapplied int
 }
 
 // because adds to err why the checkpoint is gone, if it is.
@@ -303,10 +306,14 @@ func hold(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}
-	c, err = newControl(disk, zap.NewNop()).hold(ctx)
+	unapplied, err := cluster.Unapplied(dir, disk, store.Options{})
+	if err == nil {
+		c, err = newControl(disk, zap.NewNop()).hold(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
+	c.unapplied = unapplied
 	remove := c.release
 	c.release = func() error { return errors.Join(remove(), disk.Close()) }
 	return c, nil

@@ -18,6 +18,21 @@ type Survivor struct {
 	Last uint64
 }
 
+// Unapplied returns how many changes the log of a stopped server has that its store lacks. Acknowledged changes may be
+// among them: a server that was killed applies its log again only when it starts. Without a log Unapplied returns 0.
+func Unapplied(directory string, local *store.Store, o store.Options) (changes int, err error) {
+	raftDirectory := filepath.Join(directory, store.RaftDirectory)
+	if exists, err := store.GroupExists(raftDirectory, o); err != nil || !exists {
+		return 0, err
+	}
+	raftLog, err := store.OpenRaftLog(raftDirectory, o)
+	if err != nil {
+		return 0, fmt.Errorf("cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, raftLog.Close()) }()
+	return consensus.Behind(consensus.OnDisk(raftLog), local.Position().Index)
+}
+
 // Recover makes a stopped server the only member of its cluster, if confirm returns true. Entries that only other
 // members have are lost. Recover returns the Survivor that it has shown to confirm.
 func Recover(directory string, o store.Options, address string, confirm func(*Survivor) bool) (_ *Survivor, err error) {

@@ -16,6 +16,23 @@ func Known(s Storage) ([]Member, uint64, error) {
 	return membersOf(newest), last, nil
 }
 
+// Behind returns the number of commands behind an index in the log of a stopped server.
+func Behind(s Storage, index uint64) (commands int, err error) {
+	first, firstErr := s.FirstIndex()
+	last, lastErr := s.LastIndex()
+	err = errors.Join(firstErr, lastErr)
+	for at := max(first, index+1); err == nil && at <= last && last > 0; at++ {
+		var l raft.Log
+		if err = s.GetLog(at, &l); err == nil && l.Type == raft.LogCommand {
+			commands++
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cluster: %w", err)
+	}
+	return commands, nil
+}
+
 // Recover makes a stopped server the only member of its log. Entries that only other members have are lost. All
 // entries in the log of this server count as committed.
 func Recover(s Storage, self Member) error {
