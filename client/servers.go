@@ -91,19 +91,15 @@ func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
 
 // Invoke implements grpc.ClientConnInterface.
 func (s *servers) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
-	r, ok := request.(interface{ GetModel() string })
-	if !ok || len(s.conns) == 1 {
-		n := s.at("")
-		err := s.conns[n].Invoke(ctx, method, request, answer, options...)
-		s.judge("", n, err)
-		return err
+	model := ""
+	if r, ok := request.(interface{ GetModel() string }); ok {
+		model = r.GetModel()
 	}
-	name, group := s.group(r.GetModel())
-	n := s.at(group)
+	to := s.place(model)
 	var trailer metadata.MD
-	err := s.conns[n].Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.Trailer(&trailer))...)
-	if s.judge(group, n, err); err == nil && len(trailer[forwardedKey]) == 1 {
-		s.forwarded(name, trailer[forwardedKey][0], n)
+	err := s.conns[to.n].Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.Trailer(&trailer))...)
+	if s.judge(to, err); err == nil {
+		s.forwarded(to, trailer)
 	}
 	return err
 }
@@ -114,57 +110,70 @@ type sessionOf struct{}
 // NewStream implements grpc.ClientConnInterface.
 func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	model, _ := ctx.Value(sessionOf{}).(string)
-	name, group := s.group(model)
-	n := s.at(group)
-	stream, err := s.conns[n].NewStream(ctx, d, method, options...)
+	to := s.place(model)
+	stream, err := s.conns[to.n].NewStream(ctx, d, method, options...)
 	if err != nil {
-		s.judge(group, n, err)
+		s.judge(to, err)
 		return nil, err
 	}
-	return judgedStream{stream, s, name, group, n}, nil
+	return judgedStream{stream, s, to}, nil
 }
 
-// group returns the name that chooses the group of a model, and the group, empty if it is unknown.
-func (s *servers) group(model string) (name, group string) {
-	name, _, _ = strings.Cut(model, ".")
+// place is where a call is sent.
+type place struct {
+	// name is the part of the model's name that chooses the group, empty if the call has no model. group is empty if
+	// it is unknown.
+	name, group string
+	// n is the connection.
+	n uint32
+}
+
+// place returns where calls of a model are sent.
+func (s *servers) place(model string) (to place) {
+	if len(s.conns) == 1 {
+		return to
+	}
+	to.name, _, _ = strings.Cut(model, ".")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return name, s.groups[name]
+	to.group = s.groups[to.name]
+	to.n = s.current[to.group]
+	return to
 }
 
-// at returns the connection of a group.
-func (s *servers) at(group string) uint32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current[group]
-}
-
-// forwarded makes further calls of a group use the next connection, after connection n has
-// answered for the owner.
-func (s *servers) forwarded(name, group string, n uint32) {
+// forwarded makes further calls of a group use the next connection, if the metadata of an answer says that the server
+// has forwarded the call.
+func (s *servers) forwarded(from place, answer metadata.MD) {
+	group := answer[forwardedKey]
+	if from.name == "" || len(group) != 1 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.groups) >= mostNames {
 		clear(s.groups)
 	}
-	s.groups[name] = group
-	if at, known := s.current[group]; !known || at == n {
-		s.current[group] = (n + 1) % uint32(len(s.conns))
-	}
+	s.groups[from.name] = group[0]
+	s.next(group[0], from.n)
 }
 
-// judge makes further calls of a group use the next connection after an error of connection n
-// that another server may not have.
-func (s *servers) judge(group string, n uint32, err error) {
+// judge makes further calls of a group use the next connection, after an error that another server may not have.
+func (s *servers) judge(from place, err error) {
 	if len(s.conns) == 1 || err == nil || errors.Is(err, io.EOF) {
 		return
 	}
 	if e := FromError(err); e != nil && e.elsewhere() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.current[group] == n {
-			s.current[group] = (n + 1) % uint32(len(s.conns))
-		}
+		s.next(from.group, from.n)
+	}
+}
+
+// next makes calls of a group use the connection after connection n, unless another call has done so. The caller holds
+// mu.
+func (s *servers) next(group string, n uint32) {
+	if at, known := s.current[group]; !known || at == n {
+		s.current[group] = (n + 1) % uint32(len(s.conns))
 	}
 }
 
@@ -173,7 +182,7 @@ func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timed
 
 // ready reports whether a server has answered the current connection.
 func (s *servers) ready() bool {
-	return s.conns[s.at("")].GetState() == connectivity.Ready
+	return s.conns[s.place("").n].GetState() == connectivity.Ready
 }
 
 func (s *servers) close() error {
@@ -187,26 +196,23 @@ func (s *servers) close() error {
 // judgedStream passes the error that ends a stream to judge.
 type judgedStream struct {
 	grpc.ClientStream
-	servers     *servers
-	name, group string
-	n           uint32
+	servers *servers
+	at      place
 }
 
 // RecvMsg implements grpc.ClientStream.
 func (s judgedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.servers.judge(s.group, s.n, err)
+	s.servers.judge(s.at, err)
 	if r, ok := m.(*hindsightv1.SessionResponse); ok && err == nil && r.GetError() != nil {
-		s.servers.judge(s.group, s.n, fromStatus(status.FromProto(r.GetError())))
+		s.servers.judge(s.at, fromStatus(status.FromProto(r.GetError())))
 	}
 	return err
 }
 
-// Header implements grpc.ClientStream. It passes the group of a forwarded session to forwarded.
+// Header implements grpc.ClientStream. It passes the header to forwarded.
 func (s judgedStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()
-	if group := header[forwardedKey]; len(group) == 1 {
-		s.servers.forwarded(s.name, group[0], s.n)
-	}
+	s.servers.forwarded(s.at, header)
 	return header, err
 }

@@ -196,14 +196,21 @@ func rebalance(t *testing.T, leaving []string, machines ...*machine) {
 	})
 }
 
-// TestGroups founds four groups on five servers, lets a server join and another leave, kills one, and finds every record
-// on three members of its group.
-func TestGroups(t *testing.T) {
-	machines := newMachines(t, 5, groups)
+// startBalanced starts servers that found a cluster, and waits until its groups are spread over them.
+func startBalanced(t *testing.T, n int) []*machine {
+	t.Helper()
+	machines := newMachines(t, n, groups)
 	for _, m := range machines {
 		m.start(t)
 	}
 	balanced(t, machines...)
+	return machines
+}
+
+// TestGroups founds four groups on five servers, lets a server join and another leave, kills one, and finds every record
+// on three members of its group.
+func TestGroups(t *testing.T) {
+	machines := startBalanced(t, 5)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 
@@ -274,11 +281,7 @@ func TestGroups(t *testing.T) {
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
 func TestGroupsOfALostDirectory(t *testing.T) {
-	machines := newMachines(t, 4, groups)
-	for _, m := range machines {
-		m.start(t)
-	}
-	balanced(t, machines...)
+	machines := startBalanced(t, 4)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 	for g := uint32(1); g <= groups; g++ {
@@ -299,11 +302,7 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 // TestKilledWhileRemoved: a server that was killed while it was removed from a group starts again, removes its part, and
 // does not join the group again.
 func TestKilledWhileRemoved(t *testing.T) {
-	machines := newMachines(t, 3, groups)
-	for _, m := range machines {
-		m.start(t)
-	}
-	balanced(t, machines...)
+	machines := startBalanced(t, 3)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 	owner := ownerOf(t, 1, machines...)
@@ -332,11 +331,7 @@ func TestKilledWhileRemoved(t *testing.T) {
 
 // TestRebalanceWithoutAServer: the call says that a server does not answer, and not only that its deadline has passed.
 func TestRebalanceWithoutAServer(t *testing.T) {
-	machines := newMachines(t, 3, groups)
-	for _, m := range machines {
-		m.start(t)
-	}
-	balanced(t, machines...)
+	machines := startBalanced(t, 3)
 	leads := ownerOf(t, 0, machines...)
 	machines[slices.IndexFunc(machines, func(m *machine) bool { return m != leads })].close()
 	eventually(t, "each group has an owner again", func() bool {

@@ -16,7 +16,7 @@ func classRows() []modelRow {
 		brier     = "Sum of the Brier scores: squared distances between probabilities and the observed class."
 		wrong     = "Wrong classes: of prequential or of served predictions."
 		logLoss   = "Sum of -log of the probability of the observed class, which counts as at least 1e-9."
-		skill     = "1 - errors / those of the better baseline."
+		skill     = "1 - errors / errors of the better baseline."
 	)
 	of := func(name, help string, kind prometheus.ValueType, together together, own prometheus.Labels, value func(*figures.ClassStatistics) float64) modelRow {
 		return modelRow{row[*figures.Live]{name, help, kind, func(m *figures.Live) float64 {

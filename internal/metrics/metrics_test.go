@@ -139,7 +139,7 @@ hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
 # TYPE hindsight_predictions_total counter
 hindsight_predictions_total{learner="linear_awv",model="price"} 0
 hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
-# HELP hindsight_regret Prequential loss less that of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.
+# HELP hindsight_regret Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.
 # TYPE hindsight_regret gauge
 hindsight_regret{learner="linear_awv",model="price"} 0
 hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25
@@ -233,7 +233,7 @@ hindsight_served_observations_total{learner="pkawv_taylor",model="energy"} 6
 # HELP hindsight_served_regret Regret with served losses in place of prequential ones.
 # TYPE hindsight_served_regret gauge
 hindsight_served_regret{learner="pkawv_taylor",model="energy"} 1.25
-# HELP hindsight_skill 1 - loss / that of the better baseline.
+# HELP hindsight_skill 1 - loss / loss of the better baseline.
 # TYPE hindsight_skill gauge
 hindsight_skill{kind="prequential",learner="pkawv_taylor",model="energy"} 0.5
 hindsight_skill{kind="served",learner="pkawv_taylor",model="energy"} 0.5

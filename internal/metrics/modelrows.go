@@ -73,7 +73,7 @@ func modelRows() []modelRow {
 		losses    = "Sum of the losses: of prequential or of served predictions."
 		baselines = "Sum of the losses of predictors that ignore the inputs: mean, the running mean of the labels; last, the last label."
 		changes   = "Detected changes of the loss."
-		skill     = "1 - loss / that of the better baseline."
+		skill     = "1 - loss / loss of the better baseline."
 	)
 	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
 	prequential, served := own("prequential"), own("served")
@@ -121,7 +121,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of all inputs.", gauge, largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
-		{row[*figures.Live]{"hindsight_regret", "Prequential loss less that of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
+		{row[*figures.Live]{"hindsight_regret", "Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
 		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the shown regret was computed; 0 if regret is tracked.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
 		{row[*figures.Live]{"hindsight_regret_bound", "The guarantee of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimated time to replay the log after the newest snapshot.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},

@@ -48,9 +48,9 @@ class Servers:
         return Place(name, group, self._current.get(group, 0))
 
     def forwarded(self, place: Place, metadata: Any) -> bool:
-        """Takes the metadata of an answer. Tells whether the server has forwarded the call."""
+        """Takes the metadata of an answer. Returns whether the server has forwarded the call."""
         groups = [value for key, value in metadata or () if key == "hindsight-forwarded"]
-        if not groups or len(self.channels) == 1:
+        if not groups or not place.name or len(self.channels) == 1:
             return False
         if len(self._groups) >= _MOST_NAMES:
             self._groups.clear()

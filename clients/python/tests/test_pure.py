@@ -198,6 +198,8 @@ class AddressTest(unittest.TestCase):
         self.assertEqual(servers.place("a"), Place("a", "", 0))
         self.assertTrue(servers.failed(Place("b", "2", 0), errors.Unreachable("gone")))
         self.assertEqual(servers.place("b").at, 1)
+        self.assertFalse(servers.forwarded(servers.place(), [("hindsight-forwarded", "2")]))  # A call of no model.
+        self.assertEqual(servers.place(), Place("", "", 0))
         one = Servers(channels[:1])
         self.assertFalse(one.failed(Place("", "", 0), errors.Unreachable("gone")))
         self.assertFalse(one.forwarded(Place("b", "", 0), [("hindsight-forwarded", "2")]))

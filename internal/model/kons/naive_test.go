@@ -110,7 +110,7 @@ type naive struct {
 	low, high, clip float64
 	// enters tells whether the round at hand enters A; nil: every round does.
 	enters func() bool
-	// gram tells whether the learner keeps a Gram matrix.
+	// gram reports whether the learner keeps a Gram matrix.
 	gram bool
 
 	// unit is Ω, 0 before the first round.

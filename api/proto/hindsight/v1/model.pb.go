@@ -4766,7 +4766,7 @@ type Comparison struct {
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
-	// Its mean loss against that of the first model, from 100 observations of each on.
+	// Its mean loss against the first model's, from 100 observations of each on.
 	Difference    *LossDifference `protobuf:"bytes,9,opt,name=difference,proto3" json:"difference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

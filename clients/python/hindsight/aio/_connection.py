@@ -147,7 +147,7 @@ class Connection:
         return self._servers.stub(place.at, "PredictionService").Session(requests, metadata=self._security.metadata())
 
     async def forwarded(self, place: Place, stream: Any) -> bool:
-        """Tells whether the server has forwarded the first call of a session."""
+        """Returns whether the server has forwarded the first call of a session."""
         return self._servers.forwarded(place, await stream.initial_metadata())
 
     def error(self, place: Place, e: Any) -> errors.HindsightError:

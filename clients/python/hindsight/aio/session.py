@@ -154,7 +154,7 @@ class Session:
         return progress, error
 
     async def _elsewhere(self, place: Place, stream: Any) -> bool:
-        """Tells whether the session looks for the owner by another stream. It tries each server once."""
+        """Returns whether the session looks for the owner by another stream. It tries each server once."""
         self._sought += 1
         if not await self._client.forwarded(place, stream) or self._sought == self._client.servers:
             self._sought = 0

@@ -172,7 +172,7 @@ class Comparison:
     classes: Optional[ClassPerformance]
     #: The followed classifier's performance.
     followed_classes: Optional[ClassPerformance]
-    #: Its mean loss against that of the first model, from 100 observations of each on.
+    #: Its mean loss against the first model's, from 100 observations of each on.
     difference: Optional[LossDifference]
 
     @classmethod

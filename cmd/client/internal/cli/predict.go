@@ -39,7 +39,7 @@ unless it is a target: that of --target, or y, y1, y2 and so on.
 With --local a new model learns the rows of --train, and is asked. The target is --target,
 else y, else the last column of --train.
 
-The standard error is that of the mean: intervals say where the label will lie. Of a
+The standard error is the mean's: intervals say where the label will lie. Of a
 classifier the predicted class need not be the most probable one.`,
 		example: `  hindsight predict energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7

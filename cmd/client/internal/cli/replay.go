@@ -38,7 +38,7 @@ and 45%. All rows are checked before the first call.
 --create '{}' creates a model that picks its learner itself (auto), with the dimension
 and the outputs of the file.
 
-With --local and without --create the spec is that of "hindsight infer", and without a
+With --local and without --create the spec is the output of "hindsight infer", and without a
 column y the target is the last column.
 
 A model with named inputs takes the columns of their names, in any order. A column that is

@@ -40,7 +40,7 @@ A round is a Predict and the Observe of its label. A prediction is pending for
 With --survive the answer has the smallest cluster of servers with --server-cores that
 continues after the loss of so many servers at once.
 
-The figures are those of the long run.`,
+The figures are figures of the long run.`,
 		example: `  hindsight size --spec '{"dimension": 25}' --rate 10 --label-delay 1h
   hindsight size --spec @energy.json --rate 0.1 --ttl 48h --models 500 -o json`,
 		flags: func(f *flagSet) {
