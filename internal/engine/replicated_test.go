@@ -504,8 +504,8 @@ func TestInterruptedRestore(t *testing.T) {
 	s.equal()
 }
 
-// A server that cannot follow a restore reports the error, and refuses all calls of the model.
-func TestRestoreThatCannotBeFollowed(t *testing.T) {
+// A server whose log begins behind the sequence of a restore follows the restore, also after a crash.
+func TestRestoreBeforeTheLog(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
 	b.options = append(b.options, func(o *engine.Options) { o.SnapshotsKept = 1 })
@@ -521,11 +521,19 @@ func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
 		t.Fatal(err)
 	}
-	s.awaitAll()
-	if err := b.host.Turn("m"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.mismatches, []uint64{5}) {
-		t.Errorf("reported: %v, %v", b.mismatches, err)
+	s.equal()
+	a.host.observe(t, "m", one("again", 1)...)
+	s.equal()
+	b.restart(true)
+	s.equal()
+	for _, v := range s.all {
+		h := s.move(v.place).host
+		for n, want := range []engine.Answer{{Sequence: 5, Duplicate: true}, {Sequence: 6, Duplicate: true}} {
+			o := []engine.Observation{one("4", 4)[0], one("again", 1)[0]}[n]
+			answers, err := h.Observe(t.Context(), "m", []engine.Observation{o})
+			if err != nil || answers[0].Sequence != want.Sequence || !answers[0].Duplicate {
+				t.Errorf("server %d answers observation %q: %+v, %v", v.place, o.ObservationID, answers, err)
+			}
+		}
 	}
 }

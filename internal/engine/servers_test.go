@@ -414,7 +414,8 @@ func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 }
 
 func (m *serverModel) Rewind(_ context.Context, r storage.Rewind) error {
-	r.Value, r.Undone = bytes.Clone(r.Value), recovery.Undone(r.Sequence)
+	r.Value, r.Snapshot, r.Undone = bytes.Clone(r.Value), bytes.Clone(r.Snapshot), recovery.Undone(r.Sequence)
+	r.IDs = slices.Clone(r.IDs)
 	return m.propose(false, storage.Rewound, func(m *serverModel, c *storage.Change) error { //nolint:contextcheck // It has no context.
 		c.Sequence = r.Sequence
 		return m.Model.Rewind(context.Background(), r)

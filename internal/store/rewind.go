@@ -11,8 +11,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Rewind implements storage.Log, in four steps: it commits the intention durably; removes later
-// snapshots durably; forgets the ids of what is undone; and cuts the log and deletes the intention
+// Rewind implements storage.Log. It puts Rewind.IDs, and takes four steps: it commits the intention durably; removes later
+// snapshots and writes Rewind.Snapshot durably; forgets the ids of what is undone; and cuts the log and deletes the intention
 // in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
 // does, and the intention stays for the next call.
 //
@@ -32,6 +32,9 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	if err := db.room(ctx); err != nil {
 		return err
 	}
+	if err := m.putIDs(ctx, r.IDs, false, db.commitUnsynced); err != nil {
+		return err
+	}
 	m.store.files.RLock()
 	defer m.store.files.RUnlock()
 	m.writing.Lock()
@@ -44,6 +47,11 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	}
 	if err := m.removeSnapshotsAfter(r.Sequence); err != nil {
 		return err
+	}
+	if r.Snapshot != nil {
+		if err := m.writeSnapshot(r.Sequence, r.Snapshot); err != nil {
+			return err
+		}
 	}
 	if r.Undone != nil {
 		if err := m.store.dropIDs(context.WithoutCancel(ctx), m.number, r.Undone); err != nil {

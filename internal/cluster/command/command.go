@@ -65,14 +65,16 @@ type Command struct {
 	Also  []storage.Alias
 	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot.
 	Sequence uint64
-	// Snapshot is the snapshot of an Import, or the part of a snapshot of Size bytes that begins at Offset.
+	// Snapshot is the snapshot of an Import, or of a Rewind unless nil, or the part of a snapshot of Size bytes that
+	// begins at Offset.
 	Snapshot     []byte
 	Size, Offset uint64
 	// Record is the record of an Append. Last is the record that ends the log after a Rewind, or nil.
 	Record storage.Record
 	Last   *storage.Record
 	// Forget is true for a Rewind that forgets the ids after Sequence.
-	Forget  bool
+	Forget bool
+	// IDs are the ids of an Append, an Import, a PutIDs, or a Rewind with a snapshot.
 	IDs     []storage.ID
 	Waiting []storage.Prediction
 	// Removed are the ids of a RemoveWaiting.
@@ -85,6 +87,7 @@ const (
 	rewindLast = 1 << iota
 	rewindForget
 	rewindValue
+	rewindSnapshot
 )
 
 // Append appends the bytes of the command to dst.
@@ -145,12 +148,18 @@ func (c *Command) appendRewind(dst []byte) []byte {
 	if c.Value != nil {
 		flags |= rewindValue
 	}
+	if c.Snapshot != nil {
+		flags |= rewindSnapshot
+	}
 	dst = binary.AppendUvarint(append(dst, flags), c.Sequence)
 	if c.Last != nil {
 		dst = appendRecord(dst, *c.Last)
 	}
 	if c.Value != nil {
 		dst = appendBytes(dst, c.Value)
+	}
+	if c.Snapshot != nil {
+		dst = appendIDs(appendBytes(dst, c.Snapshot), c.IDs)
 	}
 	return dst
 }

@@ -36,6 +36,7 @@ func all() []command.Command {
 		{Kind: command.Rewind, Model: 4, Sequence: 5},
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Forget: true, Value: []byte{}},
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Value: []byte("value")},
+		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Snapshot: []byte("state"), IDs: ids},
 		{Kind: command.PutIDs, Model: 5, IDs: ids},
 		{Kind: command.PutWaiting, Model: 6, Waiting: waiting},
 		{Kind: command.RemoveWaiting, Model: 6, Removed: []string{"p", ""}},

@@ -110,7 +110,7 @@ func (c *Command) Decode(raw Raw) error {
 
 func (c *Command) decodeRewind(r *reader) {
 	flags := r.octet()
-	if flags&^(rewindLast|rewindForget|rewindValue) != 0 {
+	if flags&^(rewindLast|rewindForget|rewindValue|rewindSnapshot) != 0 {
 		r.refuse("flags of a rewind")
 		return
 	}
@@ -121,6 +121,9 @@ func (c *Command) decodeRewind(r *reader) {
 	}
 	if flags&rewindValue != 0 {
 		c.Value = r.bytes()
+	}
+	if flags&rewindSnapshot != 0 {
+		c.Snapshot, c.IDs = r.bytes(), r.ids(c.IDs)
 	}
 }
 

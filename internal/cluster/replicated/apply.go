@@ -163,7 +163,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 		}
 	case command.Rewind:
 		change.Kind, change.Sequence, change.Value = storage.Rewound, c.Sequence, bytes.Clone(c.Value)
-		r := storage.Rewind{Sequence: c.Sequence, Last: c.Last, Value: c.Value}
+		r := storage.Rewind{Sequence: c.Sequence, Last: c.Last, Value: c.Value, Snapshot: c.Snapshot, IDs: c.IDs}
 		if c.Forget {
 			r.Undone = m.store.o.Undone(c.Sequence)
 		}

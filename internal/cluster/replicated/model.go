@@ -81,7 +81,7 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 		return m.failed("rewind the log", fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence))
 	}
 	return m.propose(ctx, "rewind the log", &command.Command{
-		Kind: command.Rewind, Sequence: r.Sequence, Last: r.Last, Value: r.Value, Forget: r.Undone != nil,
+		Kind: command.Rewind, Sequence: r.Sequence, Last: r.Last, Value: r.Value, Snapshot: r.Snapshot, IDs: r.IDs, Forget: r.Undone != nil,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 // Restorable refuses a sequence that the model cannot be restored to.
@@ -57,8 +58,8 @@ func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 // the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
 // end, Restore completes that Rewind. It runs at the model's turn.
 func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry) error {
-	// The snapshot, and its state beside the present one.
-	copied, err := m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes())
+	// The snapshot, and its state beside the present one, which the rewind of a replicated log encodes.
+	copied, err := m.env.Memory.TakeCopies(ctx, 2*copiesOf*m.stateBytes())
 	if err != nil {
 		return err
 	}
@@ -79,11 +80,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
 	}
 	took := m.env.Now().Sub(started)
-	cut, err := m.source.Cut(ctx, sequence)
-	if err != nil {
-		return m.id.storagef(fmt.Sprintf("cut the log at sequence %d", sequence), err)
-	}
-	value, err := EncodeEntry(next, *m.source.Spec)
+	rewind, err := m.rewindTo(ctx, sequence, next, &r)
 	if err != nil {
 		return err
 	}
@@ -95,7 +92,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.
 	before := m.entry.Swap(next)
-	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
+	err = m.journal.store.Rewind(context.WithoutCancel(ctx), rewind)
 	if err != nil {
 		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
 		if m.journal.replicated && m.env.Store.Failed() == nil {
@@ -114,6 +111,31 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	m.Publish(r, took)
 	m.owner.Restored(sequence)
 	return nil
+}
+
+// rewindTo is the rewind to a recovered state. In a replicated log the rewind has the state, because another server may
+// have cut its log behind the sequence.
+func (m *Model) rewindTo(ctx context.Context, sequence uint64, next *record.Entry, to *recovery.Recovered) (r storage.Rewind, err error) {
+	r.Sequence, r.Undone = sequence, recovery.Undone(sequence)
+	if r.Last, err = m.source.EndingAt(ctx, sequence); err != nil {
+		return r, m.id.storagef(fmt.Sprintf("cut the log at sequence %d", sequence), err)
+	}
+	if r.Value, err = EncodeEntry(next, *m.source.Spec); err != nil {
+		return r, err
+	}
+	if !m.journal.replicated {
+		return r, nil
+	}
+	if r.IDs, err = m.journal.lastIDs(ctx, sequence); err != nil {
+		return r, err
+	}
+	s, err := to.Machine.Snapshot(nil)
+	if err == nil {
+		s.Digest = codec.Digest(s.Learner)
+		r.Snapshot, err = codec.Encode(s)
+		to.Snapshot = sequence
+	}
+	return r, m.id.errorf("encode the restored state", err)
 }
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.

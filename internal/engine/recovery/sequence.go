@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,17 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Cut returns the record around a sequence, shortened to end with the sequence; nil if a
-// record ends there.
-func (s Source) Cut(ctx context.Context, sequence uint64) (cut *storage.Record, err error) {
-	err = s.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
-		if logged.First > sequence {
+// EndingAt returns the record around a sequence, shortened to end with the sequence; nil if no record has the sequence.
+func (s Source) EndingAt(ctx context.Context, sequence uint64) (last *storage.Record, err error) {
+	if sequence == 0 {
+		return nil, nil
+	}
+	err = s.Kept.Replay(ctx, sequence-1, func(logged storage.Record) error {
+		switch {
+		case logged.First > sequence:
+			return ErrReached
+		case logged.Last == sequence: // The beginning of an imported model has no data to decode.
+			last = &storage.Record{First: logged.First, Last: sequence, Data: bytes.Clone(logged.Data)}
 			return ErrReached
 		}
 		r, err := record.Decode(logged.Data)
@@ -63,11 +70,11 @@ func (s Source) Cut(ctx context.Context, sequence uint64) (cut *storage.Record, 
 			return err
 		}
 		r.Observations = r.Observations[:sequence-logged.First+1]
-		cut = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
+		last = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
 		return ErrReached
 	})
 	if errors.Is(err, ErrReached) || errors.Is(err, storage.ErrCorrupt) {
-		return cut, nil // Damage after the sequence does not matter.
+		return last, nil // A snapshot of the sequence stands for a damaged record.
 	}
-	return cut, err
+	return last, err
 }

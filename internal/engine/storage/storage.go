@@ -160,9 +160,13 @@ type Commit struct {
 // Rewind describes a rewind to a sequence.
 type Rewind struct {
 	Sequence uint64
-	// Last replaces the record around Sequence by one that ends with it; nil if a record ends
-	// there.
+	// Last replaces the record around Sequence, and ends the log with Sequence also where the log
+	// was cut behind it. Nil: a record ends there, or Sequence is 0.
 	Last *Record
+	// Snapshot replaces the snapshot of Sequence, unless nil. IDs are remembered before later ids are
+	// forgotten: a server that begins with the snapshot does not derive them.
+	Snapshot []byte
+	IDs      []ID
 	// Undone reports whether the value of a remembered id is after Sequence. It is pure.
 	Undone func(value []byte) bool
 	// Value replaces the registered value of the model, unless nil. Value is durable if and

@@ -149,11 +149,11 @@ func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []
 	if r.Sequence() != sequence {
 		return fmt.Errorf("the log ends at sequence %d, want %d", r.Sequence(), sequence)
 	}
-	cut, err := from.Cut(ctx, sequence)
+	last, err := from.EndingAt(ctx, sequence)
 	if err != nil {
 		return err
 	}
-	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: recovery.Undone(sequence)})
+	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Value: value, Undone: recovery.Undone(sequence)})
 }
 
 func undelete(ctx context.Context, m storage.Model, value []byte) error {

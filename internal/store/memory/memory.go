@@ -400,6 +400,9 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 		if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 			return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
 		}
+		if err := m.putIDs(r.IDs); err != nil {
+			return err
+		}
 		for sequence := range m.snapshots {
 			if sequence > r.Sequence {
 				delete(m.snapshots, sequence)
@@ -412,6 +415,9 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 		}
 		if r.Value != nil {
 			m.value = bytes.Clone(r.Value)
+		}
+		if r.Snapshot != nil {
+			m.snapshots[r.Sequence] = snapshot{bytes.Clone(r.Snapshot), m.store.now()}
 		}
 		if r.Last == nil {
 			m.log = slices.Clone(m.log[:m.from(r.Sequence+1)])

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("rewinding", s.rewind)
 	t.Run("rewinding at the end", s.rewindEnd)
 	t.Run("rewinding over the end", s.rewindBeyond)
+	t.Run("rewinding before the beginning", s.rewindBefore)
 	t.Run("rewinding is durable", s.rewindDurable)
 	t.Run("ids", s.ids)
 	t.Run("ids are durable with the next append", s.idsDurable)
