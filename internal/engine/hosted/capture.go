@@ -128,8 +128,8 @@ func (c *capture) write(ctx context.Context) (err error) {
 }
 
 // share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
-// that is not the owner: a server without snapshots of its own can follow each restore that the owner can make. The
-// caller holds disk, so that the log has the snapshot before a later restore.
+// that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
+// later restore.
 func (m *Model) share(sequence uint64, data []byte) error {
 	proposer, ok := m.source.Kept.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
