@@ -22,7 +22,10 @@ const (
 	// The log says every complainInterval which servers do not answer.
 	complainInterval = 10 * time.Second
 	tendInterval     = 250 * time.Millisecond
-	joinTimeout      = 5 * time.Second
+	// Of several groups, those with nothing to tend are tended together, every restInterval: a server at rest wakes less
+	// often.
+	restInterval = time.Second
+	joinTimeout  = 5 * time.Second
 	// A member without a vote asks for a vote once its state is younger than currentAge.
 	currentAge = time.Second
 	// A member that knows no owner for lonelyAfter asks the others whether it was removed.
@@ -55,8 +58,8 @@ func (n *Node) run(ctx context.Context) {
 	// Only an owner that has added this server sends entries to it. The server may have stopped in the middle of its
 	// removal: then it asks whether it is still a member, and does not join again.
 	n.member = l.Status().Last > 0
-	ticker := time.NewTicker(tendInterval)
-	defer ticker.Stop()
+	due := time.NewTimer(tendInterval)
+	defer due.Stop()
 	lonely := n.o.Now()
 	for {
 		select {
@@ -67,11 +70,19 @@ func (n *Node) run(ctx context.Context) {
 			err = n.raftLog.Failed()
 		case <-n.local.Refused():
 			err = n.local.Failed()
-		case <-ticker.C:
-			if _, known := l.Owner(); known {
-				lonely = n.o.Now()
+		case <-due.C:
+			now := n.o.Now()
+			_, known := l.Owner()
+			if known {
+				lonely = now
 			}
-			err = n.tend(ctx, l, n.o.Now().Sub(lonely))
+			var rests bool
+			rests, err = n.tend(ctx, l, now.Sub(lonely))
+			interval := tendInterval
+			if now = n.o.Now(); rests && known && n.o.Groups > 1 {
+				interval = now.Truncate(restInterval).Add(restInterval).Sub(now)
+			}
+			due.Reset(interval)
 		}
 		if err != nil {
 			n.fail(err)
@@ -225,32 +236,32 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 }
 
 // tend keeps this server a member. It asks the owner to add this server, to update its address, or to give it a vote.
-// It does not retry, because run calls it again. After an error this server must leave the cluster.
-func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) error {
+// It does not retry, because run calls it again, later if the server rests: no change is due. After an error this server must leave the cluster.
+func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) (rests bool, err error) {
 	if l.Owns() {
 		if n.host.draining.Load() {
 			if err := n.handOn(ctx, l); err != nil {
 				n.log.Debug("this server is drained but stays the owner", zap.Error(err))
 			}
 		}
-		return nil
+		return !n.host.draining.Load(), nil
 	}
 	members := l.Members()
 	k := slices.IndexFunc(members, func(m Member) bool { return m.ID == n.self.ID })
 	n.member = n.member || k >= 0
 	switch {
 	case k < 0 && n.member:
-		return n.checkRemoved(ctx) // A removed server that asked to join would be back at once.
+		return false, n.checkRemoved(ctx) // A removed server that asked to join would be back at once.
 	case k < 0:
-		return n.join(ctx, l, false)
+		return false, n.join(ctx, l, false)
 	case members[k].Address != n.self.Address:
-		return n.join(ctx, l, members[k].Voter)
+		return false, n.join(ctx, l, members[k].Voter)
 	case !members[k].Voter && l.Age() < currentAge && n.mayVote(members):
-		return n.join(ctx, l, true)
+		return false, n.join(ctx, l, true)
 	case lonely >= lonelyAfter:
-		return n.checkRemoved(ctx)
+		return false, n.checkRemoved(ctx)
 	}
-	return nil
+	return members[k].Voter || !n.mayVote(members), nil
 }
 
 // maxVoters bounds the voters of group 0 of a cluster with several groups, of which every server is a member.

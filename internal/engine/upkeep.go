@@ -9,18 +9,25 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// every calls work at every tick until the lifetime ends.
+// every calls work at every multiple of tick until the lifetime ends. So the engines of all groups tick together, and a
+// server at rest wakes less often.
 func (e *Engine) every(tick time.Duration, work func()) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	due := time.NewTimer(e.untilMultiple(tick))
+	defer due.Stop()
 	for {
 		select {
 		case <-e.env.Lifetime.Done():
 			return
-		case <-ticker.C:
+		case <-due.C:
 			work()
+			due.Reset(e.untilMultiple(tick))
 		}
 	}
+}
+
+func (e *Engine) untilMultiple(tick time.Duration) time.Duration {
+	now := e.o.Now()
+	return now.Truncate(tick).Add(tick).Sub(now)
 }
 
 // sweepAll looks, at every sweep, for due snapshots, expired predictions, old ids and idle models.
