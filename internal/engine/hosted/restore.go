@@ -58,8 +58,11 @@ func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 // the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
 // end, Restore completes that Rewind. It runs at the model's turn.
 func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry) error {
-	// The snapshot, and its state beside the present one, which the rewind of a replicated log encodes.
-	copied, err := m.env.Memory.TakeCopies(ctx, 2*copiesOf*m.stateBytes())
+	copies := int64(copiesOf) // The snapshot, and its state beside the present one.
+	if m.journal.replicated {
+		copies += copiesOf // The rewind has the state too.
+	}
+	copied, err := m.env.Memory.TakeCopies(ctx, copies*m.stateBytes())
 	if err != nil {
 		return err
 	}
