@@ -121,10 +121,11 @@ func (c *capture) write(ctx context.Context) (err error) {
 	s.bytes.Store(int64(len(data)))
 	m.env.Stages.Snapshot(took.Seconds())
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
-	if c.data != nil && m.Resident() {
-		return nil // The state may be older than the snapshot, and needs the log between the two.
+	keepFrom := m.owner.KeepFrom
+	if c.data != nil && m.Resident() { // The state may be older than the snapshot, and needs the log between the two.
+		keepFrom = func(uint64) uint64 { return 0 }
 	}
-	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, m.owner.KeepFrom))
+	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, keepFrom))
 }
 
 // share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
