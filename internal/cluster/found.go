@@ -22,8 +22,8 @@ const (
 	// The log says every complainInterval which servers do not answer.
 	complainInterval = 10 * time.Second
 	tendInterval     = 250 * time.Millisecond
-	// Of several groups, those with nothing to tend are tended together, every restInterval: a server at rest wakes less
-	// often.
+	// A server tends its part of a group every restInterval if it has nothing to ask for. It tends all these parts
+	// together, so that it wakes less often.
 	restInterval = time.Second
 	joinTimeout  = 5 * time.Second
 	// A member without a vote asks for a vote once its state is younger than currentAge.
@@ -236,7 +236,8 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 }
 
 // tend keeps this server a member. It asks the owner to add this server, to update its address, or to give it a vote.
-// It does not retry, because run calls it again, later if the server rests: no change is due. After an error this server must leave the cluster.
+// It does not retry, because run calls it again, after restInterval if rests is true: nothing was left to ask for. After
+// an error this server must leave the cluster.
 func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) (rests bool, err error) {
 	if l.Owns() {
 		if n.host.draining.Load() {

@@ -67,8 +67,8 @@ func TestColdReplicas(t *testing.T) {
 				t.Errorf("server %d has replayed %d observations, want %d", place, replayed, behind)
 			}
 		}
-		// While one snapshot is being written, another one is due already, and both count for the estimated replay. On a
-		// busy machine the first one may be written after the last row, and the other one is left out.
+		// While one snapshot is being written, another one is due already, and both count for the estimated replay. If
+		// the owner writes the first one until the last row is learned, it does not write the other one.
 		if want := uint64((n+1)*rows - 2*50); s.shared(uint64(n*rows + 1))[0] < want {
 			if _, err := owner.host.SnapshotModel(t.Context(), "m"); err != nil {
 				t.Fatal(err)

@@ -506,10 +506,12 @@ func TestInterruptedRestore(t *testing.T) {
 	s.equal()
 }
 
-// A server whose log begins behind the sequence of a restore follows the restore, also after a crash.
-func TestRestoreBeforeTheLog(t *testing.T) {
-	s := startServers(t, 2)
-	a, b := s.all[0], s.all[1]
+// cutBehind returns two servers with a model of 10 observations. Only server 0 can restore earlier states by itself: the
+// log of server 1 is cut.
+func cutBehind(t *testing.T) (s *servers, a, b *server) {
+	t.Helper()
+	s = startServers(t, 2)
+	a, b = s.all[0], s.all[1]
 	b.options = append(b.options, func(o *engine.Options) { o.SnapshotsKept = 1 })
 	b.restart(false)
 	a.host.create(t, "m", linear(1))
@@ -517,9 +519,15 @@ func TestRestoreBeforeTheLog(t *testing.T) {
 		a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 	}
 	s.equal()
-	if _, err := b.host.SnapshotModel(t.Context(), "m"); err != nil { // The log before it is cut.
+	if _, err := b.host.SnapshotModel(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}
+	return s, a, b
+}
+
+// A server whose log begins behind the sequence of a restore follows the restore, also after a crash.
+func TestRestoreBeforeTheLog(t *testing.T) {
+	s, a, b := cutBehind(t)
 	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
 		t.Fatal(err)
 	}
@@ -530,12 +538,34 @@ func TestRestoreBeforeTheLog(t *testing.T) {
 	s.equal()
 	for _, v := range s.all {
 		h := s.move(v.place).host
-		for n, want := range []engine.Answer{{Sequence: 5, Duplicate: true}, {Sequence: 6, Duplicate: true}} {
-			o := []engine.Observation{one("4", 4)[0], one("again", 1)[0]}[n]
-			answers, err := h.Observe(t.Context(), "m", []engine.Observation{o})
-			if err != nil || answers[0].Sequence != want.Sequence || !answers[0].Duplicate {
-				t.Errorf("server %d answers observation %q: %+v, %v", v.place, o.ObservationID, answers, err)
+		for sequence, row := range map[uint64][]engine.Observation{5: one("4", 4), 6: one("again", 1)} {
+			if got := h.observe(t, "m", row...)[0]; got.Sequence != sequence || !got.Duplicate {
+				t.Errorf("server %d answers observation %q: %+v", v.place, row[0].ObservationID, got)
 			}
 		}
+	}
+}
+
+// A server that cannot follow a restore, because the snapshot of the restore is lost, reports the error, and refuses all
+// calls of the model.
+func TestRestoreThatCannotBeFollowed(t *testing.T) {
+	s, a, b := cutBehind(t)
+	b.tell = func(c storage.Change) {
+		if c.Kind == storage.Rewound {
+			if err := c.Model.RemoveSnapshot(5); err != nil {
+				t.Error(err)
+			}
+		}
+		b.host.Changed(c)
+	}
+	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitAll()
+	if err := b.host.Turn("m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.mismatches, []uint64{5}) {
+		t.Errorf("reported: %v, %v", b.mismatches, err)
 	}
 }

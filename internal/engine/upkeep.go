@@ -9,8 +9,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// every calls work at every multiple of tick until the lifetime ends. So the engines of all groups tick together, and a
-// server at rest wakes less often.
+// every calls work at each time that is a multiple of tick, until the lifetime ends. So the engines of all groups work at
+// the same times, and a server at rest wakes less often.
 func (e *Engine) every(tick time.Duration, work func()) {
 	due := time.NewTimer(e.untilMultiple(tick))
 	defer due.Stop()

@@ -11,9 +11,9 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Rewind implements storage.Log. It puts Rewind.IDs, and takes four steps: it commits the intention durably; removes later
-// snapshots and writes Rewind.Snapshot durably; forgets the ids of what is undone; and cuts the log and deletes the intention
-// in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
+// Rewind implements storage.Log. It puts Rewind.IDs, and then takes four steps: it commits the intention durably;
+// removes later snapshots and writes Rewind.Snapshot, durably; forgets the ids of what is undone; and cuts the log and
+// deletes the intention in one synced batch. The end of ctx ends Rewind before the first step. After it only a failure
 // does, and the intention stays for the next call.
 //
 // Under a position all steps but the last are synced. If a start finds the intention, the position is earlier than

@@ -65,8 +65,8 @@ type Command struct {
 	Also  []storage.Alias
 	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot.
 	Sequence uint64
-	// Snapshot is the snapshot of an Import, or of a Rewind unless nil, or the part of a snapshot of Size bytes that
-	// begins at Offset.
+	// Snapshot is the snapshot of an Import or a Rewind. A Rewind without one has nil. A command of the kind Snapshot has
+	// the part that begins at Offset, of a snapshot of Size bytes.
 	Snapshot     []byte
 	Size, Offset uint64
 	// Record is the record of an Append. Last is the record that ends the log after a Rewind, or nil.

@@ -116,8 +116,8 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	return nil
 }
 
-// rewindTo is the rewind to a recovered state. In a replicated log the rewind has the state, because another server may
-// have cut its log behind the sequence.
+// rewindTo returns the rewind to a recovered state. The rewind of a replicated log has the state and the ids of its last
+// record, because the log of another server may begin after the sequence.
 func (m *Model) rewindTo(ctx context.Context, sequence uint64, next *record.Entry, to *recovery.Recovered) (r storage.Rewind, err error) {
 	r.Sequence, r.Undone = sequence, recovery.Undone(sequence)
 	if r.Last, err = m.source.EndingAt(ctx, sequence); err != nil {

@@ -160,11 +160,11 @@ type Commit struct {
 // Rewind describes a rewind to a sequence.
 type Rewind struct {
 	Sequence uint64
-	// Last replaces the record around Sequence, and ends the log with Sequence also where the log
-	// was cut behind it. Nil: a record ends there, or Sequence is 0.
+	// Last becomes the last record of the log. It ends with Sequence. Nil: the log has a record
+	// that ends with Sequence, or Sequence is 0.
 	Last *Record
-	// Snapshot replaces the snapshot of Sequence, unless nil. IDs are remembered before later ids are
-	// forgotten: a server that begins with the snapshot does not derive them.
+	// Snapshot replaces the snapshot of Sequence, unless nil. Rewind puts IDs before it forgets ids,
+	// because a server that begins with the snapshot does not derive the ids of its last record.
 	Snapshot []byte
 	IDs      []ID
 	// Undone reports whether the value of a remembered id is after Sequence. It is pure.

@@ -308,18 +308,19 @@ func (s suite) rewindEnd(t *testing.T) {
 	}
 }
 
-// A log that was cut behind a sequence ends with it after a rewind that has its record and its snapshot.
+// A rewind that has the record, the snapshot and the ids of its sequence also rewinds a log that begins later.
 func (s suite) rewindBefore(t *testing.T) {
 	b := s.open(t)
 	m, remembered := long(t, b, "m")
 	must(t, m.RemoveSnapshot(3), m.RemoveSnapshot(8), m.Truncate(12))
 	wantLog(t, m, 8, record(9, 12))
 	last := record(4, 6)
-	r := storage.Rewind{Sequence: 6, Last: &last, Snapshot: []byte("six"), Undone: Undone(6)}
+	kept, undone := id("kept", 6), id("undone", 7)
+	r := storage.Rewind{Sequence: 6, Last: &last, Snapshot: []byte("six"), IDs: []storage.ID{kept, undone}, Undone: Undone(6)}
 	must(t, m.Rewind(t.Context(), r))
 	for range 2 {
 		wantLog(t, m, 3, last)
-		wantIDs(t, m, remembered[:6]...)
+		wantIDs(t, m, append(remembered[:6:6], kept)...)
 		wantSnapshots(t, m, 6)
 		if data, err := m.ReadSnapshot(6); err != nil || string(data) != "six" {
 			t.Errorf("snapshot %q, %v", data, err)
