@@ -44,6 +44,9 @@ const (
 	backlog          = 16
 	// The length of an id is one byte of a greeting.
 	maxID = 255
+	// The pause after an error of Accept doubles from minAcceptPause to maxAcceptPause.
+	minAcceptPause = 5 * time.Millisecond
+	maxAcceptPause = time.Second
 )
 
 // Stream is the cluster port of a server, one port for connections of every kind. With TLS both sides of a connection
@@ -55,6 +58,9 @@ type Stream struct {
 	kinds    map[Kind]*port
 	dial     Dialer
 	failed   func(error)
+	// closed closes with the stream.
+	closed    chan struct{}
+	closeOnce sync.Once
 
 	// groups accept the connections of the open logs, by the number of the group. conns are the open accepted
 	// connections. background counts a goroutine for each.
@@ -80,7 +86,7 @@ func (s *Stream) DialBy(d Dialer) {
 // Listen opens the cluster port over a listener, which Close closes. A nil config is plaintext. The
 // stream reports to failed the errors of single connections.
 func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Stream, error) {
-	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, failed: failed}
+	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, failed: failed, closed: make(chan struct{})}
 	if config == nil && !isLoopback(listener.Addr()) {
 		return nil, fmt.Errorf("%w: %s", ErrPlaintext, listener.Addr())
 	}
@@ -204,20 +210,26 @@ func (s *Stream) greet(ctx context.Context, greeting []byte, conn net.Conn, addr
 	return conn, conn.SetWriteDeadline(time.Time{})
 }
 
-// accept accepts connections until the listener closes.
+// accept accepts connections until the listener closes. After another error, as without free descriptors, accept tries
+// again after a growing pause.
 func (s *Stream) accept() {
+	pause := time.Duration(0)
 	for {
 		conn, err := s.listener.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.failed(fmt.Errorf("cluster: accept: %w", err))
-			}
-			var temporary interface{ Timeout() bool }
-			if errors.As(err, &temporary) && temporary.Timeout() {
-				continue
-			}
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		if err != nil {
+			s.failed(fmt.Errorf("cluster: accept: %w", err))
+			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
+			select {
+			case <-time.After(pause):
+				continue
+			case <-s.closed:
+				return
+			}
+		}
+		pause = 0
 		if !s.add(conn) {
 			return
 		}
@@ -327,6 +339,7 @@ func (s *Stream) forget(conn, outer net.Conn) error {
 
 // Close closes the port and every accepted connection, and joins the goroutines of the stream.
 func (s *Stream) Close() error {
+	s.closeOnce.Do(func() { close(s.closed) })
 	s.mu.Lock()
 	s.mu.closed = true
 	conns, groups := s.mu.conns, s.mu.groups
