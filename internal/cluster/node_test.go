@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -58,6 +59,8 @@ type server struct {
 	// fs is the file system. Nil is the operating system's.
 	fs    vfs.FS
 	front *front
+	// log is the logger. Nil logs nothing.
+	log *zap.Logger
 
 	ended sync.WaitGroup
 	// swapping is held while the node is opened again. Who reads the local store holds it shared.
@@ -105,7 +108,7 @@ func (s *server) options(t *testing.T) cluster.Options {
 	return cluster.Options{
 		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: s.front.open(), Join: s.join, TLS: s.tls, Version: "test",
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
-		Marks:  s.marks, Now: time.Now, Logger: zap.NewNop(),
+		Marks:  s.marks, Now: time.Now, Logger: cmp.Or(s.log, zap.NewNop()),
 	}
 }
 

@@ -112,13 +112,15 @@ func reaches(t *testing.T, from, to *consensus.Stream, k consensus.Kind) bool {
 // reachesGroup reports whether a connection of the log of a group arrives.
 func reachesGroup(t *testing.T, s *consensus.Stream, group uint32) bool {
 	t.Helper()
-	l := s.Group(group)
+	l := s.Group(group, "a")
 	defer func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	return arrives(t, l, func(ctx context.Context, address string) (net.Conn, error) { return s.DialGroup(ctx, group, address) })
+	return arrives(t, l, func(ctx context.Context, address string) (net.Conn, error) {
+		return s.DialGroup(ctx, group, "a", address)
+	})
 }
 
 func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, address string) (net.Conn, error)) bool {
@@ -175,14 +177,15 @@ func TestTheClusterPortTellsKindsApart(t *testing.T) {
 			t.Errorf("no connection of the log of group %d", group)
 		}
 	}
-	conn, err := s.DialGroup(t.Context(), 7, s.Listener(consensus.Members).Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+	address := s.Listener(consensus.Members).Addr().String()
+	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, io.EOF) {
 		t.Errorf("a log that is not open here: %v", err)
 	}
-	if err := conn.Close(); err != nil {
+	other := s.Group(7, "b")
+	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, consensus.ErrOtherMember) {
+		t.Errorf("the log of another member: %v", err)
+	}
+	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"io"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ type transport struct {
 // the listener may differ.
 func (t *transport) LocalAddr() raft.ServerAddress { return t.self }
 
-func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, heard func(term, commit uint64)) *transport {
+func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, admitted func() error, heard func(term, commit uint64)) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
@@ -38,11 +39,12 @@ func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, hea
 		}),
 		self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
 	}
-	t.ended.Go(func() { t.forward(heard) })
+	t.ended.Go(func() { t.forward(admitted, heard) })
 	return t
 }
 
-func (t *transport) forward(heard func(term, commit uint64)) {
+// forward passes requests on to raft. It refuses to vote, and to stand for election, while admitted returns an error.
+func (t *transport) forward(admitted func() error, heard func(term, commit uint64)) {
 	for {
 		var rpc raft.RPC
 		select {
@@ -50,8 +52,16 @@ func (t *transport) forward(heard func(term, commit uint64)) {
 		case <-t.closed:
 			return
 		}
-		if request, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && request.LeaderCommitIndex > 0 {
-			heard(request.Term, request.LeaderCommitIndex)
+		switch request := rpc.Command.(type) {
+		case *raft.AppendEntriesRequest:
+			if request.LeaderCommitIndex > 0 {
+				heard(request.Term, request.LeaderCommitIndex)
+			}
+		case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest, *raft.TimeoutNowRequest:
+			if err := admitted(); err != nil {
+				rpc.Respond(refusal(request), err)
+				continue
+			}
 		}
 		select {
 		case t.out <- rpc:
@@ -59,6 +69,46 @@ func (t *transport) forward(heard func(term, commit uint64)) {
 			return
 		}
 	}
+}
+
+// refusal returns an empty response to a request, which the library encodes after the error.
+func refusal(request any) any {
+	switch request.(type) {
+	case *raft.RequestVoteRequest:
+		return &raft.RequestVoteResponse{}
+	case *raft.RequestPreVoteRequest:
+		return &raft.RequestPreVoteResponse{}
+	}
+	return &raft.TimeoutNowResponse{}
+}
+
+// targetSeparator is in no id.
+const targetSeparator = "@"
+
+// target names a member for Dial of the layer. The library keeps connections by this name, so that a connection to a
+// member never carries the requests for another member at the same address.
+func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(id) + targetSeparator + address
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, r *raft.RequestVoteRequest, out *raft.RequestVoteResponse) error {
+	return t.NetworkTransport.RequestVote(id, target(id, to), r, out)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, r *raft.RequestPreVoteRequest, out *raft.RequestPreVoteResponse) error {
+	return t.NetworkTransport.RequestPreVote(id, target(id, to), r, out)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, r *raft.InstallSnapshotRequest, out *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.NetworkTransport.InstallSnapshot(id, target(id, to), r, out, data)
+}
+
+// TimeoutNow implements raft.Transport.
+func (t *transport) TimeoutNow(id raft.ServerID, to raft.ServerAddress, r *raft.TimeoutNowRequest, out *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, target(id, to), r, out)
 }
 
 // Consumer implements raft.Transport.

@@ -158,14 +158,14 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	logger := newLogger(o.Logger)
-	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream, o.Group), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{}), begun: make(chan struct{})}
+	l := &Log{o: o, log: o.Logger, layer: newLayer(o.Stream, o.Group, o.Self.ID), gate: newGate(), failed: make(chan error, 1), stop: make(chan struct{}), begun: make(chan struct{})}
 	if l.tracked, err = track(o.Storage, l.fail); err != nil {
 		return nil, err
 	}
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
 	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
-	l.transport = newTransport(o.Self.Address, l.layer, logger, func(term, commit uint64) {
+	l.transport = newTransport(o.Self.Address, l.layer, logger, l.admitted, func(term, commit uint64) {
 		l.freshness.heard(o.Now(), term, commit)
 	})
 	if l.transport.now, l.transport.commit = o.Now, l.committed; o.Calm {
@@ -206,6 +206,24 @@ func (l *Log) committed() uint64 {
 	case <-l.stop:
 		return 0
 	}
+}
+
+// ErrNotAdmitted: the log of a server does not have the server as a member. A server that has lost its directory has
+// also lost its votes and the entries that it acknowledged. So the server must not vote before the members have added it
+// by its new id. The library grants votes while its configuration is empty.
+var ErrNotAdmitted = errors.New("cluster: this server does not vote, because its log does not have it as a member")
+
+// admitted returns ErrNotAdmitted unless the log has this server as a member.
+func (l *Log) admitted() error {
+	select {
+	case <-l.begun:
+	default:
+		return ErrNotAdmitted // The server has not read its log yet. The candidate asks again.
+	}
+	if !slices.ContainsFunc(l.Members(), func(m Member) bool { return m.ID == l.o.Self.ID }) {
+		return ErrNotAdmitted
+	}
+	return nil
 }
 
 // fail reports the first failure of the log.

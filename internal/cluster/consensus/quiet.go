@@ -119,7 +119,7 @@ func (q *quiet) pause(d time.Duration, wake <-chan struct{}) {
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
 	if t.quiet == nil {
-		return t.NetworkTransport.AppendEntries(id, to, r, out)
+		return t.NetworkTransport.AppendEntries(id, target(id, to), r, out)
 	}
 	if isHeartbeat(r) {
 		now := t.now()
@@ -136,7 +136,7 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *ra
 	if commit := t.commit(); isHeartbeat(r) && t.quiet.current(id, r.Term, commit) {
 		sent.LeaderCommitIndex = commit
 	}
-	err := t.NetworkTransport.AppendEntries(id, to, &sent, out)
+	err := t.NetworkTransport.AppendEntries(id, target(id, to), &sent, out)
 	t.quiet.heard(t.now(), id, r, out, err)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 )
 
 // Kind is the purpose of a connection to a cluster port. The dialer sends the kind as the first byte. For the log of a
-// group other than group 0, it sends grouped and the four bytes of the group's number.
+// group, the dialer then sends the four bytes of the group's number, and the length and the text of the member's id.
+// The member answers with the length and the text of its id, and closes the connection if the ids differ.
 type Kind byte
 
 // The kinds of connections.
@@ -25,10 +27,13 @@ const (
 	// Forwarded carries the calls of clients that another server forwards.
 	Forwarded Kind = 'f'
 
-	// The log of group 0, and of another group.
-	log     Kind = 'r'
-	grouped Kind = 'g'
+	// The log of a group.
+	log Kind = 'g'
 )
+
+// ErrOtherMember: the server at the address of a member has another id. Such a server has lost its directory: the server
+// must neither vote nor acknowledge entries as the member.
+var ErrOtherMember = errors.New("cluster: the server at this address is another member")
 
 // ErrPlaintext says that a cluster port without TLS is not on a loopback address.
 var ErrPlaintext = errors.New("cluster: without TLS, servers connect over loopback addresses only")
@@ -37,6 +42,11 @@ const (
 	// The dialer of an accepted connection sends the kind within handshakeTimeout.
 	handshakeTimeout = 5 * time.Second
 	backlog          = 16
+	// The length of an id is one byte of a greeting.
+	maxID = 255
+	// The pause after an error of Accept doubles from minAcceptPause to maxAcceptPause.
+	minAcceptPause = 5 * time.Millisecond
+	maxAcceptPause = time.Second
 )
 
 // Stream is the cluster port of a server, one port for connections of every kind. With TLS both sides of a connection
@@ -48,6 +58,9 @@ type Stream struct {
 	kinds    map[Kind]*port
 	dial     Dialer
 	failed   func(error)
+	// closed closes with the stream.
+	closed    chan struct{}
+	closeOnce sync.Once
 
 	// groups accept the connections of the open logs, by the number of the group. conns are the open accepted
 	// connections. background counts a goroutine for each.
@@ -73,7 +86,7 @@ func (s *Stream) DialBy(d Dialer) {
 // Listen opens the cluster port over a listener, which Close closes. A nil config is plaintext. The
 // stream reports to failed the errors of single connections.
 func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Stream, error) {
-	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, failed: failed}
+	s := &Stream{listener: listener, kinds: map[Kind]*port{}, dial: new(net.Dialer).DialContext, failed: failed, closed: make(chan struct{})}
 	if config == nil && !isLoopback(listener.Addr()) {
 		return nil, fmt.Errorf("%w: %s", ErrPlaintext, listener.Addr())
 	}
@@ -90,23 +103,15 @@ func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Str
 	return s, nil
 }
 
-// Group opens the listener of the connections of a group's log. One log of a group is open at a time.
-func (s *Stream) Group(number uint32) net.Listener {
+// Group opens the listener of the connections of a group's log, for the member with an id. One log of a group is open at
+// a time.
+func (s *Stream) Group(number uint32, id string) net.Listener {
 	p := newPort(s.listener)
+	p.id = id
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.groups[number] = p
 	return groupPort{p, s, number}
-}
-
-// port returns the port of connections of a kind, nil if no log of the group is open.
-func (s *Stream) port(k Kind, group uint32) *port {
-	if k != log {
-		return s.kinds[k]
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.groups[group]
 }
 
 func isLoopback(a net.Addr) bool {
@@ -122,12 +127,47 @@ func (s *Stream) Dial(ctx context.Context, k Kind, address string) (net.Conn, er
 	return s.connect(ctx, []byte{byte(k)}, address)
 }
 
-// DialGroup connects to the log of a group at another server.
-func (s *Stream) DialGroup(ctx context.Context, group uint32, address string) (net.Conn, error) {
-	if group == 0 {
-		return s.Dial(ctx, log, address)
+// DialGroup connects to the log of a group at the member with an id.
+func (s *Stream) DialGroup(ctx context.Context, group uint32, id, address string) (net.Conn, error) {
+	if len(id) > maxID {
+		return nil, fmt.Errorf("cluster: connect to %s: the id of a member has %d bytes, want at most %d", address, len(id), maxID)
 	}
-	return s.connect(ctx, binary.BigEndian.AppendUint32([]byte{byte(grouped)}, group), address)
+	greeting := binary.BigEndian.AppendUint32([]byte{byte(log)}, group)
+	conn, err := s.connect(ctx, append(append(greeting, byte(len(id))), id...), address)
+	if err != nil {
+		return nil, err
+	}
+	if err := expect(ctx, conn, id); err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: connect to %s: %w", address, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// expect reads the id of the member at the other side.
+func expect(ctx context.Context, conn net.Conn, want string) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetReadDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	got, err := readID(conn)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("%w: got %s, want %s", ErrOtherMember, got, want)
+	}
+	return conn.SetReadDeadline(time.Time{})
+}
+
+func readID(from io.Reader) (string, error) {
+	text := make([]byte, maxID)
+	if _, err := io.ReadFull(from, text[:1]); err != nil {
+		return "", err
+	}
+	text = text[:text[0]]
+	_, err := io.ReadFull(from, text)
+	return string(text), err
 }
 
 func (s *Stream) connect(ctx context.Context, greeting []byte, address string) (net.Conn, error) {
@@ -170,20 +210,26 @@ func (s *Stream) greet(ctx context.Context, greeting []byte, conn net.Conn, addr
 	return conn, conn.SetWriteDeadline(time.Time{})
 }
 
-// accept accepts connections until the listener closes.
+// accept accepts connections until the listener closes. After another error, as without free descriptors, accept tries
+// again after a growing pause.
 func (s *Stream) accept() {
+	pause := time.Duration(0)
 	for {
 		conn, err := s.listener.Accept()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.failed(fmt.Errorf("cluster: accept: %w", err))
-			}
-			var temporary interface{ Timeout() bool }
-			if errors.As(err, &temporary) && temporary.Timeout() {
-				continue
-			}
+		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		if err != nil {
+			s.failed(fmt.Errorf("cluster: accept: %w", err))
+			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
+			select {
+			case <-time.After(pause):
+				continue
+			case <-s.closed:
+				return
+			}
+		}
+		pause = 0
 		if !s.add(conn) {
 			return
 		}
@@ -228,20 +274,46 @@ func (s *Stream) receive(ctx context.Context, conn net.Conn) (*port, net.Conn, e
 		out = secure
 	}
 	greeting := make([]byte, 1+4)
-	if _, err := out.Read(greeting[:1]); err != nil {
+	if _, err := io.ReadFull(out, greeting[:1]); err != nil {
 		return nil, nil, err
 	}
-	kind, group := Kind(greeting[0]), uint32(0)
+	kind := Kind(greeting[0])
+	p := s.kinds[kind]
 	switch {
-	case kind == grouped:
-		if _, err := io.ReadFull(out, greeting[1:]); err != nil {
+	case kind == log:
+		var err error
+		if p, err = s.receiveMember(out, greeting[1:]); p == nil || err != nil {
 			return nil, nil, err
 		}
-		kind, group = log, binary.BigEndian.Uint32(greeting[1:])
-	case kind != log && s.kinds[kind] == nil:
+	case p == nil:
 		return nil, nil, fmt.Errorf("unknown kind %q", greeting[:1])
 	}
-	return s.port(kind, group), out, conn.SetDeadline(time.Time{})
+	return p, out, conn.SetDeadline(time.Time{})
+}
+
+// receiveMember reads which member the dialer means, and answers with the id of this member. The port is nil if no log
+// of the group is open.
+func (s *Stream) receiveMember(conn net.Conn, number []byte) (*port, error) {
+	if _, err := io.ReadFull(conn, number); err != nil {
+		return nil, err
+	}
+	want, err := readID(conn)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	p := s.mu.groups[binary.BigEndian.Uint32(number)]
+	s.mu.Unlock()
+	if p == nil {
+		return nil, nil
+	}
+	if _, err := conn.Write(append([]byte{byte(len(p.id))}, p.id...)); err != nil {
+		return nil, err
+	}
+	if want != p.id {
+		return nil, fmt.Errorf("%w: got %s, want %s", ErrOtherMember, p.id, want)
+	}
+	return p, nil
 }
 
 func (s *Stream) add(conn net.Conn) bool {
@@ -267,6 +339,7 @@ func (s *Stream) forget(conn, outer net.Conn) error {
 
 // Close closes the port and every accepted connection, and joins the goroutines of the stream.
 func (s *Stream) Close() error {
+	s.closeOnce.Do(func() { close(s.closed) })
 	s.mu.Lock()
 	s.mu.closed = true
 	conns, groups := s.mu.conns, s.mu.groups
@@ -296,7 +369,9 @@ func (c *tracked) Close() error { return c.drop() }
 
 // port accepts the connections of one kind, or of the log of one group.
 type port struct {
-	addr     net.Addr
+	addr net.Addr
+	// id is the id of the member whose log it is.
+	id       string
 	accepted chan net.Conn
 	once     sync.Once
 	closed   chan struct{}
@@ -360,17 +435,18 @@ type layer struct {
 	}
 }
 
-func newLayer(s *Stream, group uint32) *layer {
-	l := &layer{Listener: s.Group(group), stream: s, group: group}
+func newLayer(s *Stream, group uint32, id string) *layer {
+	l := &layer{Listener: s.Group(group, id), stream: s, group: group}
 	l.mu.dialed = map[net.Conn]struct{}{}
 	return l
 }
 
-// Dial implements raft.StreamLayer.
+// Dial implements raft.StreamLayer, for an address that target returns.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	conn, err := l.stream.DialGroup(ctx, l.group, string(address))
+	id, at, _ := strings.Cut(string(address), targetSeparator)
+	conn, err := l.stream.DialGroup(ctx, l.group, id, at)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,63 @@
+package cluster_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"hindsight/internal/cluster/consensus"
+)
+
+// TestAnEmptiedServerElectsNobody: C is down while A and B commit. Then A is down, and B loses its directory. B must not
+// elect C, which lacks the entries of A and B.
+func TestAnEmptiedServerElectsNobody(t *testing.T) {
+	rounds := 2
+	if os.Getenv("HINDSIGHT_E2E") != "" {
+		rounds = 20
+	}
+	for round := range rounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			servers := startAll(t, 3)
+			a := owner(t, servers...)
+			var others []*server
+			for _, s := range servers {
+				if s != a {
+					others = append(others, s)
+				}
+			}
+			b, c := others[round%2], others[1-round%2]
+			learn(t, "m", 5, servers...)
+			haveAll(t, map[string]uint64{"m": 5}, servers...)
+			c.close(t)
+			learn(t, "m", 50, a, b)
+			haveAll(t, map[string]uint64{"m": 50}, a, b)
+			a.close(t)
+			b.close(t)
+			b.dir = t.TempDir()
+			core, logs := observer.New(zapcore.DebugLevel)
+			b.log = zap.New(core)
+			b.start(t)
+			c.start(t)
+			eventually(t, "C has asked B for its vote several times, and nobody owns the log", func() bool {
+				if b.node().Owns() || c.node().Owns() {
+					t.Fatal("a server without the acknowledged entries owns the log")
+				}
+				refused := 0
+				for _, e := range logs.All() {
+					if text := fmt.Sprint(e.ContextMap()); strings.Contains(text, consensus.ErrOtherMember.Error()) {
+						refused++
+					}
+				}
+				return refused >= 5
+			})
+			a.start(t)
+			voters(t, 3, servers...)
+			haveAll(t, map[string]uint64{"m": 50}, servers...)
+		})
+	}
+}
