@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -141,4 +142,38 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 		t.Error(err)
 	}
 	h.predict(t, "other", x...)
+}
+
+// Models that wait for memory hold back no load that fits.
+func TestALoadThatFitsWaitsForNone(t *testing.T) {
+	h := startOn(t, newFS(), newClock(), func(o *engine.Options) { o.ModelMemory = 1 << 20 })
+	large := runtime.GOMAXPROCS(0) + 2
+	x := make([]float64, 400)
+	for n := range large {
+		h.create(t, fmt.Sprint("large", n), linear(400)) // 0.6 MB.
+	}
+	h.create(t, "small", linear(2))
+	h.create(t, "held", linear(400))
+	h.predict(t, "held", x...)
+	release := h.Hold("held")
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	for n := range large {
+		waiting.Go(func() {
+			if _, err := h.Predict(ctx, fmt.Sprint("large", n), vectors(x), engine.PredictOptions{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("a model that does not fit: %v", err)
+			}
+		})
+	}
+	for range 20 {
+		h.Hibernate("small") // The engine itself may have done it.
+		fits, done := context.WithTimeout(t.Context(), 5*time.Second)
+		if _, err := h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{}); err != nil {
+			t.Errorf("a model that fits: %v", err)
+		}
+		done()
+	}
+	cancel()
+	waiting.Wait()
+	release()
 }

@@ -153,18 +153,38 @@ func (e *Engine) checkMemory(bytes uint64) error {
 	}
 }
 
-// admitNew returns the machine of a new model, and reserves its memory until release. Few machines are made
-// at once, and none while as many models are loaded.
+// admitNew returns the machine of a new model, and reserves its memory until release. A machine that has to wait
+// for memory is given up, and made again when the memory is reserved: no call holds a slot or a state while it waits.
 func (e *Engine) admitNew(ctx context.Context, id string, spec model.Spec) (m *machine.Machine, release func(), err error) {
-	if err := e.env.Loading.Take(ctx, "other models to be loaded"); err != nil {
+	if m, err = e.makeMachine(ctx, id, spec); err != nil {
 		return nil, nil, err
 	}
-	defer e.env.Loading.Free()
-	if m, err = machine.New(spec, e.env.Learners); err != nil {
-		return nil, nil, fmt.Errorf("engine: model %q: %w", id, err)
+	bytes := int64(m.Size()) + hosted.InstanceBytes
+	if release = e.env.Memory.TryReserve(bytes); release != nil {
+		return m, release, nil
 	}
-	release, err = e.env.Memory.Reserve(ctx, int64(m.Size())+hosted.InstanceBytes)
-	return m, release, err
+	if release, err = e.env.Memory.Reserve(ctx, bytes); err != nil {
+		return nil, nil, err
+	}
+	if m, err = e.makeMachine(ctx, id, spec); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return m, release, nil
+}
+
+// makeMachine makes the machine of a new model. Few machines are made at once, and none while as many models are
+// loaded.
+func (e *Engine) makeMachine(ctx context.Context, id string, spec model.Spec) (*machine.Machine, error) {
+	if err := e.env.Loading.Take(ctx, "other models to be loaded"); err != nil {
+		return nil, err
+	}
+	defer e.env.Loading.Free()
+	m, err := machine.New(spec, e.env.Learners)
+	if err != nil {
+		return nil, fmt.Errorf("engine: model %q: %w", id, err)
+	}
+	return m, nil
 }
 
 // claimNew claims the name of a new model, and that of its leader, which is nil if none is named.

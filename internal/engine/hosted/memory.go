@@ -116,18 +116,17 @@ func (m *Memory) add(bytes int64) {
 // leave memory for it. A state larger than the limit is admitted alone. It is ErrOverloaded if no
 // memory comes free in time.
 func (m *Memory) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
-	if m.limit == 0 {
-		return func() {}, nil
-	}
-	release = func() { m.reserved.Add(-bytes); m.signalFreed() }
-	if m.tryReserve(bytes) {
+	if release := m.TryReserve(bytes); release != nil {
 		return release, nil
 	}
 	m.wanted.Add(bytes)
 	defer m.wanted.Add(-bytes)
 	limit := time.NewTimer(admissionWait)
 	defer limit.Stop()
-	for !m.tryReserve(bytes) {
+	for {
+		if release := m.TryReserve(bytes); release != nil {
+			return release, nil
+		}
 		m.Press()
 		retry := time.NewTimer(admissionRetry)
 		select {
@@ -143,17 +142,20 @@ func (m *Memory) Reserve(ctx context.Context, bytes int64) (release func(), err 
 			return nil, err
 		}
 	}
-	return release, nil
 }
 
-func (m *Memory) tryReserve(bytes int64) bool {
+// TryReserve is Reserve without a wait: release is nil if the state does not fit now.
+func (m *Memory) TryReserve(bytes int64) (release func()) {
+	if m.limit == 0 {
+		return func() {}
+	}
 	m.admitting.Lock()
 	defer m.admitting.Unlock()
 	if taken := m.Taken(); taken > 0 && taken+bytes > m.limit {
-		return false
+		return nil
 	}
 	m.reserved.Add(bytes)
-	return true
+	return func() { m.reserved.Add(-bytes); m.signalFreed() }
 }
 
 func (m *Memory) signalFreed() {

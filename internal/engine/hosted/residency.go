@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -90,18 +91,20 @@ func (m *Model) load() error {
 		return m.state.broken
 	}
 	env := m.env
-	select {
-	case env.Loading <- struct{}{}:
-		defer env.Loading.Free()
-	case <-env.Lifetime.Done():
-		return ErrClosed
-	}
 	bytes := m.stateBytes()
 	release, err := env.Memory.Reserve(env.Lifetime, bytes)
 	if err != nil {
 		return env.closedOr(err)
 	}
 	defer func() { release() }()
+	// The slot comes after the wait for memory: a model that waits holds back no model that fits.
+	select {
+	case env.Loading <- struct{}{}:
+	case <-env.Lifetime.Done():
+		return ErrClosed
+	}
+	free := sync.OnceFunc(env.Loading.Free)
+	defer free()
 	copied, err := env.Memory.TakeCopies(env.Lifetime, bytes) // For the snapshot to read.
 	if err != nil {
 		return ErrClosed
@@ -115,6 +118,7 @@ func (m *Model) load() error {
 	started := env.Now()
 	r, err := m.recover()
 	copied()
+	free()
 	if err != nil {
 		return m.notRecovered(err)
 	}
