@@ -114,6 +114,7 @@ func TestRefusals(t *testing.T) {
 		{"a path of no text", "GET", "/v1/models/%ff/events", "", 400, "INVALID_ARGUMENT", "INVALID_PATH", "", "UTF-8"},
 		{"no model", "POST", "/v1/models/:predict", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "/v1/models/:predict"},
 		{"no model to delete", "DELETE", "/v1/models/", "", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "got nothing"},
+		{"a model that ends in a colon", "DELETE", "/v1/models/m:", "", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "m:"},
 		{"no alias", "PUT", "/v1/aliases/", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "alias", "got nothing"},
 		{"another model", "POST", observe, `{"features":[1,2],"label":1,"model":"n"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `model: got "n", want "m"`},
 		{"many values", "POST", "/v1/models/m:predictBatch", `{"rows":[` + strings.Repeat("{},", 300_000) + `{}]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "values"},

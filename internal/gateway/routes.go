@@ -181,7 +181,10 @@ func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) 
 
 // setPath sets the fields that the path holds. It refuses a body that holds other values.
 func (c *call) setPath(path string, request protoreflect.Message) error {
-	segments := strings.Split(strings.TrimSuffix(path, ":"+c.verb), "/")
+	if c.verb != "" {
+		path = strings.TrimSuffix(path, ":"+c.verb)
+	}
+	segments := strings.Split(path, "/")
 	for n, name := range c.fields {
 		m, value := request, segments[n]
 		for outer, inner, nested := strings.Cut(name, "."); nested; outer, inner, nested = strings.Cut(name, ".") {
