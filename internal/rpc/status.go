@@ -10,6 +10,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -136,10 +137,10 @@ func statusOf(err error) *status.Status {
 	details := []protoadapt.MessageV1{info}
 	if fields := fieldsOf(err); !r.hidden && len(fields) > 0 {
 		message = fields.Error()
-		info.Metadata = map[string]string{"field": short(fields[0].Field), "got": short(fields[0].Got), "want": fields[0].Want}
+		info.Metadata = map[string]string{"field": short(fields[0].Field), "got": short(fields[0].Got), "want": clip(fields[0].Want, 2*maxQuoted)}
 		details = append(details, violations(fields))
 	}
-	message = clip(message, maxMessage)
+	message = clipEncoded(message, maxMessage)
 	var moved *engine.MovedError
 	if errors.As(err, &moved) {
 		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
@@ -176,12 +177,13 @@ func fieldsOf(err error) model.FieldErrors {
 	return nil
 }
 
-// Bounds of a status: violations, bytes of quotes from the request, and bytes of the message.
-// The status is a trailer, and clients bound trailers.
+// Bounds of a status. The status is a trailer, and clients bound trailers: those of C, and so of Python, at 8 KiB. A
+// trailer has the message in percent-encoding, and beside it the message and the details in base64:
+// maxMessage + 4/3 * (maxMessage + maxDetails + 4 * maxQuoted) < 8 KiB.
 const (
-	maxViolations = 20
-	maxQuoted     = 200
-	maxMessage    = 2000
+	maxQuoted  = 200  // bytes of a quote from the request
+	maxMessage = 1500 // bytes of the encoded message
+	maxDetails = 2000 // bytes of the violations
 )
 
 // short clips a quote of a request.
@@ -195,6 +197,21 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
+// clipEncoded cuts a text to about most bytes in the percent-encoding of grpc-message.
+func clipEncoded(text string, most int) string {
+	for n := range len(text) {
+		if c := text[n]; c >= ' ' && c <= '~' && c != '%' {
+			most--
+		} else {
+			most -= len("%00")
+		}
+		if most < 0 {
+			return clip(text, n)
+		}
+	}
+	return text
+}
+
 // durationText is a duration for an error.
 func durationText(d *durationpb.Duration) string {
 	if d.CheckValid() != nil {
@@ -203,15 +220,19 @@ func durationText(d *durationpb.Duration) string {
 	return d.AsDuration().String()
 }
 
-// violations lists the invalid fields.
+// violations lists the invalid fields, in at most maxDetails bytes.
 func violations(fields model.FieldErrors) *errdetails.BadRequest {
-	out := new(errdetails.BadRequest)
-	for _, field := range fields[:min(len(fields), maxViolations)] {
+	out, size := new(errdetails.BadRequest), 0
+	for _, field := range fields {
 		violation := &errdetails.BadRequest_FieldViolation{
-			Field: short(field.Field), Description: fmt.Sprintf("got %s, want %s", short(field.Got), field.Want),
+			Field: short(field.Field), Description: fmt.Sprintf("got %s, want %s", short(field.Got), clip(field.Want, 2*maxQuoted)),
 		}
 		if r := find(field); r != nil {
 			violation.Reason = r.reason
+		}
+		size += proto.Size(violation)
+		if size > maxDetails {
+			break
 		}
 		out.FieldViolations = append(out.FieldViolations, violation)
 	}

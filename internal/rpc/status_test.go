@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -189,6 +191,35 @@ func TestErrorsQuoteLittle(t *testing.T) {
 		got := status.Convert(err)
 		if err == nil || got.Code() == codes.Internal || proto.Size(got.Proto()) > 4096 {
 			t.Errorf("%s: %s of %d bytes: %.100s", what, got.Code(), proto.Size(got.Proto()), got.Message())
+		}
+	}
+}
+
+// A client refuses a call whose trailers are larger than 8 KiB: with INTERNAL, in place of the status.
+func TestStatusFitsTrailers(t *testing.T) {
+	for _, letter := range []string{"x", "%", "é", "漢", "😀", "\x00"} {
+		for _, count := range []int{1, 300, 600, 100_000} {
+			text := strings.Repeat(letter, count)
+			var fields model.FieldErrors
+			for range 60 {
+				fields = append(fields, &model.FieldError{Field: text, Err: engine.ErrInvalidRequest, Got: text, Want: text})
+			}
+			for _, err := range []error{fields, fields[0], fmt.Errorf("%s: %w", text, engine.ErrInvalidRequest)} {
+				s := rpc.StatusOf(err)
+				details, err := proto.Marshal(s.Proto())
+				if err != nil {
+					t.Fatal(err)
+				}
+				bytes := base64.StdEncoding.EncodedLen(len(details))
+				for _, c := range []byte(s.Message()) {
+					if bytes++; c < ' ' || c > '~' || c == '%' {
+						bytes += 2
+					}
+				}
+				if bytes > 8<<10 || s.Code() != codes.InvalidArgument || !utf8.ValidString(s.Message()) {
+					t.Errorf("%d times %q: %v, %d bytes", count, letter, s.Code(), bytes)
+				}
+			}
 		}
 	}
 }
