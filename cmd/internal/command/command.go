@@ -104,6 +104,9 @@ func (p *Program) start() error {
 		return Usagef("--timeout must be positive, not %v", p.Timeout)
 	}
 	if p.server {
+		if err := p.connection.checkEnv(); err != nil {
+			return err
+		}
 		address, err := client.Address(p.Address)
 		if err != nil {
 			return Usagef("--%w", err)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,13 +21,27 @@ type connection struct {
 // tokenEnv has a token. No flag takes a token: other users see the arguments of a process.
 const tokenEnv = "HINDSIGHT_TOKEN"
 
+// tlsEnv is a boolean.
+const tlsEnv = "HINDSIGHT_TLS"
+
+// checkEnv refuses a value that would leave the connection in plaintext by mistake.
+func (c *connection) checkEnv() error {
+	value := os.Getenv(tlsEnv)
+	if _, err := strconv.ParseBool(value); err != nil && value != "" {
+		return Usagef("%s: got %q, want true or false", tlsEnv, value)
+	}
+	return nil
+}
+
 // flags adds the flags. The environment variable of each changes its default.
 func (c *connection) flags(flags *pflag.FlagSet) {
 	text := func(field *string, name, usage string) {
 		env := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		flags.StringVar(field, name, os.Getenv(env), usage+"; or "+env)
 	}
-	flags.BoolVar(&c.tls, "tls", os.Getenv("HINDSIGHT_TLS") == "true", "encrypt the connection; --ca, --cert and --server-name do too; or HINDSIGHT_TLS=true")
+	// A value that is no boolean is refused by start.
+	encrypted, _ := strconv.ParseBool(os.Getenv(tlsEnv))
+	flags.BoolVar(&c.tls, "tls", encrypted, "encrypt the connection; --ca, --cert and --server-name do too; or HINDSIGHT_TLS=true")
 	text(&c.files.CA, "ca", "file of the authorities that may sign the server's certificate, those of the system if it is empty")
 	text(&c.files.Cert, "cert", "file of the certificate that says who the client is")
 	text(&c.files.Key, "key", "file of its key")

@@ -57,21 +57,23 @@ func TestSecureFlags(t *testing.T) {
 		code int
 		say  string
 	}{
-		"flags":          {[]string{"--ca", ca, "--cert", cert, "--key", key, "--token-file", token}, nil, 0, ""},
-		"server name":    {[]string{"--tls", "--ca", ca, "--cert", cert, "--key", key, "--server-name", "hindsight.example", "--token-file", token}, nil, 0, ""},
-		"variables":      {nil, map[string]string{"HINDSIGHT_CA": ca, "HINDSIGHT_CERT": cert, "HINDSIGHT_KEY": key, "HINDSIGHT_TOKEN_FILE": token}, 0, ""},
-		"token itself":   {[]string{"--ca", ca, "--cert", cert, "--key", key}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 0, ""},
-		"no token":       {[]string{"--ca", ca, "--cert", cert, "--key", key}, nil, 1, "give a token"},
-		"file wins":      {[]string{"--ca", ca, "--cert", cert, "--key", key, "--token-file", ca}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 1, "want printable ASCII"},
-		"wrong token":    {[]string{"--ca", ca, "--cert", cert, "--key", key}, map[string]string{"HINDSIGHT_TOKEN": "guess"}, 1, "does not take the token"},
-		"no file":        {[]string{"--ca", file("none")}, nil, 2, "TLS: CA: open "},
-		"no TLS":         {nil, nil, 3, "it may want TLS"},
-		"HINDSIGHT_TLS":  {nil, map[string]string{"HINDSIGHT_TLS": "true"}, 3, "give the file of the authority as CA"},
-		"wrong CA":       {[]string{"--ca", file("other.crt")}, nil, 3, "give the file of the authority as CA"},
-		"wrong name":     {[]string{"--ca", ca, "--server-name", "x.example"}, nil, 3, "give that name as server name"},
-		"no certificate": {[]string{"--ca", ca}, nil, 3, "give the files of a certificate and its key"},
-		"one of two":     {[]string{"--ca", ca, "--cert", cert}, nil, 2, "want both or none"},
-		"far away":       {[]string{"--address", "server.example"}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 2, "a token is not sent in plaintext"},
+		"flags":            {[]string{"--ca", ca, "--cert", cert, "--key", key, "--token-file", token}, nil, 0, ""},
+		"server name":      {[]string{"--tls", "--ca", ca, "--cert", cert, "--key", key, "--server-name", "hindsight.example", "--token-file", token}, nil, 0, ""},
+		"variables":        {nil, map[string]string{"HINDSIGHT_CA": ca, "HINDSIGHT_CERT": cert, "HINDSIGHT_KEY": key, "HINDSIGHT_TOKEN_FILE": token}, 0, ""},
+		"token itself":     {[]string{"--ca", ca, "--cert", cert, "--key", key}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 0, ""},
+		"no token":         {[]string{"--ca", ca, "--cert", cert, "--key", key}, nil, 1, "give a token"},
+		"file wins":        {[]string{"--ca", ca, "--cert", cert, "--key", key, "--token-file", ca}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 1, "want printable ASCII"},
+		"wrong token":      {[]string{"--ca", ca, "--cert", cert, "--key", key}, map[string]string{"HINDSIGHT_TOKEN": "guess"}, 1, "does not take the token"},
+		"no file":          {[]string{"--ca", file("none")}, nil, 2, "TLS: CA: open "},
+		"no TLS":           {nil, nil, 3, "it may want TLS"},
+		"HINDSIGHT_TLS":    {nil, map[string]string{"HINDSIGHT_TLS": "true"}, 3, "give the file of the authority as CA"},
+		"HINDSIGHT_TLS=1":  {nil, map[string]string{"HINDSIGHT_TLS": "1"}, 3, "give the file of the authority as CA"},
+		"HINDSIGHT_TLS=on": {nil, map[string]string{"HINDSIGHT_TLS": "on"}, 2, `HINDSIGHT_TLS: got "on", want true or false`},
+		"wrong CA":         {[]string{"--ca", file("other.crt")}, nil, 3, "give the file of the authority as CA"},
+		"wrong name":       {[]string{"--ca", ca, "--server-name", "x.example"}, nil, 3, "give that name as server name"},
+		"no certificate":   {[]string{"--ca", ca}, nil, 3, "give the files of a certificate and its key"},
+		"one of two":       {[]string{"--ca", ca, "--cert", cert}, nil, 2, "want both or none"},
+		"far away":         {[]string{"--address", "server.example"}, map[string]string{"HINDSIGHT_TOKEN": "s3cret"}, 2, "a token is not sent in plaintext"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for variable, value := range c.env {
