@@ -13,9 +13,11 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -78,6 +80,39 @@ func TestNoRetry(t *testing.T) {
 		_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
 		if err == nil || f.calls != c.calls {
 			t.Errorf("%s: %d calls, want %d: %v", name, f.calls, c.calls, err)
+		}
+	}
+}
+
+// The wait grows from try to try, also if the server asks for a short one, and is at least what the server asks for.
+func TestWaitGrows(t *testing.T) {
+	const first, asked = 4 * time.Millisecond, 5 * time.Millisecond
+	f := &fake{fault: func(int, bool) error { return refuse(codes.Unavailable, "NOT_OWNER", after(asked)) }}
+	var waits []time.Duration
+	_, err := serve(t, f, client.WithRetry(client.Retry{Max: 5, Backoff: first, OnRetry: func(_ error, wait time.Duration) {
+		waits = append(waits, wait)
+	}})).Model("m").Predict(t.Context(), client.Features(1))
+	if err == nil || len(waits) != 5 {
+		t.Fatalf("waited %v: %v", waits, err)
+	}
+	for n, wait := range waits {
+		if least := max(asked, first<<n/2); wait < least || wait > max(asked+asked/10, first<<n) {
+			t.Errorf("wait %d is %v, want %v to %v", n, wait, least, first<<n)
+		}
+	}
+}
+
+// A delete without an etag is sent again, one with an etag is not.
+func TestDeleteAgain(t *testing.T) {
+	for etag, want := range map[string]int{"": 3, "7": 1} {
+		calls := 0
+		lost := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+			calls++
+			return status.Error(codes.Unavailable, "lost")
+		}
+		c := serve(t, &fake{}, client.WithRetry(client.Retry{Max: 2, Backoff: time.Millisecond}), client.WithDialOptions(grpc.WithChainUnaryInterceptor(lost)))
+		if _, err := c.Model("m").Delete(t.Context(), &hindsightv1.DeleteModelRequest{Etag: etag}); err == nil || calls != want {
+			t.Errorf("etag %q: %d calls, want %d: %v", etag, calls, want, err)
 		}
 	}
 }

@@ -85,11 +85,12 @@ func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequ
 }
 
 // Delete deletes the model. The request may be nil; the call fills in the model. The answer is
-// the model if Undelete can bring it back. The call is not sent again.
+// the model if Undelete can bring it back. The call is sent again unless the request has an etag. If
+// the answer of an earlier try was lost, Delete fails with MODEL_NOT_FOUND.
 func (m *Model) Delete(ctx context.Context, request *hindsightv1.DeleteModelRequest) (*hindsightv1.Model, error) {
 	r := filled(request)
 	r.Model = m.id
-	answer, err := invoke(ctx, m.client, false, m.client.models.DeleteModel, r)
+	answer, err := invoke(ctx, m.client, r.GetEtag() == "", m.client.models.DeleteModel, r)
 	return answer.GetModel(), err
 }
 

@@ -17,9 +17,9 @@ type Retry struct {
 	// twice as long, at most MaxBackoff. The wait is drawn from the upper half of this time, so
 	// that clients do not come back together.
 	Backoff time.Duration
-	// MaxBackoff is the longest wait, 5 s if it is 0. If the server asks for a wait, the call
-	// waits so long, and a tenth more at most. If the server asks for more than MaxBackoff, the
-	// call fails.
+	// MaxBackoff is the longest wait, 5 s if it is 0. If the server asks for a longer wait than
+	// the call would wait, the call waits so long, and a tenth more at most. If the server asks
+	// for more than MaxBackoff, the call fails.
 	MaxBackoff time.Duration
 	// Stop ends the retries when it is closed: calls in flight are finished, and none is
 	// sent again. It may be nil.
@@ -75,9 +75,6 @@ func (r Retry) delay(attempt int, refused *Error) (wait time.Duration, possible 
 	if limit <= 0 {
 		limit = defaultMaxBackoff
 	}
-	if refused.RetryDelay > 0 {
-		return refused.RetryDelay + rand.N(refused.RetryDelay/10+1), refused.RetryDelay <= limit
-	}
 	wait = r.Backoff
 	if wait <= 0 {
 		wait = defaultBackoff
@@ -89,5 +86,9 @@ func (r Retry) delay(attempt int, refused *Error) (wait time.Duration, possible 
 		wait *= 2
 	}
 	wait = min(wait, limit)
-	return wait/2 + rand.N(wait/2+1), true
+	wait = wait/2 + rand.N(wait/2+1)
+	if asked := refused.RetryDelay; wait < asked {
+		wait = asked + rand.N(asked/10+1)
+	}
+	return wait, refused.RetryDelay <= limit
 }
