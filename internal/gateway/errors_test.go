@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 		{"a conflict", "POST", observe, `{"predictionId":"p","label":2}`, 409, "ALREADY_EXISTS", "OBSERVATION_CONFLICT", "", `"p"`},
 		{"an id", "POST", "/v1/models", `{"id":"M","spec":{"dimension":1}}`, 400, "INVALID_ARGUMENT", "INVALID_ID", "", `"M"`},
 		{"a spec", "POST", "/v1/models", `{"id":"n","spec":{}}`, 400, "INVALID_ARGUMENT", "INVALID_SPEC", "spec.dimension", "dimension"},
-		{"a large spec", "POST", "/v1/models", `{"id":"n","spec":{"dimension":100,"pkawvTaylor":{"degree":4}}}`, 429, "RESOURCE_EXHAUSTED", "SPEC_TOO_LARGE", "", ""},
+		{"a large spec", "POST", "/v1/models", `{"id":"n","spec":{"dimension":100,"pkawvTaylor":{"degree":4}}}`, 400, "INVALID_ARGUMENT", "SPEC_TOO_LARGE", "", ""},
 		{"a large batch", "POST", "/v1/models/m:predictBatch", `{"rows":[` + strings.Repeat(`{},`, 100) + `{}]}`, 400, "INVALID_ARGUMENT", "BATCH_TOO_LARGE", "", "100"},
 		{"a page", "GET", "/v1/models?pageSize=-1", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "page_size", "0 or more"},
 		{"a text that breaks off", "POST", predict, "{\n \"features\": [1,", 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 2, column 16"},

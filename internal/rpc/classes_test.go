@@ -134,7 +134,7 @@ func TestRefusalsOfClasses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.ResourceExhausted, "CLASS_LIMIT", "class")
+	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.FailedPrecondition, "CLASS_LIMIT", "class")
 	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("a"), ObservationId: "b"}), codes.AlreadyExists, "OBSERVATION_CONFLICT", `"b"`)
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: x})
 	if err != nil {

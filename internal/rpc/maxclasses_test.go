@@ -41,5 +41,5 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1, 2}, Target: class("another")})
-	refused(t, err, codes.ResourceExhausted, "CLASS_LIMIT", "max_classes is 64 and does not change; create a model with more")
+	refused(t, err, codes.FailedPrecondition, "CLASS_LIMIT", "max_classes is 64 and does not change; create a model with more")
 }

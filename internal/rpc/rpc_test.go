@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	refused(t, create("m", linear(3)), codes.AlreadyExists, "MODEL_EXISTS")
 	refused(t, create("n", &hindsightv1.ModelSpec{
 		Dimension: 30, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(5)}},
-	}), codes.ResourceExhausted, "SPEC_TOO_LARGE", "degree", "at most 2")
+	}), codes.InvalidArgument, "SPEC_TOO_LARGE", "degree", "at most 2")
 	refused(t, create("n", &hindsightv1.ModelSpec{
 		Dimension: 1, Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{Step: proto.Float64(-1)}},
 	}), codes.InvalidArgument, "INVALID_SPEC", "spec.raker.step", "-1")
