@@ -40,7 +40,6 @@ func harmless() map[string]string {
 		"model/catalog/kernels.go: unfit":                 refusal,
 		"model/exponential/log.go: Log":                   edge,
 		"model/exponential/log.go: Log1p":                 edge,
-		"model/feature/kors.go: KORSBeta":                 completes,
 		"model/feature/nystrom.go: KernelInputLimit":      refusal,
 		"model/feature/taylor.go: TaylorError":            completes,
 		"model/input/shift.go: index":                     figure,

@@ -3,6 +3,7 @@ package feature
 import (
 	"math"
 
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/qr"
 )
 
@@ -41,7 +42,7 @@ func NewKORS(mu, epsilon, beta float64) *KORS {
 // 3 log(n/δ)/ε². Source: KONS (ICML 2017), Theorem 2; PKAWV-Nyström has its case
 // ε = ½, 12 log(n/δ).
 func KORSBeta(n, delta, epsilon float64) float64 {
-	return 3 * math.Log(n/delta) / float64(epsilon*epsilon)
+	return 3 * exponential.Log(n/delta) / float64(epsilon*epsilon)
 }
 
 // Probability is p of a point, given the kernel values k_m(x), m numbers, and self = k(x,x).

@@ -48,8 +48,9 @@ type state struct {
 	rows uint64
 	// epoch counts the learners. Advice of another epoch is ignored.
 	epoch uint64
-	// taken counts the rows of this start, count the rows that the trackers have seen:
-	// count <= taken <= rows.
+	// taken counts the rows of this start, without the admitted ones: purge has counted the
+	// rows that it dropped. count counts the rows that the trackers have seen. Neither counts
+	// a row twice: taken <= rows, count <= rows.
 	taken, count uint64
 	trackers     []tracker
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
@@ -510,5 +511,8 @@ func (l *Learner) admit() error {
 	}
 	l.aside, l.recent = others, min(l.recent, len(others))
 	l.events.reset()
-	return l.learnLate(known)
+	taken := l.taken
+	err := l.learnLate(known)
+	l.taken = taken
+	return err
 }

@@ -73,7 +73,7 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 func (s *state) check(v *codec.Visitor, o Options) {
 	c, kept, aside := &s.closed, uint64(len(s.kept)), len(s.aside)
 	switch {
-	case s.rows > maxRows || s.epoch > maxRows || s.taken > s.rows || s.count > s.taken:
+	case s.rows > maxRows || s.epoch > maxRows || s.taken > s.rows || s.count > s.rows:
 		v.Corrupt("%d rows, %d learners, %d rows of this start, %d of them tracked", s.rows, s.epoch, s.taken, s.count)
 	case kept > o.last() || kept > s.taken || s.recent > aside:
 		v.Corrupt("%d rows kept, %d aside, %d of them recent", kept, aside, s.recent)
