@@ -120,9 +120,13 @@ func Plain(text string, decimalComma bool) (plain, sign string) {
 
 const currencies = "$€£¥₹"
 
-// groups tells whether all commas of a number stand between its thousands.
+// groups tells whether all commas of a number stand between its thousands. No number with
+// thousands begins with a zero: 0,123 has a decimal comma.
 func groups(text string) bool {
 	whole, _, _ := strings.Cut(text, ".")
+	if strings.HasPrefix(whole, "0") {
+		return false
+	}
 	for i, part := range strings.Split(whole, ",") {
 		if n := len(part); n > 3 || n == 0 || i > 0 && n < 3 || strings.Trim(part, "0123456789") != "" {
 			return false

@@ -75,6 +75,9 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 	if err != nil {
 		return nil, err
 	}
+	if err := checkCodecs(file.Metadata()); err != nil {
+		return nil, err
+	}
 	p := &parquetRows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
 	for _, path := range file.Schema().Columns() {
 		leaf, _ := file.Schema().Lookup(path...)
@@ -82,9 +85,24 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 		if t := leaf.Node.Type().LogicalType(); t != nil {
 			c.logical = t.Value
 		}
+		if _, half := c.logical.(*format.Float16Type); half {
+			return nil, fmt.Errorf("column %s of the Parquet file has the type FLOAT16, want FLOAT or DOUBLE", c.name)
+		}
 		p.columns = append(p.columns, c)
 	}
 	return p, nil
+}
+
+// checkCodecs refuses LZ4_RAW: the library returns wrong values for its pages, without an error.
+func checkCodecs(file *format.FileMetaData) error {
+	for _, group := range file.RowGroups {
+		for _, c := range group.Columns {
+			if c.MetaData.Codec == format.Lz4Raw {
+				return fmt.Errorf("column %s of the Parquet file is compressed with LZ4_RAW, want ZSTD, SNAPPY, GZIP, BROTLI or no compression", columnName(c.MetaData.PathInSchema))
+			}
+		}
+	}
+	return nil
 }
 
 // recoverParquet makes an error of a panic: the library panics at some damaged files.
@@ -139,9 +157,17 @@ func (p *parquetRows) next() (record []string, err error) {
 		p.record = append(p.record, "")
 	}
 	p.read[0].Range(func(column int, values []parquet.Value) bool {
-		p.record[column] = p.columns[column].text(values)
+		c := &p.columns[column]
+		if len(values) > 1 && slices.ContainsFunc(values, func(v parquet.Value) bool { return v.IsNull() }) {
+			err = fmt.Errorf("column %s of the Parquet file has a list with a null among its values, want values only", c.name)
+			return false
+		}
+		p.record[column] = c.text(values)
 		return true
 	})
+	if err != nil {
+		return nil, err
+	}
 	p.read = p.read[1:]
 	return p.record, nil
 }

@@ -144,3 +144,31 @@ func TestUTF16(t *testing.T) {
 		}
 	}
 }
+
+// The reader refuses a file whose values it would read wrong, and names the column.
+func TestParquetRefused(t *testing.T) {
+	type number struct {
+		X float64 `parquet:"x"`
+	}
+	type list struct {
+		X []*float64 `parquet:"x,list"`
+	}
+	one, three := 1.0, 3.0
+	for name, tt := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"LZ4_RAW":        {written(t, []number{{1}, {2}}, parquet.Compression(&parquet.Lz4Raw)), "LZ4_RAW"},
+		"null in a list": {written(t, []list{{[]*float64{&one, nil, &three}}}), "null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, err := dataset.NewTable(bytes.NewReader(tt.file), "a.parquet", 0)
+			for err == nil {
+				_, err = table.Read()
+			}
+			if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "column x") {
+				t.Errorf("error %q, want one that names column x and %q", err, tt.want)
+			}
+		})
+	}
+}

@@ -61,6 +61,10 @@ func valueOf(t Time) Value {
 // list is the list of numbers of a value.
 func (r *Record) list(v *Value) []float64 { return r.numbers[v.bits : v.bits+uint64(v.extra)] }
 
+// maxExact bounds the numbers that are categories. From it on, one float64 stands for several
+// integers, and two ids would be one category.
+const maxExact = 1 << 53
+
 // appendText appends the text of a value as a category: see the package.
 func (v *Value) appendText(dst []byte) []byte {
 	switch v.kind {
@@ -68,7 +72,11 @@ func (v *Value) appendText(dst []byte) []byte {
 		if v.number() == 0 {
 			return append(dst, '0') // Of either sign.
 		}
-		return strconv.AppendFloat(dst, v.number(), 'g', -1, 64)
+		format := byte('g')
+		if v.number() == math.Trunc(v.number()) && math.Abs(v.number()) < maxExact {
+			format = 'f' // As clients write an integer: 1000185, not 1.000185e+06.
+		}
+		return strconv.AppendFloat(dst, v.number(), format, -1, 64)
 	case Boolean:
 		return strconv.AppendBool(dst, v.number() != 0)
 	default:

@@ -260,6 +260,9 @@ func (f *field) settleCategory(v *Value) error {
 	switch {
 	case v.kind == Boolean:
 	case v.kind == Number:
+		if math.Abs(v.number()) >= maxExact && math.Abs(v.number()) <= model.MaxMagnitude {
+			return f.error(ErrInputType, v.String(), "a text, or a number between -2^53 and 2^53")
+		}
 		return f.settleNumber("", v.number())
 	case v.kind != Text:
 		return f.error(ErrInputType, v.String(), f.want())

@@ -53,6 +53,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 		"NaN":            {func(m row) { m["load"] = math.NaN() }, model.ErrNotFinite, "inputs.load: got NaN, want a finite number"},
 		"infinite":       {func(m row) { m["sensors"] = []any{1.0, math.Inf(1), 1.0} }, model.ErrNotFinite, "inputs.sensors[1]: got +Inf"},
 		"infinite text":  {func(m row) { m["city"] = math.Inf(1) }, model.ErrNotFinite, "inputs.city: got +Inf"},
+		"large id":       {func(m row) { m["city"] = float64(1 << 53) }, input.ErrInputType, "want a text, or a number between -2^53 and 2^53"},
 		"large":          {func(m row) { m["load"] = 1.1e100 }, model.ErrFeatureOutOfRange, "inputs.load: got 1.1e+100, want a magnitude of at most 1e+100"},
 		"long":           {func(m row) { m["shop"] = strings.Repeat("x", 300) }, input.ErrInputTooLarge, "inputs.shop: got a text of 300 bytes, want at most 256 bytes"},
 	} {
