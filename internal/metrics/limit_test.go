@@ -212,6 +212,24 @@ func TestCountersOfTheOthersNeverFall(t *testing.T) {
 	}
 }
 
+// RestoreModel sets the figures of a model back. Its counters stay, and count on from the restored state.
+func TestCountersOfARestoredModelNeverFall(t *testing.T) {
+	m, src := watch(t, 2)
+	for i, step := range []struct{ state, want int }{{9, 9}, {2, 9}, {5, 12}, {1, 12}, {4, 15}} {
+		model := plain("a", step.state)
+		model.Inputs = []Input{{Name: "load", Seen: uint64(step.state), Mean: math.NaN(), Deviation: math.NaN(), Shift: math.NaN()}}
+		src.set(model)
+		for _, name := range []string{"hindsight_observations_total", "hindsight_input_seen_total"} {
+			if got := value(t, m, name, "a"); got != float64(step.want) {
+				t.Errorf("step %d: %s is %v, want %d", i, name, got, step.want)
+			}
+		}
+		if got := value(t, m, "hindsight_regret", "a"); got != float64(5*step.state) {
+			t.Errorf("step %d: the regret is %v, want that of the state, %d", i, got, 5*step.state)
+		}
+	}
+}
+
 // A model may be named "other", and does not collide with the others.
 func TestAModelNamedOther(t *testing.T) {
 	m, src := watch(t, 1)

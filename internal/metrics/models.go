@@ -74,14 +74,47 @@ func (m *models) add(live *figures.Live) {
 		}
 	}
 	if p.own {
-		for i, r := range m.rows {
-			s.values[i] = r.value(live)
-		}
+		m.set(p, live)
 	} else {
 		m.mu.others++
 		m.join(p, live)
 	}
 	m.addParts(s, live, p.own)
+}
+
+// set shows a model in its own series.
+func (m *models) set(p *place, live *figures.Live) {
+	if p.counts == nil {
+		p.counts = make([]count, m.growing)
+	}
+	counts := p.counts
+	for i, r := range m.rows {
+		v := r.value(live)
+		if r.together == growth {
+			v = counts[0].show(v)
+			counts = counts[1:]
+		}
+		p.series.values[i] = v
+	}
+}
+
+// count keeps one counter from falling when RestoreModel sets a model's state back: rate()
+// takes a fall for a restart and adds the whole count again.
+type count struct {
+	// last is the number in the model's state at the last scrape, lost the sum of its falls.
+	last, lost float64
+}
+
+// show returns the counter for the number v of the model's state: v + lost. A fall of v
+// counts nothing. A number that is not known has no series, and its counter starts again.
+func (c *count) show(v float64) float64 {
+	if !finite(v) {
+		*c = count{}
+		return v
+	}
+	c.lost += max(c.last-v, 0)
+	c.last = v
+	return v + c.lost
 }
 
 // join takes a model into the values of the series that it shares.

@@ -26,8 +26,38 @@ type naive struct {
 	// each learner.
 	last  map[id][]float64
 	grown map[string][]float64
+	// counts are the counters of each model with series of its own, by their series.
+	counts map[id]map[string]counted
 	// durations are those of Predict and of Observe.
 	durations map[id]*[2][]float64
+}
+
+// counted is a number of a state at the last scrape, and the sum of its falls.
+type counted struct{ last, lost float64 }
+
+// rise keeps the counters among the lines of a model from falling.
+func (n *naive) rise(k id, lines []string) []string {
+	next := map[string]counted{}
+	for i, line := range lines {
+		at := strings.LastIndexByte(line, ' ')
+		series := line[:at]
+		if !strings.Contains(series, "_total{") {
+			continue
+		}
+		v, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			panic(err)
+		}
+		c := n.counts[k][series]
+		if v < c.last {
+			c.lost += c.last - v
+		}
+		c.last = v
+		next[series] = c
+		lines[i] = series + " " + number(v+c.lost)
+	}
+	n.counts[k] = next
+	return lines
 }
 
 type id struct{ model, learner string }
@@ -35,7 +65,7 @@ type id struct{ model, learner string }
 func newNaive(limit int) *naive {
 	return &naive{
 		limit: limit, own: map[id]bool{}, held: map[id]bool{},
-		last: map[id][]float64{}, grown: map[string][]float64{}, durations: map[id]*[2][]float64{},
+		counts: map[id]map[string]counted{}, last: map[id][]float64{}, grown: map[string][]float64{}, durations: map[id]*[2][]float64{},
 	}
 }
 
@@ -76,6 +106,7 @@ func (n *naive) time(k id, of int, seconds float64) {
 func (n *naive) forget(k id) {
 	if n.own[k] {
 		delete(n.durations, k)
+		delete(n.counts, k)
 	}
 	delete(n.own, k)
 	delete(n.held, k)
@@ -112,7 +143,7 @@ func (n *naive) scrape(models []Model) []string {
 		k := id{m.Name, m.Learner}
 		listed[k] = true
 		if n.decide(k) {
-			lines = append(lines, n.lines(m)...)
+			lines = append(lines, n.rise(k, n.lines(m))...)
 			continue
 		}
 		others[m.Learner] = append(others[m.Learner], m)
@@ -185,6 +216,7 @@ func (n *naive) scrape(models []Model) []string {
 	}
 	for k := range n.own {
 		if !listed[k] && !n.held[k] {
+			delete(n.counts, k)
 			delete(n.own, k)
 		}
 	}

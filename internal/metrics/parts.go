@@ -20,6 +20,7 @@ type part struct {
 	name   string    // the value of its label
 	text   string    // its label as the text format writes it, and a comma
 	values []float64 // of each row of its kind
+	counts []count   // of each row of its kind, in the series of one model
 	by     uint64    // the model that gave it, by the number of its add
 }
 
@@ -106,8 +107,11 @@ func (m *models) addPart(s *series, k int, one partOf, own bool) {
 	p.by = m.mu.adds
 	for j, r := range kind.rows {
 		v := r.value(one)
-		if !own {
+		switch {
+		case !own:
 			v = r.together.join(p.values[j], v)
+		case r.kind == counter:
+			v = p.counts[j].show(v)
 		}
 		p.values[j] = v
 	}
@@ -139,15 +143,14 @@ func (s *series) part(k int, kind *partKind, name []byte) *part {
 	if len(there) == kind.most {
 		return nil
 	}
-	added := part{}
-	// A part has the same place in nearly every scrape.
-	if before := s.before.of(k); len(before) > len(there) && before[len(there)].name == string(name) {
-		added.name, added.text = before[len(there)].name, before[len(there)].text
+	n, added := len(kind.rows), part{}
+	if before := s.partBefore(k, len(there), name); before != nil {
+		added.name, added.text, added.counts = before.name, before.text, before.counts
 	} else {
 		added.name = string(name)
 		added.text = label(kind.label, added.name) + ","
+		added.counts = make([]count, n)
 	}
-	n := len(kind.rows)
 	if len(s.room) < n {
 		s.room = make([]float64, 8*n)
 	}
@@ -157,6 +160,21 @@ func (s *series) part(k int, kind *partKind, name []byte) *part {
 	}
 	s.parts[k] = append(there, added)
 	return &s.parts[k][len(there)]
+}
+
+// partBefore is the part of a kind that had a name at the last scrape, nil if none had. A part
+// has the same place, at, in nearly every scrape.
+func (s *series) partBefore(k, at int, name []byte) *part {
+	before := s.before.of(k)
+	if at < len(before) && before[at].name == string(name) {
+		return &before[at]
+	}
+	for i := range before {
+		if before[i].name == string(name) {
+			return &before[i]
+		}
+	}
+	return nil
 }
 
 // partSample is a part of a sample.

@@ -91,6 +91,8 @@ type place struct {
 	// rate() would take that for a restart and count all of it again. So their
 	// series sum the growth from one scrape to the next.
 	last []float64
+	// counts are those of a model with series of its own, of each row that only grows.
+	counts []count
 }
 
 func newModels(limit int) *models {
