@@ -12,12 +12,58 @@ import (
 
 // pending are the predictions whose labels are awaited.
 type pending struct {
-	id    name          // immutable
-	store storage.Model // immutable
-	// choosing is held while predictions under ids of callers are remembered, keeping, shared, while
-	// any are.
-	choosing sync.Mutex
-	keeping  sync.RWMutex
+	id       name          // immutable
+	store    storage.Model // immutable
+	choosing choosing
+	// keeping is held, shared, while predictions are remembered.
+	keeping sync.RWMutex
+}
+
+// choosing has the ids of callers under which predictions are being remembered. The zero value has none.
+type choosing struct {
+	mu  sync.Mutex
+	ids map[string]chan struct{}
+}
+
+// take waits until no other call has one of the ids, and takes them. The caller calls release at the end.
+func (c *choosing) take(ids []string) (release func()) {
+	mine := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := c.other(ids); other != nil; other = c.other(ids) {
+		c.mu.Unlock()
+		<-other
+		c.mu.Lock()
+	}
+	if c.ids == nil {
+		c.ids = map[string]chan struct{}{}
+	}
+	for _, id := range ids {
+		if id != "" {
+			c.ids[id] = mine
+		}
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, id := range ids {
+			delete(c.ids, id)
+		}
+		if len(c.ids) == 0 {
+			c.ids = nil // A map keeps the room of its largest size.
+		}
+		close(mine)
+	}
+}
+
+// other returns what closes when a call that has one of the ids releases it, nil if no call has one.
+func (c *choosing) other(ids []string) chan struct{} {
+	for _, id := range ids {
+		if other := c.ids[id]; other != nil {
+			return other
+		}
+	}
+	return nil
 }
 
 // count is the number of pending predictions.
