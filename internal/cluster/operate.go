@@ -133,9 +133,7 @@ func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
 func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
 	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	release, err := n.store.Hold(flushing)
-	defer release()
-	if err != nil {
+	if err := n.store.Flush(flushing); err != nil {
 		n.log.Debug("ownership moves before the log has all riding commands", zap.Error(err))
 	}
 	return l.Move(ctx, to)

@@ -225,7 +225,6 @@ func (r *random) answer(h *host) error {
 	if r.rng.IntN(2) == 0 {
 		r.move(r.rng.IntN(3))
 	}
-	r.answered[id] = true
 	rows := []engine.Observation{{PredictionID: p[0].ID, Labels: []float64{r.rng.NormFloat64()}, Weight: 1}}
 	return r.send(id, rows, func() ([]engine.Answer, error) { return r.owner().host.Observe(r.t.Context(), id, rows) })
 }
@@ -289,7 +288,6 @@ func (r *random) restore(h *host) error {
 			r.t.Fatal(err)
 		}
 	}
-	r.restored[id] = true
 	maps.DeleteFunc(r.acked[id], func(_ string, sequence uint64) bool { return sequence > to })
 	return nil
 }

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -31,8 +30,6 @@ type servers struct {
 	}
 	// ids counts the ids of the newest commit, refused the commands of servers that did not own. mu guards both.
 	ids, refused int
-	// restored are models that were restored, answered those whose predictions random calls answer.
-	restored, answered map[string]bool
 	// log is the log of servers over the replicated store itself, else nil.
 	log *logtest.Log
 	// changed is signalled with mu after everything.
@@ -88,7 +85,7 @@ func startServers(t *testing.T, n int, options ...option) *servers {
 
 func newServers(t *testing.T, n int, log *logtest.Log, options ...option) *servers {
 	t.Helper()
-	s := &servers{t: t, log: log, clock: newClock(), restored: map[string]bool{}, answered: map[string]bool{}}
+	s := &servers{t: t, log: log, clock: newClock()}
 	s.changed = sync.NewCond(&s.mu)
 	for place := range n {
 		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options})
@@ -401,6 +398,7 @@ func (m *serverModel) Delete(context.Context) error {
 
 func (m *serverModel) Append(_ context.Context, commit storage.Commit) error {
 	commit.Data, commit.IDs = bytes.Clone(commit.Data), slices.Clone(commit.IDs)
+	commit.Answered = slices.Clone(commit.Answered)
 	for n := range commit.IDs {
 		commit.IDs[n].Value = bytes.Clone(commit.IDs[n].Value)
 	}
@@ -438,23 +436,14 @@ func (m *serverModel) PutWaiting(rows []storage.Prediction) error {
 	if !m.server.owns() {
 		return storage.ErrNotOwner
 	}
-	if err := m.Model.PutWaiting(rows); err != nil {
-		return err
-	}
 	rows = slices.Clone(rows)
-	return m.propose(true, 0, func(m *serverModel, _ *storage.Change) error { return m.Model.PutWaiting(rows) })
-}
-
-func (m *serverModel) RemoveWaiting(ids []string) error {
-	if err := m.Model.RemoveWaiting(ids); err != nil {
-		return err
-	}
-	ids = slices.Clone(ids)
-	err := m.propose(true, 0, func(m *serverModel, _ *storage.Change) error { return m.Model.RemoveWaiting(ids) })
-	if errors.Is(err, storage.ErrNotOwner) {
-		return nil
-	}
-	return err
+	s := m.server.servers
+	s.mu.Lock()
+	fates := s.mu.fates
+	s.mu.fates = nil // They are of other commands.
+	s.mu.Unlock()
+	defer s.fate(fates...)
+	return m.propose(false, 0, func(m *serverModel, _ *storage.Change) error { return m.Model.PutWaiting(rows) })
 }
 
 func (m *serverModel) ProposeDigest(_ context.Context, sequence uint64, digest string) error {

@@ -51,7 +51,6 @@ func (e *Engine) sweep(now time.Time) error {
 	for _, m := range e.table.live() {
 		m.LeaveIfCold()
 		m.SnapshotIfDue(now)
-		m.DropAnswered()
 	}
 	e.replicas.Wake()
 	e.env.Memory.Press()

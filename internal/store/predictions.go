@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -163,6 +164,27 @@ func (m *Model) removePending(ids []string) error {
 	return m.store.finishPending(func(db *database) error { return m.deletePending(db, ids) })
 }
 
+// removeAnswered removes answered predictions. A model that is deleted has none.
+func (s *Store) removeAnswered(answered []storage.Answered) error {
+	for len(answered) > 0 {
+		n := 1
+		for n < len(answered) && answered[n].Model == answered[0].Model {
+			n++
+		}
+		ids := make([]string, n)
+		for k := range ids {
+			ids[k] = answered[k].ID
+		}
+		if m := s.handle(answered[0].Model); m != nil {
+			if err := m.removePending(ids); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+		}
+		answered = answered[n:]
+	}
+	return nil
+}
+
 func (m *Model) deletePending(db *database, ids []string) error {
 	s := m.store
 	if err := db.room(context.Background()); err != nil {
@@ -303,6 +325,25 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 		return fmt.Errorf("store: renew the filter of pending predictions: %w", err)
 	}
 	return nil
+}
+
+// Due implements storage.Upkeep.
+func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
+	if s.remembered.Load() > int64(keep) {
+		old, err := s.logDB.agedBefore([]byte{familyIDAge}, key(familyIDAge, uint64(nanoseconds(before))), 1)
+		if err != nil || len(old) > 0 {
+			return true, err
+		}
+	}
+	if s.CountWaiting() == 0 {
+		return false, nil
+	}
+	err = s.finishPending(func(db *database) error {
+		rows, err := db.agedBefore([]byte{familyExpiry}, key(familyExpiry, uint64(nanoseconds(now))+1), 1)
+		due = len(rows) > 0
+		return err
+	})
+	return due, err
 }
 
 // eachPending calls f for every pending prediction of all models.

@@ -27,7 +27,7 @@ const (
 	Rewind
 	PutIDs
 	PutWaiting
-	RemoveWaiting
+	Expire
 	Digest
 	Snapshot
 )
@@ -77,9 +77,12 @@ type Command struct {
 	// IDs are the ids of an Append, an Import, a PutIDs, or a Rewind with a snapshot.
 	IDs     []storage.ID
 	Waiting []storage.Prediction
-	// Removed are the ids of a RemoveWaiting.
-	Removed []string
-	Digest  string
+	// Answered are the pending predictions that an Append answers.
+	Answered []storage.Answered
+	Digest   string
+	// Expired and Forgotten are the times of an Expire: of the predictions, and of the ids, of which Keep remain.
+	Expired, Forgotten time.Time
+	Keep               uint64
 }
 
 // Flags of a Rewind.
@@ -116,17 +119,18 @@ func (c *Command) appendBody(dst []byte) []byte {
 		dst = appendBytes(dst, c.Name)
 	case Append:
 		dst = appendIDs(appendRecord(dst, c.Record), c.IDs)
+		dst = binary.AppendUvarint(dst, uint64(len(c.Answered)))
+		for _, a := range c.Answered {
+			dst = appendBytes(binary.AppendUvarint(dst, a.Model), a.ID)
+		}
 	case Rewind:
 		dst = c.appendRewind(dst)
 	case PutIDs:
 		dst = appendIDs(dst, c.IDs)
 	case PutWaiting:
 		dst = appendWaiting(dst, c.Waiting)
-	case RemoveWaiting:
-		dst = binary.AppendUvarint(dst, uint64(len(c.Removed)))
-		for _, id := range c.Removed {
-			dst = appendBytes(dst, id)
-		}
+	case Expire:
+		dst = binary.AppendUvarint(appendTime(appendTime(dst, c.Expired), c.Forgotten), c.Keep)
 	case Digest:
 		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Digest)
 	case Snapshot:

@@ -32,6 +32,7 @@ func all() []command.Command {
 		{Kind: command.PutAlias, Name: "x", Value: []byte("to m")},
 		{Kind: command.RemoveAlias, Name: "x"},
 		{Kind: command.Append, Model: 3, Record: record, IDs: ids},
+		{Kind: command.Append, Model: 3, Record: record, Answered: []storage.Answered{{Model: 3, ID: "p"}, {Model: 300, ID: ""}}},
 		{Kind: command.Append, Model: 3, Record: storage.Record{Data: []byte{}}},
 		{Kind: command.Rewind, Model: 4, Sequence: 5},
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Forget: true, Value: []byte{}},
@@ -39,7 +40,7 @@ func all() []command.Command {
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Snapshot: []byte("state"), IDs: ids},
 		{Kind: command.PutIDs, Model: 5, IDs: ids},
 		{Kind: command.PutWaiting, Model: 6, Waiting: waiting},
-		{Kind: command.RemoveWaiting, Model: 6, Removed: []string{"p", ""}},
+		{Kind: command.Expire, Expired: at, Forgotten: time.Unix(-1, 0), Keep: 300},
 		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
 		{Kind: command.Snapshot, Model: 8, Sequence: 300, Size: 7, Offset: 2, Snapshot: []byte("state")},
 	}

@@ -65,7 +65,7 @@ func (e *Entry) Next() (c Raw, ok bool, err error) {
 func (c *Command) Decode(raw Raw) error {
 	*c = Command{
 		Kind: raw.Kind, Model: raw.Model,
-		Also: c.Also[:0], IDs: c.IDs[:0], Waiting: c.Waiting[:0], Removed: c.Removed[:0],
+		Also: c.Also[:0], IDs: c.IDs[:0], Waiting: c.Waiting[:0], Answered: c.Answered[:0],
 	}
 	r := &reader{data: raw.Body}
 	switch raw.Kind {
@@ -84,16 +84,17 @@ func (c *Command) Decode(raw Raw) error {
 		c.Name = r.text()
 	case Append:
 		c.Record, c.IDs = r.record(), r.ids(c.IDs)
+		for range r.count(2) {
+			c.Answered = append(c.Answered, storage.Answered{Model: r.uvarint(), ID: r.text()})
+		}
 	case Rewind:
 		c.decodeRewind(r)
 	case PutIDs:
 		c.IDs = r.ids(c.IDs)
 	case PutWaiting:
 		c.Waiting = r.waiting(c.Waiting)
-	case RemoveWaiting:
-		for range r.count(1) {
-			c.Removed = append(c.Removed, r.text())
-		}
+	case Expire:
+		c.Expired, c.Forgotten, c.Keep = r.time(), r.time(), r.uvarint()
 	case Digest:
 		c.Sequence, c.Digest = r.uvarint(), r.text()
 	case Snapshot:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"hindsight/internal/cluster/command"
@@ -67,15 +68,12 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 }
 
 // applyCommand applies the command at a position, unless the local store has the command. The store has the riding
-// commands of this process since their calls, and the other commands up to the position after. Commands of pending
-// predictions have no position, and applyCommand applies them again, in the same order.
+// commands of this process since their calls, and the other commands up to the position after. Changes of pending
+// predictions have no position: PutWaiting, Expire, and the answers of an Append. applyCommand applies them again, in the
+// same order, so that a replayed PutWaiting brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
-	case command.PutWaiting, command.RemoveWaiting:
-		if own {
-			waits.answer(nil, nil)
-			return nil
-		}
+	case command.PutWaiting, command.Expire:
 	case command.PutIDs, command.Digest, command.Snapshot:
 		if own {
 			waits.answer(nil, nil)
@@ -84,11 +82,14 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 		fallthrough
 	default:
 		if p.Compare(after) <= 0 {
-			return nil
+			return s.answerAgain(raw)
 		}
 	}
 	if err := s.apply.command.Decode(raw); err != nil {
 		return err
+	}
+	if raw.Kind == command.Expire && p.Compare(after) <= 0 {
+		s.apply.command.Keep = math.MaxInt64 // Later commands may have put ids as old.
 	}
 	change, err := s.effect(p, &s.apply.command, own)
 	if raw.Kind == command.Import {
@@ -101,6 +102,26 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 	m, _ := change.Model.(*Model)
 	if !waits.answer(m, err) && err == nil && change.Kind != 0 && s.o.Changed != nil {
 		s.o.Changed(change)
+	}
+	return nil
+}
+
+// answerAgain removes the pending predictions that an applied Append answers.
+func (s *Store) answerAgain(raw command.Raw) error {
+	if raw.Kind != command.Append {
+		return nil
+	}
+	if err := s.apply.command.Decode(raw); err != nil {
+		return err
+	}
+	for _, a := range s.apply.command.Answered {
+		m := s.model(a.Model)
+		if m == nil {
+			continue
+		}
+		if err := m.localModel.RemoveWaiting([]string{a.ID}); err != nil && !refused(err) {
+			return err
+		}
 	}
 	return nil
 }
@@ -131,6 +152,8 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 		made, err = s.local.Import(ctx, c.Name, c.Value, from)
 	case command.PutAlias:
 		change.Kind, err = storage.AliasSet, s.local.PutAlias(ctx, c.Name, c.Value)
+	case command.Expire:
+		return change, s.applyExpire(&s.apply.command)
 	case command.RemoveAlias:
 		change.Kind, err = storage.AliasRemoved, s.local.RemoveAlias(ctx, c.Name)
 	default:
@@ -142,11 +165,26 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 	return change, err
 }
 
+// applyExpire removes expired predictions and old ids. It has no position: removing rows again is a no-op.
+func (s *Store) applyExpire(c *command.Command) error {
+	err := s.local.Expire(context.Background(), c.Expired, func(m storage.Model) {
+		if out := s.model(m.Number()); out != nil {
+			s.expired.Lock()
+			s.expired.models = append(s.expired.models, out)
+			s.expired.Unlock()
+		}
+	})
+	if err == nil {
+		err = s.local.Forget(context.Background(), c.Forgotten, int(min(c.Keep, math.MaxInt)))
+	}
+	return err
+}
+
 func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
 	change := storage.Change{Name: m.name, Model: m}
 	if c.Kind == command.Append {
 		change.Kind, change.Sequence = storage.Appended, c.Record.Last
-		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs}, own)
+		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs, Answered: c.Answered}, own)
 	}
 	ctx, err := storage.At(context.Background(), p), error(nil)
 	switch c.Kind {
@@ -178,8 +216,6 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 		err = m.localModel.PutIDs(ctx, c.IDs)
 	case command.PutWaiting:
 		err = m.localModel.PutWaiting(c.Waiting)
-	case command.RemoveWaiting:
-		err = m.localModel.RemoveWaiting(c.Removed)
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	case command.Snapshot:

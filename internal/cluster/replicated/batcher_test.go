@@ -100,11 +100,22 @@ func commands(t *testing.T, entry []byte) (out []string) {
 		var c command.Command
 		must(t, c.Decode(raw))
 		words := []string{fmt.Sprint(c.Kind, " of ", c.Model)}
-		for _, p := range c.Waiting {
-			words = append(words, p.ID)
+		for _, i := range c.IDs {
+			words = append(words, i.ID)
 		}
-		out = append(out, strings.Join(append(words, c.Removed...), " "))
+		if c.Kind == command.Digest {
+			words = append(words, c.Digest[:min(len(c.Digest), 8)])
+		}
+		out = append(out, strings.Join(words, " "))
 	}
+}
+
+// ride makes a call of a model that does not wait.
+func ride(t *testing.T, m storage.Model, text string) {
+	t.Helper()
+	must(t, m.(interface {
+		ProposeDigest(ctx context.Context, sequence uint64, digest string) error
+	}).ProposeDigest(t.Context(), 1, text))
 }
 
 func wantCommands(t *testing.T, p proposal, want ...string) {
@@ -119,23 +130,22 @@ func TestRidingKeepsTheOrder(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
 	all := g.models(t, "abc")
 	a, b, c := all[0], all[1], all[2]
-	put := func(m storage.Model, name string) { must(t, m.PutWaiting([]storage.Prediction{prediction(name)})) }
-	put(a, "p")
+	ride(t, a, "p")
 	first := <-g.proposals // Alone, after rideDelay.
-	wantCommands(t, first, "10 of 1 p")
-	must(t, a.RemoveWaiting([]string{"p"}))
-	put(a, "q")
+	wantCommands(t, first, "12 of 1 p")
+	ride(t, a, "q")
+	ride(t, a, "r")
 	ended := appending(t.Context(), c)
 	second := <-g.proposals
 	wantCommands(t, second, "7 of 3")
 	first.answer <- errors.New("lost") // This server is still the owner, and no server has applied the entry.
 	third := <-g.proposals
-	wantCommands(t, third, "10 of 1 p", "11 of 1 p", "10 of 1 q")
+	wantCommands(t, third, "12 of 1 p", "12 of 1 q", "12 of 1 r")
 	g.commit(t, second)
 	g.commit(t, third)
 	must(t, <-ended, g.Flush(t.Context()))
-	if a.CountWaiting() != 1 || len(g.changes) > 0 {
-		t.Errorf("%d wait, changes %v", a.CountWaiting(), g.changes)
+	if len(g.changes) > 0 {
+		t.Errorf("changes %v", g.changes)
 	}
 	// A record and the ids before it are not in flight together either.
 	must(t, a.PutIDs(t.Context(), []storage.ID{id(1)}))
@@ -208,7 +218,7 @@ func TestCallersLeave(t *testing.T) {
 	if len(g.changes) != 1 || g.changes[0].Kind != storage.Appended || g.changes[0].Model != all[0] {
 		t.Errorf("changes %v", g.changes)
 	}
-	wantCommands(t, <-g.proposals, "9 of 1")
+	wantCommands(t, <-g.proposals, "9 of 1 id1")
 	if last, err := all[2].Last(); last != 0 || err != nil {
 		t.Errorf("the log ends at %d, %v", last, err)
 	}
@@ -217,8 +227,9 @@ func TestCallersLeave(t *testing.T) {
 // Flush waits for the calls before it, and for no later one.
 func TestFlush(t *testing.T) {
 	g := newGate(t, memory.New(time.Now))
-	all := g.models(t, "ab")
-	must(t, g.Flush(t.Context()), all[0].PutWaiting([]storage.Prediction{prediction("p")}))
+	all := g.models(t, "abc")
+	must(t, g.Flush(t.Context()))
+	ride(t, all[0], "p")
 	ctx, cancel := context.WithCancel(t.Context())
 	flushed := later(func() error { return g.Flush(ctx) })
 	first := <-g.proposals
@@ -236,7 +247,7 @@ func TestFlush(t *testing.T) {
 	for !g.Landing() {
 		runtime.Gosched()
 	}
-	ended = appending(t.Context(), all[0])
+	ended = appending(t.Context(), all[2])
 	second := <-g.proposals
 	g.commit(t, first)
 	must(t, <-flushed)
@@ -252,15 +263,13 @@ func TestEntriesAreBounded(t *testing.T) {
 	other := appending(t.Context(), all[1])
 	second := <-g.proposals
 	const many = 3000
-	large := prediction("large")
-	large.Value = make([]byte, 600<<10)
-	must(t, all[2].PutWaiting([]storage.Prediction{large}))
+	ride(t, all[2], "large   "+strings.Repeat("x", 600<<10))
 	for n := range many {
-		p := prediction(fmt.Sprint("p", n))
+		text := fmt.Sprintf("p%07d", n)
 		if n > many/2 {
-			p.Value = make([]byte, 1<<10)
+			text += strings.Repeat("x", 1<<10)
 		}
-		must(t, all[2].PutWaiting([]storage.Prediction{p}))
+		ride(t, all[2], text)
 	}
 	g.commit(t, first)
 	g.commit(t, second)
@@ -273,10 +282,10 @@ func TestEntriesAreBounded(t *testing.T) {
 			t.Errorf("an entry of %d commands, %d bytes", len(got), len(p.entry))
 		}
 		for _, text := range got {
-			if text == "10 of 3 large" {
+			if text == "12 of 3 large   " {
 				continue
 			}
-			if want := fmt.Sprint("10 of 3 p", next); text != want {
+			if want := fmt.Sprintf("12 of 3 p%07d", next); text != want {
 				t.Fatalf("%q, want %q", text, want)
 			}
 			next++
@@ -303,9 +312,9 @@ func TestRidingWaits(t *testing.T) {
 	other := appending(t.Context(), all[1])
 	second := <-g.proposals
 	put := func(n int) error {
-		p := prediction(fmt.Sprint("p", n))
-		p.Value = make([]byte, 1<<20)
-		return all[2].PutWaiting([]storage.Prediction{p})
+		i := id(uint64(n))
+		i.Value = make([]byte, 1<<20)
+		return all[2].PutIDs(t.Context(), []storage.ID{i})
 	}
 	const room = 16
 	for n := range room {
@@ -320,7 +329,7 @@ func TestRidingWaits(t *testing.T) {
 	must(t, <-one, <-other)
 	for n := range room + 1 {
 		p := <-g.proposals
-		wantCommands(t, p, fmt.Sprint("10 of 3 p", n))
+		wantCommands(t, p, fmt.Sprint("9 of 3 id", n))
 		select {
 		case err := <-waits:
 			t.Errorf("the call ended before its command was committed: %v", err)
@@ -339,7 +348,7 @@ func TestClose(t *testing.T) {
 	<-g.proposals
 	other := appending(t.Context(), all[1])
 	<-g.proposals
-	must(t, all[0].PutWaiting([]storage.Prediction{prediction("p")}))
+	ride(t, all[0], "p")
 	queued := appending(t.Context(), all[2])
 	go g.Close()
 	for _, ended := range []<-chan error{one, other} {

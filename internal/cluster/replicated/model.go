@@ -3,7 +3,6 @@ package replicated
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,9 +27,6 @@ type Model struct {
 		// ids of its own record, and the local store knows none of them.
 		own bool
 	}
-	// waiting is held while pending predictions are removed, or put under ids that other calls may know. So these
-	// calls have the order of the log.
-	waiting sync.Mutex
 	// arriving has the first parts of the owner's newest snapshot, until all parts have arrived. Only Apply uses it.
 	arriving struct {
 		sequence uint64
@@ -70,7 +66,7 @@ func (m *Model) Delete(ctx context.Context) error {
 
 // Append implements storage.Log.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
-	return m.propose(ctx, "append to the log", &command.Command{Kind: command.Append, Record: c.Record, IDs: c.IDs})
+	return m.propose(ctx, "append to the log", &command.Command{Kind: command.Append, Record: c.Record, IDs: c.IDs, Answered: c.Answered})
 }
 
 // Rewind implements storage.Log. A log cannot carry the function Rewind.Undone. If Undone is not nil, every server
@@ -114,55 +110,11 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID) (wait func() error
 	return m.store.ride(ctx, &command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
 }
 
-// PutWaiting implements storage.Waiting. It fails with ErrNotOwner on a server that does not own the store. The log
-// carries the rows to the other servers later.
+// PutWaiting implements storage.Waiting. The rows are committed on return: an owner that is cut off has no row that the
+// next owner lacks. PutWaiting waits for the outcome, so that the log never has the rows of a failed call behind the
+// answer to a later call of the same id.
 func (m *Model) PutWaiting(rows []storage.Prediction) error {
-	wait, err := m.putWaiting(rows)
-	if err == nil {
-		err = wait()
-	}
-	return m.failed("keep pending predictions", err)
-}
-
-func (m *Model) putWaiting(rows []storage.Prediction) (wait func() error, err error) {
-	if err := m.store.putting.Acquire(context.Background(), 1); err != nil {
-		return nil, err
-	}
-	defer m.store.putting.Release(1)
-	if !m.store.o.Owner() {
-		return nil, storage.ErrNotOwner
-	}
-	// No other call knows a minted id.
-	if slices.ContainsFunc(rows, func(p storage.Prediction) bool { return !p.Minted }) {
-		m.waiting.Lock()
-		defer m.waiting.Unlock()
-	}
-	if err := m.localModel.PutWaiting(rows); err != nil {
-		return nil, err
-	}
-	return m.store.ride(context.Background(), &command.Command{Kind: command.PutWaiting, Model: m.Number(), Waiting: rows})
-}
-
-// RemoveWaiting implements storage.Waiting. A server that does not own the store removes the rows only from its local
-// store.
-func (m *Model) RemoveWaiting(ids []string) error {
-	wait, err := m.removeWaiting(ids)
-	if err == nil {
-		err = wait()
-	}
-	return m.failed("remove pending predictions", err)
-}
-
-func (m *Model) removeWaiting(ids []string) (wait func() error, err error) {
-	m.waiting.Lock()
-	defer m.waiting.Unlock()
-	if err := m.localModel.RemoveWaiting(ids); err != nil {
-		return nil, err
-	}
-	if !m.store.o.Owner() {
-		return waitForNothing, nil
-	}
-	return m.store.ride(context.Background(), &command.Command{Kind: command.RemoveWaiting, Model: m.Number(), Removed: ids})
+	return m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutWaiting, Waiting: rows})
 }
 
 // ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.

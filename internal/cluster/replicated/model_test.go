@@ -59,8 +59,8 @@ func TestChanged(t *testing.T) {
 		m.SetValue(ctx, []byte("second"), storage.Alias{Name: "a", Value: []byte("to m")}),
 		owner.PutAlias(ctx, "b", []byte("to b")), owner.RemoveAlias(ctx, "b"),
 		m.Append(ctx, storage.Commit{Record: record(1, 3)}), m.PutIDs(ctx, []storage.ID{id(1)}),
-		m.PutWaiting([]storage.Prediction{prediction("p")}), m.RemoveWaiting([]string{"p"}),
-		m.Append(ctx, storage.Commit{Record: record(4, 8)}),
+		m.PutWaiting([]storage.Prediction{prediction("p")}),
+		m.Append(ctx, storage.Commit{Record: record(4, 8), Answered: []storage.Answered{{Model: m.Number(), ID: "p"}}}),
 		m.(interface {
 			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
 		}).ProposeDigest(ctx, 8, "digest"),
@@ -207,7 +207,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 // remembered fails the test unless the store has so many ids, and Forget works with the exact count.
-func remembered(t *testing.T, s storage.Store, want int) {
+func remembered(t *testing.T, s *server, want int) {
 	t.Helper()
 	far := time.Unix(1<<32, 0)
 	count := func() (n int) {
@@ -219,11 +219,11 @@ func remembered(t *testing.T, s storage.Store, want int) {
 	if got := count(); got != want {
 		t.Errorf("%d ids, want %d", got, want)
 	}
-	must(t, s.Forget(t.Context(), far, want))
+	must(t, s.local.Forget(t.Context(), far, want))
 	if got := count(); got != want {
 		t.Errorf("the count is more than %d: %d ids are left", want, got)
 	}
-	must(t, s.Forget(t.Context(), far, want-1))
+	must(t, s.local.Forget(t.Context(), far, want-1))
 	if got := count(); got != want-1 {
 		t.Errorf("the count is not %d: %d ids are left of %d", want, got, want)
 	}

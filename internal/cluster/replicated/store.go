@@ -6,12 +6,11 @@ package replicated
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
@@ -54,8 +53,11 @@ type Store struct {
 	o       Options
 	batcher *batcher
 	apply   applier
-	// Each PutWaiting holds a part of putting, and Hold holds all of it.
-	putting *semaphore.Weighted
+	// expired has the models of the predictions that Apply has expired since the last Expire, one for each.
+	expired struct {
+		sync.Mutex
+		models []storage.Model
+	}
 
 	// models are the handles of the local models, by number. Apply adds and removes handles.
 	models struct {
@@ -70,7 +72,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if o.Owner == nil {
 		o.Owner = func() bool { return true }
 	}
-	s := &Store{local: o.Local, o: o, putting: semaphore.NewWeighted(math.MaxInt64)}
+	s := &Store{local: o.Local, o: o}
 	s.models.byNumber = map[uint64]*Model{}
 	err := o.Local.Models(ctx, func(e storage.Entry) error {
 		if e.Model != nil {
@@ -100,16 +102,6 @@ func (s *Store) Flush(ctx context.Context) error {
 		return fmt.Errorf("replicated: flush: %w", err)
 	}
 	return nil
-}
-
-// Hold makes PutWaiting wait until release, and flushes. A server calls Hold before it hands ownership on, and
-// release afterwards, because only this server would have a prediction that is put in between. The caller calls
-// release even after an error.
-func (s *Store) Hold(ctx context.Context) (release func(), err error) {
-	if err := s.putting.Acquire(ctx, math.MaxInt64); err != nil {
-		return func() {}, fmt.Errorf("replicated: hold pending predictions back: %w", err)
-	}
-	return func() { s.putting.Release(math.MaxInt64) }, s.Flush(ctx)
 }
 
 // handle returns the handle of a local model. Each model has one handle.
@@ -148,13 +140,40 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 	})
 }
 
-// Expire implements storage.Upkeep. Each server expires rows by itself.
+// Expire implements storage.Upkeep. The owner decides by its clock which predictions expire, and the log carries the
+// decision. On the other servers Expire only reports what has expired by the log.
 func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
-	return s.local.Expire(ctx, now, func(m storage.Model) {
-		if out := s.model(m.Number()); out != nil {
-			f(out)
-		}
-	})
+	err := s.expire(ctx, command.Command{Expired: now, Keep: math.MaxInt})
+	s.expired.Lock()
+	models := s.expired.models
+	s.expired.models = nil
+	s.expired.Unlock()
+	for _, m := range models {
+		f(m)
+	}
+	return err
+}
+
+// Forget implements storage.Upkeep. The owner decides by its clock which ids are old, and the log carries the decision.
+// On the other servers Forget does nothing.
+func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
+	return s.expire(ctx, command.Command{Forgotten: before, Keep: uint64(max(keep, 0))})
+}
+
+// expire proposes a decision of the owner unless it has no effect.
+func (s *Store) expire(ctx context.Context, c command.Command) error {
+	if !s.o.Owner() {
+		return nil
+	}
+	due, err := s.local.Due(c.Expired, c.Forgotten, int(c.Keep))
+	if err == nil && due {
+		c.Kind = command.Expire
+		_, err = s.propose(ctx, &c)
+	}
+	if err == nil || errors.Is(err, storage.ErrNotOwner) {
+		return nil // The next owner decides.
+	}
+	return fmt.Errorf("replicated: expire rows: %w", err)
 }
 
 // Create implements storage.Registry.
@@ -237,6 +256,9 @@ func sizeOf(c *command.Command) int {
 	for k := range c.IDs {
 		n += row + len(c.IDs[k].ID) + len(c.IDs[k].Value)
 	}
+	for k := range c.Answered {
+		n += row + len(c.Answered[k].ID)
+	}
 	for k := range c.Waiting {
 		n += row + len(c.Waiting[k].ID) + len(c.Waiting[k].Value)
 	}
@@ -246,16 +268,17 @@ func sizeOf(c *command.Command) int {
 // logKey returns the key of the commands of a model, except the commands of its pending predictions.
 func logKey(model uint64) uint64 { return 2 * model }
 
-// keysOf returns the keys of a command. The pending predictions of a model have one key, all else of the model has
-// another key, and all names and aliases share a third key. A snapshot has both keys of its model.
+// keysOf returns the keys of a command. All commands of a model have one key, except that the calls that wait for
+// PutWaiting and Append order these two. All names and aliases share a key. A row is answered by a call that follows the
+// end of its PutWaiting, so that the two need no common key.
 func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
 	key := logKey(c.Model)
 	switch {
-	case c.Kind == command.PutWaiting || c.Kind == command.RemoveWaiting:
+	case c.Kind == command.PutWaiting:
 		key++
-	case c.Kind == command.Snapshot:
-		return [2]uint64{key, key + 1} // A server with the snapshot does not derive what rode before it.
+	case c.Kind == command.Expire:
+		key = 1 // Expiring twice is the same as once, in either order.
 	case len(c.Also) > 0:
 		return [2]uint64{key, names}
 	}

@@ -141,7 +141,7 @@ func (w *worker) operate(s *replicated.Store) error {
 	case n < 12:
 		return m.PutWaiting([]storage.Prediction{row, {ID: "minted " + text, Expiry: row.Expiry, Minted: true}})
 	case n < 15:
-		return m.RemoveWaiting([]string{row.ID, fmt.Sprint("minted ", w.serial-5, " of ", w.name)})
+		return s.Expire(ctx, time.Unix(w.rng.Int64N(1<<32), 0), func(storage.Model) {})
 	case n < 16:
 		return m.SetValue(ctx, []byte(text), storage.Alias{Name: w.name, Value: []byte(text)})
 	case n < 17:
@@ -286,8 +286,8 @@ func TestStorm(t *testing.T) {
 	})
 }
 
-// derive makes the owner propose again the riding commands that a crashed owner has lost: ids, which an engine
-// derives from the log, and pending predictions.
+// derive makes the owner propose again the riding ids that a crashed owner has lost. An engine derives them from the
+// log.
 func (s *storm) derive(t *testing.T, owner *server) {
 	t.Helper()
 	for _, from := range s.servers {
@@ -299,11 +299,7 @@ func (s *storm) derive(t *testing.T, owner *server) {
 			for n := range last {
 				ids = append(ids, id(n+1))
 			}
-			var waiting []string
-			return errors.Join(
-				e.Model.EachWaiting(t.Context(), func(p storage.Prediction) error { waiting = append(waiting, p.ID); return nil }),
-				m.PutIDs(t.Context(), ids), m.RemoveWaiting(waiting), m.PutWaiting([]storage.Prediction{prediction("last")}),
-			)
+			return m.PutIDs(t.Context(), ids)
 		}))
 	}
 }

@@ -89,7 +89,7 @@ type Observation struct {
 // Maker has the pending predictions of a replica, for its leader.
 type Maker interface {
 	get(id string, outputs int, now time.Time) (*record.Waiting, error)
-	drop(id string) error
+	key(id string) storage.Answered
 }
 
 // identity is the id that the observation is learned under once, or empty. It refuses an observation

@@ -41,7 +41,7 @@ func (m *Model) capture(release func()) (c capture, err error) {
 	case m.state.machine == nil:
 		return capture{}, errLeft
 	}
-	if err := m.writeDerived(); err != nil {
+	if err := m.journal.writeIDs(m.env.appends); err != nil {
 		return capture{}, err
 	}
 	s, err := m.state.machine.Snapshot(m.buffer())

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -24,9 +22,6 @@ func (m *Model) afterCommit() {
 	if m.snapshots.replayDue(&m.env.Options) || m.snapshotDue(m.env.Now()) {
 		m.handOver()
 	}
-	if len(m.pending.answered) >= answeredAtOnce {
-		_ = m.pending.remove() // The next commit meets a failure of the storage.
-	}
 	if m.usage.yields.CompareAndSwap(true, false) && m.hibernate() == HibernatedAfterSnapshot {
 		m.handOver()
 	}
@@ -41,7 +36,7 @@ type commit struct {
 	// places finds an id among the record's observations.
 	places map[string]int
 	// consumed are the predictions that the record answers.
-	consumed []string
+	consumed []storage.Answered
 	// learning are the tickets with an observation in the record.
 	learning []*Ticket
 	// answers are one per observation of the record. Copies say which answer of which ticket each becomes.
@@ -164,8 +159,12 @@ func (c *commit) place(r *row, answer *Answer) error {
 	if err := c.admitClass(r.Class); err != nil {
 		return err
 	}
-	if r.waiting != nil && !r.foreign {
-		c.consumed = append(c.consumed, r.id)
+	switch {
+	case r.waiting == nil:
+	case r.foreign: // A replica made the prediction.
+		c.consumed = append(c.consumed, r.Maker.key(r.id))
+	default:
+		c.consumed = append(c.consumed, c.pending.key(r.id))
 	}
 	if r.id != "" {
 		c.places[r.id] = len(c.record.Observations)
@@ -228,7 +227,7 @@ func (c *commit) apply() error {
 	first := c.state.machine.Sequence() + 1
 	c.data = c.record.Append(c.data)
 	begun := c.env.Now()
-	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, c.data); err != nil {
+	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, c.data, c.consumed); err != nil {
 		return c.stepDown(err)
 	}
 	durable := c.env.Now()
@@ -237,23 +236,8 @@ func (c *commit) apply() error {
 	}
 	learned := c.env.Now()
 	c.reportStages(n, begun, durable, learned)
-	c.pending.answer(c.consumed)
-	c.dropForeign()
 	c.learned(durable, learned)
 	return nil
-}
-
-// dropForeign removes pending predictions of replicas whose labels this commit learned.
-func (c *commit) dropForeign() {
-	for _, t := range c.learning {
-		for n := range t.rows {
-			if r := &t.rows[n]; r.foreign {
-				if err := r.Maker.drop(r.id); err != nil {
-					c.env.Log.Debug("an answered prediction stays until it expires", zap.Error(err))
-				}
-			}
-		}
-	}
 }
 
 // learned records that the machine has learned the record.

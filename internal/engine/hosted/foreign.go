@@ -133,13 +133,12 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	begin := m.state.machine.Sequence()
 	end := begin
 	var records []record.Record
-	var answered []string
 	err = m.journal.store.Replay(m.env.appends, begin, func(logged storage.Record) error {
 		r, err := recovery.DecodeNext(logged, end)
 		if err != nil {
 			return err
 		}
-		records, answered, end = append(records, r), recovery.AppendAnswered(answered, &r), logged.Last
+		records, end = append(records, r), logged.Last
 		if end-begin >= rows {
 			return recovery.ErrReached
 		}
@@ -147,11 +146,6 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 	})
 	if err != nil && !errors.Is(err, recovery.ErrReached) {
 		return false, m.lost(begin, m.id.storagef("read the records of other servers", err))
-	}
-	if len(answered) > 0 && m.pending.store.CountWaiting() > 0 {
-		if err := m.pending.store.RemoveWaiting(answered); err != nil {
-			return false, m.id.storagef("forget answered predictions", err)
-		}
 	}
 	for n := range records {
 		if err := m.relearn(records[n]); err != nil {

@@ -118,14 +118,15 @@ func (r *recent) renew() {
 	r.generation.Add(2)
 }
 
-// append makes a record durable, with the ids of the record before it.
-func (j *journal) append(ctx context.Context, first, last uint64, data []byte) error {
+// append makes a record durable, with the ids of the record before it and the removal of the predictions that the
+// record answers.
+func (j *journal) append(ctx context.Context, first, last uint64, data []byte, answered []storage.Answered) error {
 	ids, err := j.recent.rows, error(nil)
 	if j.replicated && !j.recent.whole {
 		ids, err = j.lastIDs(ctx, first-1)
 	}
 	if err == nil {
-		err = j.store.Append(ctx, storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids})
+		err = j.store.Append(ctx, storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids, Answered: answered})
 	}
 	if err != nil {
 		return fmt.Errorf("append observations %d to %d of model %q: %w", first, last, string(j.id), err)

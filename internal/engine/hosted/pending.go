@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"hindsight/internal/engine/record"
@@ -13,42 +12,66 @@ import (
 
 // pending are the predictions whose labels are awaited.
 type pending struct {
-	id    name            // immutable
-	store storage.Waiting // immutable
-	// answered are predictions that the store has not removed yet; unremoved == len(answered).
-	answered  []string     // turn
-	unremoved atomic.Int64 // atomic
-	// choosing is held while predictions under ids of callers are remembered, keeping, shared, while
-	// any are.
-	choosing sync.Mutex
-	keeping  sync.RWMutex
+	id       name          // immutable
+	store    storage.Model // immutable
+	choosing choosing
+	// keeping is held, shared, while predictions are remembered.
+	keeping sync.RWMutex
 }
 
-// answeredAtOnce is how many answered predictions are removed together.
-const answeredAtOnce = 256
+// choosing has the ids of callers under which predictions are being remembered. The zero value has none.
+type choosing struct {
+	mu  sync.Mutex
+	ids map[string]chan struct{}
+}
+
+// take waits until no other call has one of the ids, and takes them. The caller calls release at the end.
+func (c *choosing) take(ids []string) (release func()) {
+	mine := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other := c.other(ids); other != nil; other = c.other(ids) {
+		c.mu.Unlock()
+		<-other
+		c.mu.Lock()
+	}
+	if c.ids == nil {
+		c.ids = map[string]chan struct{}{}
+	}
+	for _, id := range ids {
+		if id != "" {
+			c.ids[id] = mine
+		}
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, id := range ids {
+			delete(c.ids, id)
+		}
+		if len(c.ids) == 0 {
+			c.ids = nil // A map keeps the room of its largest size.
+		}
+		close(mine)
+	}
+}
+
+// other returns what closes when a call that has one of the ids releases it, nil if no call has one.
+func (c *choosing) other(ids []string) chan struct{} {
+	for _, id := range ids {
+		if other := c.ids[id]; other != nil {
+			return other
+		}
+	}
+	return nil
+}
 
 // count is the number of pending predictions.
-func (p *pending) count() int64 { return max(0, p.store.CountWaiting()-p.unremoved.Load()) }
+func (p *pending) count() int64 { return p.store.CountWaiting() }
 
-// answer notes predictions whose labels were learned.
-func (p *pending) answer(ids []string) {
-	p.answered = append(p.answered, ids...)
-	p.unremoved.Store(int64(len(p.answered)))
-}
-
-// remove removes the answered predictions. A crash before brings them back until recovery removes them
-// again.
-func (p *pending) remove() error {
-	if len(p.answered) == 0 {
-		return nil
-	}
-	if err := p.store.RemoveWaiting(p.answered); err != nil {
-		return p.id.storagef("forget answered predictions", err)
-	}
-	clear(p.answered)
-	p.answered = p.answered[:0]
-	p.unremoved.Store(0)
-	return nil
+// key names the prediction of an id for a commit that answers it.
+func (p *pending) key(id string) storage.Answered {
+	return storage.Answered{Model: p.store.Number(), ID: id}
 }
 
 // get returns the pending prediction of an id, nil if there is none or it has expired.
@@ -68,12 +91,6 @@ func (p *pending) get(id string, outputs int, now time.Time) (*record.Waiting, e
 		return nil, p.id.errorf(fmt.Sprintf("read prediction %q", id), fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
 	return &w, nil
-}
-
-// drop removes the prediction of a replica whose label its leader has learned. One that a crash leaves behind
-// expires: the leader knows the id.
-func (p *pending) drop(id string) error {
-	return p.id.storagef("forget an answered prediction", p.store.RemoveWaiting([]string{id}))
 }
 
 // pendingLimit bounds the pending predictions of a model whose own limit is own, or 0.

@@ -139,8 +139,7 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), m.env.LabelTTL))
 	if len(o.IDs) > 0 {
 		// No other call takes an id between its look-up and its use.
-		m.pending.choosing.Lock()
-		defer m.pending.choosing.Unlock()
+		defer m.pending.choosing.take(o.IDs)()
 	}
 	stored := make([]storage.Prediction, 0, len(rows))
 	chosen := map[string]int{}

@@ -357,10 +357,9 @@ func (m *Model) hibernate() Hibernated {
 		return HibernatedNever
 	case time.Duration(m.snapshots.replay.Load()) > cheapReplay && !m.env.RestsCold():
 		return HibernatedAfterSnapshot
-	case m.writeDerived() != nil: // The next commit meets the failure.
+	case m.journal.writeIDs(m.env.appends) != nil: // The next commit meets the failure.
 		return HibernatedNever
 	}
-	m.pending.answered = nil // It is empty, and its memory could exceed what a model at rest takes.
 	m.forget()
 	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow
@@ -373,23 +372,14 @@ func (m *Model) LeaveIfCold() {
 	}
 }
 
-// writeDerived hands the store everything derived from the learned records, without waiting for the
-// disk. It runs at the model's turn.
-func (m *Model) writeDerived() error {
-	if err := m.journal.writeIDs(m.env.appends); err != nil {
-		return err
-	}
-	return m.pending.remove()
-}
-
-// Release hands the store everything derived, and lets no capture from before be written. It runs at
+// Release hands the store the recent ids, and lets no capture from before be written. It runs at
 // the model's turn, before another model takes its place.
 func (m *Model) Release(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
 	if m.state.machine != nil && m.state.broken == nil {
-		return m.writeDerived()
+		return m.journal.writeIDs(m.env.appends)
 	}
 	return nil
 }
@@ -431,14 +421,6 @@ func (m *Model) HasPending(id string) (bool, error) {
 
 // Maker has the pending predictions of the model.
 func (m *Model) Maker() Maker { return &m.pending }
-
-// DropAnswered removes the answered predictions from the store, unless the model is busy. The next
-// commit meets a failure.
-func (m *Model) DropAnswered() {
-	if m.pending.unremoved.Load() > 0 {
-		m.box.TryDo(func() { _ = m.pending.remove() })
-	}
-}
 
 // HibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them, until
 // the rest fits. One goroutine at a time may call it. It costs O(log(resident models)) for each model that it looks

@@ -74,9 +74,6 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	if err := m.journal.reachable(ctx, sequence); err != nil {
 		return err
 	}
-	if err := m.pending.remove(); err != nil {
-		return err
-	}
 	started := m.env.Now()
 	r, err := m.recoverAt(ctx, sequence)
 	if err != nil {

@@ -263,15 +263,15 @@ func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 		d.open, d.rows = d.open[:0], 0
 	}
 	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
-	d.answered = AppendAnswered(d.answered, r)
+	d.answered = appendAnswered(d.answered, r)
 	if d.rows >= derivedAtOnce || len(d.answered) >= derivedAtOnce {
 		return d.Write()
 	}
 	return nil
 }
 
-// AppendAnswered appends the ids of the predictions that a record may answer.
-func AppendAnswered(ids []string, r *record.Record) []string {
+// appendAnswered appends the ids of the predictions that a record may answer.
+func appendAnswered(ids []string, r *record.Record) []string {
 	for n := range r.Observations {
 		// A class without Served: the state of the prediction had been undone.
 		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {

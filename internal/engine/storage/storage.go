@@ -109,6 +109,8 @@ type Upkeep interface {
 	Forget(ctx context.Context, before time.Time, keep int) error
 	// CountWaiting counts the predictions of all models, at a cost of O(1).
 	CountWaiting() int64
+	// Due reports whether Expire at a time or Forget has anything to remove.
+	Due(now, before time.Time, keep int) (bool, error)
 	// Sync makes all earlier writes durable.
 	Sync(ctx context.Context) error
 	// Failed returns ErrFailed with its cause once the backend accepts no more writes, else
@@ -155,6 +157,15 @@ type Commit struct {
 	// new to the model. In a replicated store, other servers may not remember the ids of the
 	// last record, so that they come with every commit: they need not be new.
 	IDs []ID
+	// Answered are the pending predictions whose labels the record has, of any models of the store. Append removes
+	// those that exist. A crash may bring them back; a replicated log then removes them again.
+	Answered []Answered
+}
+
+// Answered names a pending prediction by the number of its model and its id.
+type Answered struct {
+	Model uint64
+	ID    string
 }
 
 // Rewind describes a rewind to a sequence.
@@ -233,7 +244,7 @@ type Waiting interface {
 	PutWaiting(rows []Prediction) error
 	// GetWaiting returns the prediction of an id, even if expired.
 	GetWaiting(id string) (Prediction, bool, error)
-	// RemoveWaiting removes predictions if they exist. It does not wait for durability.
+	// RemoveWaiting removes predictions if they exist, from this server alone. It does not wait for durability.
 	RemoveWaiting(ids []string) error
 	// CountWaiting costs O(1).
 	CountWaiting() int64

@@ -183,6 +183,25 @@ func (m *Model) expire(now time.Time) (expired int) {
 	return expired
 }
 
+// Due implements storage.Upkeep.
+func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	remembered := 0
+	for _, m := range s.mu.models {
+		remembered += len(m.ids)
+		for _, p := range m.pending {
+			due = due || !p.Expiry.After(now)
+		}
+	}
+	for _, m := range s.mu.models {
+		for _, id := range m.ids {
+			due = due || remembered > keep && id.At.Before(before)
+		}
+	}
+	return due, nil
+}
+
 // Forget implements storage.Upkeep. It sorts all ids by their age.
 func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
 	s.mu.Lock()
@@ -344,6 +363,13 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 			return err
 		}
 		m.log = append(m.log, clone(c.Record))
+		for _, a := range c.Answered {
+			for _, of := range m.store.mu.models {
+				if of.number == a.Model {
+					of.removePending(a.ID)
+				}
+			}
+		}
 		return nil
 	})
 }

@@ -111,13 +111,18 @@ func (m *Model) GetWaiting(id string) (p storage.Prediction, ok bool, err error)
 func (m *Model) RemoveWaiting(ids []string) error {
 	return m.locked("remove pending predictions", func() error {
 		for _, id := range ids {
-			if _, there := m.pending[id]; there {
-				delete(m.pending, id)
-				m.store.mu.pending--
-			}
+			m.removePending(id)
 		}
 		return nil
 	})
+}
+
+// removePending removes a prediction if it exists. The caller holds the lock.
+func (m *Model) removePending(id string) {
+	if _, there := m.pending[id]; there {
+		delete(m.pending, id)
+		m.store.mu.pending--
+	}
 }
 
 // CountWaiting implements storage.Waiting.
