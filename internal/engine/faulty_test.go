@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type faulty struct {
 	// told each that does.
 	snapshotWaits atomic.Bool
 	writing       chan struct{}
+	// damages flips a bit of every snapshot that is written.
+	damages atomic.Bool
 	// replayFails fails replays with this error.
 	replayFails atomic.Pointer[error]
 	// changed is called after an entry or an alias was written, rewinding before a rewind.
@@ -146,6 +149,10 @@ func (m *faultyModel) WriteSnapshot(sequence uint64, data []byte) error {
 	if m.store.snapshotWaits.Load() {
 		m.store.writing <- struct{}{}
 		<-m.store.goOn
+	}
+	if m.store.damages.Load() {
+		data = bytes.Clone(data)
+		data[len(data)/2] ^= 1
 	}
 	return m.Model.WriteSnapshot(sequence, data)
 }

@@ -96,6 +96,7 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 	}
 	m.store.filter.committing.RLock()
 	defer m.store.filter.committing.RUnlock()
+	m.beginChange()
 	err = m.store.complete(ctx, db.commitSynced, func(b *pebble.Batch) error {
 		if err := setRecord(b, m.number, c.Record); err != nil {
 			return err
@@ -108,19 +109,26 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 		return nil
 	})
 	if err != nil {
-		m.endAt(0, false)
+		m.endChange(0, false)
 		return err
 	}
 	m.store.remembered.Add(int64(len(c.IDs)))
-	m.endAt(c.Last, true)
+	m.endChange(c.Last, true)
 	return nil
 }
 
-// endAt sets the end of the log, or that it is unknown. The caller holds writing.
-func (m *Model) endAt(last uint64, known bool) {
+// beginChange makes the end of the log unknown until endChange. The caller holds writing.
+func (m *Model) beginChange() {
 	m.end.Lock()
 	defer m.end.Unlock()
-	m.end.last, m.end.known = last, known
+	m.end.known, m.end.changing = false, true
+}
+
+// endChange sets the end of the log, or leaves it unknown. The caller holds writing.
+func (m *Model) endChange(last uint64, known bool) {
+	m.end.Lock()
+	defer m.end.Unlock()
+	m.end.last, m.end.known, m.end.changing = last, known, false
 }
 
 // Last implements storage.Log.
@@ -142,7 +150,7 @@ func (m *Model) last() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.end.last, m.end.known = last, true
+	m.end.last, m.end.known = last, !m.end.changing
 	return last, nil
 }
 

@@ -28,13 +28,16 @@ type Model struct {
 	pending tally
 	// writing: every call that changes the log or the ids holds it.
 	writing sync.Mutex
-	// end is the last sequence of the log, once known. It is known before the first append, and
-	// after that only appenders, which hold writing, change it. So a call that reads the end
-	// from the disk cannot store an old end over a new one.
+	// end is the last sequence of the log. A known end is the end that every reader of the log sees:
+	//
+	//	known => !changing
+	//
+	// Pebble shows a commit to readers before the commit returns. So the end is unknown while a call
+	// that holds writing changes the log, and readers read the end from the disk.
 	end struct {
 		sync.Mutex
-		known bool
-		last  uint64
+		known, changing bool
+		last            uint64
 	}
 }
 

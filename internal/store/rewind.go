@@ -59,6 +59,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 		}
 	}
 	_, upper := modelRange(familyLog, m.number)
+	m.beginChange()
 	err := m.store.complete(ctx, db.commitDurably, func(b *pebble.Batch) error {
 		if err := b.DeleteRange(key(familyLog, m.number, r.Sequence+1), upper, nil); err != nil {
 			return err
@@ -70,7 +71,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 		}
 		return b.Delete(key(familyRewind, m.number), nil)
 	})
-	m.endAt(0, false)
+	m.endChange(0, false)
 	return err
 }
 

@@ -3,6 +3,7 @@ package figures
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -210,7 +211,8 @@ func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 	s.digest = codec.Digest(copied.Learner)
 	m, err := machine.Restore(*r.Model.Identity().Spec, r.reporter.o.Learners, copied)
 	if err != nil {
-		return err
+		r.reporter.o.Panicked(err)
+		return fmt.Errorf("%w: %v", hosted.ErrUnreadable, err) //nolint:errorlint // The state in memory is whole.
 	}
 	s.solved, err = m.Report(model.ReportOptions{
 		EffectiveDimension: s.asked.EffectiveDimension, HindsightPath: s.asked.HindsightPath,

@@ -74,10 +74,10 @@ func (m *Model) buffer() []byte {
 	return buffer[:0]
 }
 
-// write writes a captured snapshot, and drops older snapshots and the log that it makes unnecessary. It
-// is ErrSuperseded if the model was restored or deleted since.
+// write writes a captured snapshot. Once the snapshot has been read back, write drops older snapshots and the log that
+// it makes unnecessary. It is ErrSuperseded if the model was restored or deleted since.
 func (c *capture) write(ctx context.Context) (err error) {
-	m, s := c.model, &c.model.snapshots
+	m := c.model
 	defer func() { m.countFailure(err) }()
 	started := m.env.Now()
 	// The snapshot says that nothing before it needs to be derived again: what was derived must be durable
@@ -88,30 +88,43 @@ func (c *capture) write(ctx context.Context) (err error) {
 	data := c.data
 	if data == nil {
 		c.Digest = codec.Digest(c.Learner)
-		if data, err = codec.Encode(c.Snapshot); err != nil {
-			return m.id.errorf("encode a snapshot", err)
-		}
+		data, err = codec.Encode(c.Snapshot)
+	} else {
+		_, c.Digest, err = codec.DecodeHead(data)
 	}
-	if err := s.lock(ctx); err != nil {
+	if err != nil {
+		return m.id.errorf("encode a snapshot", err)
+	}
+	if written, err := c.put(ctx, data, started); err != nil || !written {
 		return err
+	}
+	c.Learner, c.Account, c.History = nil, nil, nil // The memory of the copy is that of the check now.
+	return c.prune(ctx)
+}
+
+// put writes the encoded snapshot, unless the newest snapshot is as new.
+func (c *capture) put(ctx context.Context, data []byte, started time.Time) (written bool, err error) {
+	m, s := c.model, &c.model.snapshots
+	if err := s.lock(ctx); err != nil {
+		return false, err
 	}
 	defer s.unlock()
 	if s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 {
-		return m.id.errorf("write a snapshot", ErrSuperseded)
+		return false, m.id.errorf("write a snapshot", ErrSuperseded)
 	}
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
-		return nil
+		return false, nil
 	}
 	if c.data == nil {
 		if err := m.share(c.Sequence, data); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
-		return m.id.storagef("write a snapshot", err)
+		return false, m.id.storagef("write a snapshot", err)
 	}
 	if m.journal.rewound.Load() != 0 { // followRewind would remove the snapshot too, but a crash may come first.
-		return m.id.errorf("write a snapshot", errors.Join(ErrSuperseded, s.store.RemoveSnapshot(c.Sequence)))
+		return false, m.id.errorf("write a snapshot", errors.Join(ErrSuperseded, s.store.RemoveSnapshot(c.Sequence)))
 	}
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
@@ -121,6 +134,28 @@ func (c *capture) write(ctx context.Context) (err error) {
 	s.bytes.Store(int64(len(data)))
 	m.env.Stages.Snapshot(took.Seconds())
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
+	return true, nil
+}
+
+// prune reads the written snapshot back, without a lock, and then drops what the snapshot makes unnecessary. At any time
+// the log goes on from a snapshot that was read back, or from the model's beginning.
+func (c *capture) prune(ctx context.Context) error {
+	m, s := c.model, &c.model.snapshots
+	sequences, err := s.store.Snapshots()
+	if err != nil || len(sequences) < m.env.SnapshotsKept {
+		return m.id.storagef("list the snapshots", err)
+	}
+	refused := m.source.Check(c.Sequence, c.Digest)
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence {
+		return nil // The model was restored or deleted, or the writer of a newer snapshot prunes.
+	}
+	if refused != nil {
+		return s.refuse(c.Sequence, refused)
+	}
 	keepFrom := m.owner.KeepFrom
 	if c.data != nil && m.Resident() { // The state may be older than the snapshot, and needs the log between the two.
 		keepFrom = func(uint64) uint64 { return 0 }

@@ -110,7 +110,7 @@ type Counters struct {
 	Hibernations     atomic.Int64 `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory."`
 	Reloads          atomic.Int64 `metric:"hindsight_model_reloads_total" help:"Models reloaded because the outcome of an append was unknown."`
 	BadSnapshots     atomic.Int64 `metric:"hindsight_bad_snapshots_total" help:"Unusable snapshots."`
-	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written."`
+	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written or read back."`
 	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; while learning they stop the model, else one call."`
 	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations replayed from logs."`
 	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that differ from the owner's state."`

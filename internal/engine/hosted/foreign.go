@@ -56,6 +56,11 @@ func (m *Model) Snapshotted(sequence uint64, data []byte) {
 	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}
 	select {
 	case m.env.received <- func(ctx context.Context) {
+		release, err := m.env.Memory.TakeCopies(ctx, copiesOf*int64(len(data))) // For the check.
+		if err != nil {
+			return // The engine closes.
+		}
+		defer release()
 		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) && ctx.Err() == nil {
 			m.env.Log.Error("a snapshot of the owner cannot be written", append(fields, zap.Error(err))...)
 		}

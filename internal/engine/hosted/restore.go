@@ -60,7 +60,7 @@ func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry) error {
 	copies := int64(copiesOf) // The snapshot, and its state beside the present one.
 	if m.journal.replicated {
-		copies += copiesOf // The rewind has the state too.
+		copies += 2 * copiesOf // The rewind has the state too, which is checked.
 	}
 	copied, err := m.env.Memory.TakeCopies(ctx, copies*m.stateBytes())
 	if err != nil {
@@ -135,7 +135,14 @@ func (m *Model) rewindTo(ctx context.Context, sequence uint64, next *record.Entr
 		r.Snapshot, err = codec.Encode(s)
 		to.Snapshot = sequence
 	}
-	return r, m.id.errorf("encode the restored state", err)
+	if err != nil {
+		return r, m.id.errorf("encode the restored state", err)
+	}
+	// The snapshot may be all that another server has of the state.
+	if why := m.source.CheckEncoded(sequence, r.Snapshot, s.Digest); why != nil {
+		return r, fmt.Errorf("engine: restore model %q: %w: %v", m.ID(), ErrUnreadable, why) //nolint:errorlint // The state and the log are whole.
+	}
+	return r, nil
 }
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.

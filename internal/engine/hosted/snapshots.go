@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
 )
@@ -27,6 +28,8 @@ const (
 var (
 	// ErrSuperseded says that a captured model was restored or deleted before its snapshot was written.
 	ErrSuperseded = errors.New("the model was restored or deleted meanwhile")
+	// ErrUnreadable says that a snapshot cannot be read back. The log has every observation.
+	ErrUnreadable = errors.New("the snapshot cannot be read back, and the log is kept")
 	// The model left memory before its turn came.
 	errLeft = errors.New("the model has left memory")
 )
@@ -35,7 +38,7 @@ var (
 type snapshots struct {
 	id    name              // immutable
 	store storage.Snapshots // immutable
-	// disk is held while a snapshot is written: the writer also drops older ones and cuts the log, so that
+	// disk is held while a snapshot is written, and while older ones are dropped and the log is cut, so that
 	// a reader of snapshots and log holds it too.
 	disk lock
 	// epoch changes when captures from before must not be written any more. disk is held.
@@ -126,6 +129,26 @@ func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint6
 		return nil
 	}
 	return log.Truncate(keepFrom(sequences[len(sequences)-1]))
+}
+
+// refuse removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
+// the state in memory and the log are whole. The caller holds disk.
+func (s *snapshots) refuse(sequence uint64, why error) error {
+	if !errors.Is(why, recovery.ErrUnread) && !errors.Is(why, codec.ErrNewer) {
+		if err := s.store.RemoveSnapshot(sequence); err != nil {
+			return s.id.storagef("remove a snapshot that cannot be read back", err)
+		}
+		left, err := s.store.Snapshots()
+		if err != nil {
+			return s.id.storagef("list the snapshots", err)
+		}
+		newest := uint64(0)
+		if len(left) > 0 {
+			newest = left[0]
+		}
+		s.newest.Store(newest)
+	}
+	return fmt.Errorf("engine: model %q: %w: %v", string(s.id), ErrUnreadable, why) //nolint:errorlint // It is no error of the state.
 }
 
 // Snapshot describes a kept state of a model.

@@ -157,6 +157,11 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	case err != nil:
 		return nil, fmt.Errorf("snapshot %d: %w: %w", sequence, ErrUnread, err)
 	}
+	return s.decode(sequence, data)
+}
+
+// decode restores the machine of an encoded snapshot.
+func (s Source) decode(sequence uint64, data []byte) (*machine.Machine, error) {
 	snapshot, err := codec.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
@@ -173,6 +178,36 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
 	return m, nil
+}
+
+// Check restores one snapshot, and compares the digest of the restored state with the digest of the state that was
+// captured. At any time two copies of the state are in memory.
+func (s Source) Check(sequence uint64, digest [32]byte) error {
+	m, err := s.Restore(sequence)
+	if err != nil {
+		return err
+	}
+	return same(m, digest)
+}
+
+// CheckEncoded is Check for an encoded snapshot.
+func (s Source) CheckEncoded(sequence uint64, data []byte, digest [32]byte) error {
+	m, err := s.decode(sequence, data)
+	if err != nil {
+		return err
+	}
+	return same(m, digest)
+}
+
+func same(m *machine.Machine, digest [32]byte) error {
+	restored, err := m.Snapshot(make([]byte, 0, m.Size()))
+	if err != nil {
+		return err
+	}
+	if got := codec.Digest(restored.Learner); got != digest {
+		return fmt.Errorf("snapshot %d restores a state of digest %x, captured was %x: %w", m.Sequence(), got, digest, machine.ErrCorrupt)
+	}
+	return nil
 }
 
 // ErrStorage says that the store cannot be read or written.

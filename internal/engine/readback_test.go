@@ -1,0 +1,124 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+)
+
+// forgetful is a learner that cannot read what it writes while broken is set.
+type forgetful struct {
+	model.Learner
+	broken *atomic.Bool
+}
+
+func (l forgetful) Restore(state []byte) error {
+	if l.broken.Load() {
+		return model.ErrCorruptState
+	}
+	return l.Learner.Restore(state)
+}
+
+// log returns where the log of model m begins, and the sequences of its snapshots, the newest first.
+func (h *host) log(t *testing.T) (first uint64, snapshots []uint64) {
+	t.Helper()
+	err := h.store.Models(t.Context(), func(e storage.Entry) (err error) {
+		if first, err = e.Model.First(); err == nil {
+			snapshots, err = e.Model.Snapshots()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return first, snapshots
+}
+
+// A learner whose snapshots cannot be read costs time, not data: the log is not cut before a snapshot was read back, and
+// the model is recovered from the log's beginning.
+func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
+	var broken atomic.Bool
+	learners := func(s model.Spec) (model.Learner, error) {
+		l, err := catalog.New(s)
+		return forgetful{l, &broken}, err
+	}
+	c, fs := newClock(), newFS()
+	h := start(t, withLearners{files{fs}, learners}, c)
+	h.create(t, "m", linear(2))
+	broken.Store(true)
+	learned := 0
+	// snapshot learns, and reports whether a snapshot was refused.
+	snapshot := func() (refused bool) {
+		t.Helper()
+		feed(t, h, learned, learned+10)
+		learned += 10
+		_, err := h.SnapshotModel(t.Context(), "m")
+		if errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("a snapshot at %d: %v", learned, err)
+		}
+		return err != nil
+	}
+	for n := range 5 {
+		// The log is whole without a check until three snapshots are kept.
+		if got, want := snapshot(), n >= 2; got != want {
+			t.Errorf("snapshot %d: refused %v, want %v", n+1, got, want)
+		}
+	}
+	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
+		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
+	}
+	if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); err == nil || errors.Is(err, engine.ErrCorrupt) {
+		t.Errorf("statistics: %v", err)
+	}
+	want := h.predict(t, "m", 1, 2)
+	// A crash, whose last snapshots are missing too.
+	fs = fs.CrashClone(vfs.CrashCloneCfg{})
+	h = start(t, withLearners{files{fs}, learners}, c)
+	if got := h.predict(t, "m", 1, 2); got.Sequence != uint64(learned) || !slices.Equal(got.Values, want.Values) {
+		t.Errorf("recovered from the log: %+v, want %+v", got, want)
+	}
+	if n := h.Totals().BadSnapshots.Load(); n != 2 {
+		t.Errorf("%d bad snapshots counted, want 2", n)
+	}
+	// Once snapshots can be read, the log is cut again.
+	broken.Store(false)
+	for n := range 3 {
+		if snapshot() {
+			t.Errorf("snapshot %d is refused", n+1)
+		}
+	}
+	if first, kept := h.log(t); first == 1 || len(kept) != 3 {
+		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
+	}
+	stats := h.stats(t, "m")
+	h.stop(t)
+	compare(t, startOn(t, fs, c), stats)
+}
+
+// A snapshot that the disk damages after the write is found before the log is cut.
+func TestDamagedSnapshotCutsNoLog(t *testing.T) {
+	c, fs := newClock(), newFS()
+	h, f := startFaulty(t, files{fs}, c)
+	h.create(t, "m", linear(2))
+	for n := range 6 {
+		f.damages.Store(n >= 2)
+		feed(t, h, 10*n, 10*n+10)
+		if _, err := h.SnapshotModel(t.Context(), "m"); (err != nil) != (n >= 2) || errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("snapshot %d: %v", n+1, err)
+		}
+	}
+	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
+		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
+	}
+	stats := h.stats(t, "m")
+	compare(t, startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c), stats)
+	f.damages.Store(false)
+}
