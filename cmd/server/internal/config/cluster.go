@@ -63,6 +63,8 @@ func (c Config) checkCluster() (name, want string) {
 		return "cluster-key", "a file beside cluster-cert and cluster-ca"
 	case secured && c.ClusterCA == "":
 		return "cluster-ca", "a file beside cluster-cert and cluster-key"
+	case c.ClusterAddress != "" && !secured && (c.Tokens != "" || c.TLSClientCA != ""):
+		return "cluster-cert", "a file, because callers of this server are identified: without certificates every local program can call models through the cluster port"
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
 		return "durability", "sync in a cluster, because the owner acknowledges what a majority of the servers has on disk"
 	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:

@@ -20,21 +20,23 @@ func TestClusterSettings(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for args, want := range map[string]string{
-		"--cluster-address=:7946":                                "cluster-address",
-		"--cluster-address=a":                                    "cluster-address",
-		"--cluster-address=a:0":                                  "cluster-address",
-		"--cluster-address=0.0.0.0:7946":                         "cluster-address",
-		"--cluster-join=a:7946":                                  "cluster-address",
-		"--cluster-replicas=cold":                                "cluster-address",
-		"--cluster-address=a:1 --cluster-replicas=hot":           "cluster-replicas",
-		"--cluster-address=a:1 --cluster-join=a:1,":              "cluster-join",
-		"--cluster-address=a:1 --cluster-join=b":                 "cluster-join",
-		"--cluster-address=a:1 --cluster-cert=c":                 "cluster-key",
-		"--cluster-address=a:1 --cluster-ca=c":                   "cluster-cert",
-		"--cluster-address=a:1 --cluster-cert=c --cluster-key=k": "cluster-ca",
-		"--cluster-ca=c":                                         "cluster-address",
-		"--cluster-address=a:1 --durability=async":               "durability",
-		"--cluster-address=a:1 --pending-durability=sync":        "pending-durability",
+		"--cluster-address=:7946":                                          "cluster-address",
+		"--cluster-address=a":                                              "cluster-address",
+		"--cluster-address=a:0":                                            "cluster-address",
+		"--cluster-address=0.0.0.0:7946":                                   "cluster-address",
+		"--cluster-join=a:7946":                                            "cluster-address",
+		"--cluster-replicas=cold":                                          "cluster-address",
+		"--cluster-address=a:1 --cluster-replicas=hot":                     "cluster-replicas",
+		"--cluster-address=a:1 --cluster-join=a:1,":                        "cluster-join",
+		"--cluster-address=a:1 --cluster-join=b":                           "cluster-join",
+		"--cluster-address=a:1 --cluster-cert=c":                           "cluster-key",
+		"--cluster-address=a:1 --cluster-ca=c":                             "cluster-cert",
+		"--cluster-address=a:1 --cluster-cert=c --cluster-key=k":           "cluster-ca",
+		"--cluster-ca=c":                                                   "cluster-address",
+		"--cluster-address=a:1 --tokens=t":                                 "cluster-cert",
+		"--cluster-address=a:1 --tls-cert=c --tls-key=k --tls-client-ca=a": "cluster-cert",
+		"--cluster-address=a:1 --durability=async":                         "durability",
+		"--cluster-address=a:1 --pending-durability=sync":                  "pending-durability",
 	} {
 		_, err := config.Load(strings.Fields(args), environment{}.lookup)
 		if err == nil || !strings.HasPrefix(err.Error(), want+" ") {
