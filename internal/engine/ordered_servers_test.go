@@ -54,7 +54,7 @@ func (v *server) startOrdered() {
 	}
 	v.store, v.stopped = store, false
 	d := wrapped{inMemory{v.local}, func(storage.Store) storage.Store { return store }}
-	v.host = start(s.t, d, s.clock, append(slices.Clone(v.options), v.replicates(server.Owner))...)
+	v.host = start(s.t, d, v.clock, append(slices.Clone(v.options), v.replicates(server.Owner))...)
 	v.unfollow = server.Follow(v.from, func(index uint64, entry []byte) error {
 		s.mu.Lock()
 		for v.paused && !v.stopped {

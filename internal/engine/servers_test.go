@@ -68,6 +68,7 @@ type server struct {
 	rewinding  *uint64
 	mismatches []uint64
 	options    []option
+	clock      *clock
 	overLog
 }
 
@@ -88,7 +89,7 @@ func newServers(t *testing.T, n int, log *logtest.Log, options ...option) *serve
 	s := &servers{t: t, log: log, clock: newClock()}
 	s.changed = sync.NewCond(&s.mu)
 	for place := range n {
-		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options})
+		s.all = append(s.all, &server{local: memory.New(s.clock.now), servers: s, place: place, options: options, clock: s.clock})
 	}
 	for _, v := range s.all {
 		v.start()
@@ -110,7 +111,7 @@ func (v *server) start() {
 	v.Store, v.models, v.stopped, v.joined = v.local, map[uint64]*serverModel{}, false, make(chan struct{})
 	v.life++
 	d := wrapped{inMemory{v.local}, func(storage.Store) storage.Store { return v }}
-	v.host = start(v.servers.t, d, v.servers.clock, append(slices.Clone(v.options), v.replicates(v.owns))...)
+	v.host = start(v.servers.t, d, v.clock, append(slices.Clone(v.options), v.replicates(v.owns))...)
 	v.tell = v.host.Changed
 	go v.run()
 }

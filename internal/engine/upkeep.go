@@ -54,6 +54,7 @@ func (e *Engine) sweep(now time.Time) error {
 	}
 	e.replicas.Wake()
 	e.env.Memory.Press()
+	now = e.env.Time()
 	err := e.o.Store.Expire(e.env.Lifetime, now, func(handle storage.Model) { e.table.expired(handle) })
 	if err != nil {
 		return fmt.Errorf("engine: expire predictions: %w", err)

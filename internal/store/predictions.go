@@ -327,6 +327,9 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 	return nil
 }
 
+// Time implements storage.Upkeep.
+func (*Store) Time() time.Time { return time.Time{} }
+
 // Due implements storage.Upkeep.
 func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
 	if s.remembered.Load() > int64(keep) {

@@ -167,6 +167,9 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 
 // applyExpire removes expired predictions and old ids. It has no position: removing rows again is a no-op.
 func (s *Store) applyExpire(c *command.Command) error {
+	if c.Expired.After(s.Time()) {
+		s.time.Store(c.Expired.UnixNano())
+	}
 	err := s.local.Expire(context.Background(), c.Expired, func(m storage.Model) {
 		if out := s.model(m.Number()); out != nil {
 			s.expired.Lock()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hindsight/internal/cluster/command"
@@ -53,6 +54,8 @@ type Store struct {
 	o       Options
 	batcher *batcher
 	apply   applier
+	// time is the newest time of an Expire that Apply has applied, in nanoseconds.
+	time atomic.Int64
 	// expired has the models of the predictions that Apply has expired since the last Expire, one for each.
 	expired struct {
 		sync.Mutex
@@ -139,6 +142,9 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 		return f(e)
 	})
 }
+
+// Time implements storage.Upkeep.
+func (s *Store) Time() time.Time { return time.Unix(0, s.time.Load()) }
 
 // Expire implements storage.Upkeep. The owner decides by its clock which predictions expire, and the log carries the
 // decision. On the other servers Expire only reports what has expired by the log.

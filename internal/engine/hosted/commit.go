@@ -86,7 +86,7 @@ func (c *commit) free() {
 
 // perform places the rows of a batch, applies the new ones and fills in the answers.
 func (c *commit) perform(batch []*Ticket) {
-	c.record.Time = max(c.state.machine.Time(), c.env.Now().UnixNano())
+	c.record.Time = max(c.state.machine.Time(), c.env.Time().UnixNano())
 	room := c.state.machine.Room()
 	for _, t := range batch {
 		c.placeAll(t, room)

@@ -147,6 +147,8 @@ type Env struct {
 	Learners machine.Learners
 	Memory   *Memory
 	Counters Counters
+	// ahead are the nanoseconds by which Time is ahead of the clock.
+	ahead atomic.Int64
 	// residents have every model in memory, except those that HibernateIdle looks at.
 	residents residents
 	// newest is the spec of the newest model: see shared.
@@ -165,6 +167,22 @@ type Env struct {
 	captures chan func(context.Context)
 	// received are the owner's snapshots that this server has received and not written.
 	received chan func(context.Context)
+}
+
+// Time is the time by which predictions and ids expire. It is the clock's, but never before the time of an Expire in the
+// store's log: if the clock of an earlier owner was ahead, Time stays as far ahead.
+func (e *Env) Time() time.Time {
+	now, newest := e.Now(), e.Store.Time()
+	for {
+		ahead := e.ahead.Load()
+		more := int64(newest.Sub(now))
+		if more <= ahead {
+			return now.Add(time.Duration(ahead))
+		}
+		if e.ahead.CompareAndSwap(ahead, more) {
+			return newest
+		}
+	}
 }
 
 // NewEnv returns what models share. At most loads models are recovered at once.

@@ -29,7 +29,7 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, refused
 	m.Touch(m.env.Now())
 	c := m.newCommit()
 	defer c.free()
-	c.record.Time = max(m.state.machine.Time(), m.env.Now().UnixNano())
+	c.record.Time = max(m.state.machine.Time(), m.env.Time().UnixNano())
 	for n := range observations {
 		if refused = c.placeForeign(&observations[n]); refused != nil {
 			break

@@ -40,9 +40,10 @@ func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket
 		t.stages = &stages{id: id}
 	}
 	m.Touch(t.started)
+	now := m.env.Time()
 	for n := range observations {
 		t.rows[n].Observation = observations[n]
-		if err := m.lookFor(&t.rows[n], t.started); err != nil {
+		if err := m.lookFor(&t.rows[n], now); err != nil {
 			return nil, &RowError{Row: n, Err: err}
 		}
 	}

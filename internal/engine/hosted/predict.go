@@ -36,7 +36,7 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	}
 	if o.Remember {
 		span := StartSpan(ctx, "remember")
-		err := m.remember(answers, rows, o, started)
+		err := m.remember(answers, rows, o, m.env.Time())
 		span.End()
 		if err != nil {
 			return nil, err

@@ -415,7 +415,7 @@ func (m *Model) HasLearned(id string) (bool, error) {
 
 // HasPending tells whether a prediction with the id is pending.
 func (m *Model) HasPending(id string) (bool, error) {
-	w, err := m.pending.get(id, m.source.Spec.Outputs, m.env.Now())
+	w, err := m.pending.get(id, m.source.Spec.Outputs, m.env.Time())
 	return w != nil, err
 }
 

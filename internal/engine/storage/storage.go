@@ -107,6 +107,8 @@ type Upkeep interface {
 	// Forget removes ids remembered before a time, the oldest first, while more than keep
 	// remain over all models. It does not wait for durability.
 	Forget(ctx context.Context, before time.Time, keep int) error
+	// Time is the newest time of an Expire in the replicated log, 1970 or before if there is none.
+	Time() time.Time
 	// CountWaiting counts the predictions of all models, at a cost of O(1).
 	CountWaiting() int64
 	// Due reports whether Expire at a time or Forget has anything to remove.

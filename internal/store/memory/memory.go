@@ -183,6 +183,9 @@ func (m *Model) expire(now time.Time) (expired int) {
 	return expired
 }
 
+// Time implements storage.Upkeep.
+func (*Store) Time() time.Time { return time.Time{} }
+
 // Due implements storage.Upkeep.
 func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
 	s.mu.Lock()

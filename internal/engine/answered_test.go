@@ -1,0 +1,176 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	commands "hindsight/internal/cluster/command"
+	"hindsight/internal/engine"
+)
+
+// pending checks how many predictions every server counts.
+func (s *servers) pending(want uint64) {
+	s.t.Helper()
+	s.awaitAll()
+	for _, v := range s.all {
+		if got := v.host.stats(s.t, "m").Pending; got != want {
+			s.t.Errorf("server %d has %d pending, want %d", v.place, got, want)
+		}
+	}
+}
+
+// answered returns three servers whose model m has learned the label of a prediction, and the owner.
+func answered(t *testing.T, options ...option) (s *servers, label engine.Observation) {
+	t.Helper()
+	s = startOrdered(t, 3, options...)
+	owner := s.move(0)
+	owner.host.create(t, "m", linear(2))
+	label = engine.Observation{PredictionID: owner.host.predict(t, "m", 1, 2).ID, Labels: []float64{3}, Weight: 1}
+	s.pending(1)
+	owner.host.observe(t, "m", label)
+	s.awaitAll()
+	return s, label
+}
+
+// replay restarts a server that applies the log from its start again.
+func (v *server) replay() {
+	v.end()
+	left := v.local.Clone()
+	v.host.stop(v.servers.t)
+	v.local, v.from = left, 0
+	v.start()
+}
+
+// The owner is killed after a label and before its next commit, and all servers start again. No server has the
+// prediction any more, and the label is a duplicate at each owner.
+func TestAnsweredBeforeTheOwnerDies(t *testing.T) {
+	s, label := answered(t)
+	for _, v := range s.all {
+		v.restart(true)
+	}
+	s.move(1)
+	s.pending(0)
+	s.equal()
+	for place := range s.all {
+		a := s.move(place).host.observe(t, "m", label)
+		if !a[0].Duplicate || a[0].Sequence != 1 {
+			t.Errorf("the label again at owner %d: %+v, want a duplicate at 1", place, a[0])
+		}
+	}
+	s.pending(0)
+}
+
+// A server that applies its log again brings no answered prediction back, and learns its label no second time once its
+// id is forgotten.
+func TestAnsweredStaysAnswered(t *testing.T) {
+	s, label := answered(t, func(o *engine.Options) { o.IDWindow, o.IDWindowMin, o.LabelTTL = time.Minute, 0, 24*time.Hour })
+	follower := s.all[2]
+	if err := follower.host.Await(t.Context(), "m", "", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follower.host.SnapshotModel(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	next := s.move(1)
+	follower.replay()
+	s.pending(0)
+	for range 2 { // The log has the id of the label.
+		next.host.observe(t, "m", engine.Observation{Features: []float64{1, 2}, Labels: []float64{3}})
+	}
+	s.clock.advance(10 * time.Minute)
+	for _, v := range s.all {
+		v.host.Sweep()
+	}
+	s.awaitAll()
+	for _, place := range []int{1, 2} {
+		a, err := s.move(place).host.Observe(t.Context(), "m", []engine.Observation{label})
+		if !errors.Is(err, engine.ErrPredictionNotFound) {
+			t.Errorf("the label again at owner %d, its id forgotten: %+v, %v; want ErrPredictionNotFound", place, a, err)
+		}
+		if got := s.all[place].host.stats(t, "m").Sequence; got != 3 {
+			t.Errorf("owner %d learned %d observations, want 3", place, got)
+		}
+	}
+}
+
+// A follower whose clock is ahead expires nothing. As the owner it decides what expires, and the time in the log never
+// goes back: the next owner, whose clock is right, stays as far ahead.
+func TestClockAhead(t *testing.T) {
+	s := startOrdered(t, 3, func(o *engine.Options) {
+		o.IDWindow, o.IDWindowMin, o.LabelTTL = 24*time.Hour, 0, 24*time.Hour
+	})
+	ahead := s.all[1]
+	ahead.clock = newClock()
+	ahead.restart(false)
+	ahead.clock.advance(25 * time.Hour)
+	sweep := func() {
+		for _, v := range s.all {
+			v.host.Sweep()
+		}
+	}
+	owner := s.move(0)
+	owner.host.create(t, "m", linear(2))
+	seen := engine.Observation{Features: []float64{1, 2}, Labels: []float64{3}, ObservationID: "seen"}
+	owner.host.observe(t, "m", seen)
+	owner.host.predict(t, "m", 1, 2)
+	s.pending(1)
+	sweep()
+	s.pending(1)
+	if a := owner.host.observe(t, "m", seen); !a[0].Duplicate {
+		t.Error("a follower whose clock is ahead forgot an id")
+	}
+
+	s.move(1)
+	sweep()
+	s.pending(0)
+
+	owner = s.move(0)
+	owner.host.predict(t, "m", 1, 2)
+	s.move(1)
+	sweep()
+	s.pending(1) // Its time is that of the log.
+
+	s.move(0)
+	s.clock.advance(24 * time.Hour)
+	sweep()
+	s.pending(0)
+	s.times()
+}
+
+// times checks that the times in the log do not go back.
+func (s *servers) times() {
+	s.t.Helper()
+	var newest time.Time
+	found := 0
+	for _, data := range s.log.Entries() {
+		e, err := commands.Decode(data)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for {
+			raw, ok, err := e.Next()
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			var c commands.Command
+			if err := c.Decode(raw); err != nil {
+				s.t.Fatal(err)
+			}
+			if c.Kind != commands.Expire || c.Expired.IsZero() {
+				continue // Forget has only the time before which ids are old.
+			}
+			found++
+			if c.Expired.Before(newest) {
+				s.t.Errorf("the time in the log goes back from %v to %v", newest, c.Expired)
+			}
+			newest = c.Expired
+		}
+	}
+	if found < 2 {
+		s.t.Errorf("the log has %d decisions to expire predictions, want at least 2", found)
+	}
+}
