@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -156,19 +157,20 @@ func (c *control) end() {
 }
 
 // watch returns a context that ends soon after this server no longer owns the group, because the new owner then backs
-// up to the same place.
-func (c *control) watch(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(ctx)
-	if c.owns != nil {
-		go func() {
-			for pause(ctx, ownerInterval) {
-				if !c.owns() {
-					end(errMoved)
+// up to the same place. Without owns it ends with ctx. The caller calls end.
+func watch(ctx context.Context, owns func() bool) (watched context.Context, end func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	if owns != nil {
+		watching.Go(func() {
+			for pause(watched, ownerInterval) {
+				if !owns() {
+					cancel(errMoved)
 				}
 			}
-		}()
+		})
 	}
-	return ctx, func() { end(context.Canceled) }
+	return watched, func() { cancel(context.Canceled); watching.Wait() }
 }
 
 // hold makes a checkpoint. It waits at most slotTimeout for the checkpoint before to be
@@ -195,7 +197,7 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 		return nil, err
 	}
 	c.log.Info("checkpoint made", zap.String("directory", dir), zap.Duration("took", time.Since(started)))
-	gone, end := c.watch(ctx)
+	gone, end := watch(ctx, c.owns)
 	return &checkpoint{directory: dir, gone: gone, release: func() error {
 		end()
 		defer func() { <-c.slot }()

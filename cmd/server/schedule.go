@@ -22,11 +22,13 @@ const (
 	ownerInterval = time.Second
 )
 
-// schedule takes backups of the store of a group that this process has open. Of a cluster of several groups only the
-// owner of a group takes backups.
+// schedule takes backups of the store of a group that this process has open. In a cluster only the owner of a group
+// takes them: two servers that write to one place would remove objects of each other.
 type schedule struct {
-	place   *backup.Place
-	group   backup.Group
+	place *backup.Place
+	group backup.Group
+	// owns reports whether this server owns the group; nil without a cluster.
+	owns    func() bool
 	every   time.Duration
 	keep    int
 	control *control
@@ -49,7 +51,7 @@ type backups struct {
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
-func openSchedule(ctx context.Context, c config.Config, group backup.Group, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
+func openSchedule(ctx context.Context, c config.Config, group backup.Group, owns func() bool, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
 	}
@@ -57,7 +59,7 @@ func openSchedule(ctx context.Context, c config.Config, group backup.Group, coun
 	if err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
-	s := &schedule{group: group, every: c.BackupEvery, keep: c.BackupKeep, control: held, log: log, tally: counts}
+	s := &schedule{group: group, owns: owns, every: c.BackupEvery, keep: c.BackupKeep, control: held, log: log, tally: counts}
 	if s.place, err = backup.Open(ctx, group.Place(c.BackupTo), true); err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
@@ -71,7 +73,7 @@ func (g *groups) backups() (out []backups) {
 		t.mu.Lock()
 		stats := t.stats
 		t.mu.Unlock()
-		if n > 0 && !g.host.Group(uint32(n)).Owns() {
+		if g.host != nil && !g.host.Group(uint32(n)).Owns() {
 			stats.LastSuccess = time.Time{}
 		}
 		out = append(out, stats)
@@ -79,8 +81,8 @@ func (g *groups) backups() (out []backups) {
 	return out
 }
 
-// owns reports whether this server takes the backups of the group.
-func (s *schedule) owns() bool { return s.control.owns == nil || s.control.owns() }
+// due reports whether this server takes the backups of the group.
+func (s *schedule) due() bool { return s.owns == nil || s.owns() }
 
 // pause returns after d, or false when the context ends.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -106,7 +108,7 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 		owner := false
 		for wait := time.Duration(0); pause(running, wait); {
 			switch was := owner; {
-			case !s.owns():
+			case !s.due():
 				owner, wait = false, ownerInterval
 			case !was:
 				owner, wait = true, s.first(running)
@@ -144,6 +146,11 @@ func (s *schedule) first(ctx context.Context) time.Duration {
 
 // take takes one backup and reports whether it succeeded.
 func (s *schedule) take(ctx context.Context) bool {
+	ctx, end := watch(ctx, s.owns)
+	defer end()
+	if !s.due() {
+		return false
+	}
 	started := time.Now()
 	taken, err := takeInto(ctx, s.place, s.group, s.keep, s.control.hold, nil)
 	moved := errors.Is(err, errMoved) // The new owner takes the next backup.
