@@ -30,6 +30,9 @@ import (
 // membersInterval is the time between two requests to all members for their status.
 const membersInterval = 5 * time.Second
 
+// The log names another server whose clock differs by more than clockOffset.
+const clockOffset = time.Second
+
 // openHost opens the cluster port.
 func (s *server) openHost(ctx context.Context) (*cluster.Host, error) {
 	c := s.config
@@ -127,10 +130,18 @@ func watchOwner(ctx context.Context, log *zap.Logger, n *cluster.Node, models *e
 func (r *replicated) watchMembers(ctx context.Context) {
 	ticker := time.NewTicker(membersInterval)
 	defer ticker.Stop()
+	far := map[string]bool{} // The servers whose clocks the log has named.
 	for {
-		states := map[string]int{}
+		states, offset := map[string]int{}, time.Duration(0)
 		if n := r.groups.Load().host.Group(0).Node(); n != nil {
 			for _, one := range n.Members(ctx) {
+				offset = max(offset, one.Offset.Abs())
+				if is := one.Offset.Abs() > clockOffset; is != far[one.Address] && one.Err == nil {
+					if far[one.Address] = is; is {
+						r.groups.Load().log.Warn("the clock of another server differs from the clock of this server: the owner's clock decides what expires",
+							zap.String("server", one.Address), zap.Duration("ahead", one.Offset))
+					}
+				}
 				switch {
 				case one.Owner: // read counts the owner.
 				case one.Err != nil:
@@ -143,6 +154,7 @@ func (r *replicated) watchMembers(ctx context.Context) {
 			}
 		}
 		r.states.Store(&states)
+		r.offset.Store(int64(offset))
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -181,6 +193,8 @@ type replicated struct {
 	started time.Time
 	// states counts the servers by state, as of the last request.
 	states atomic.Pointer[map[string]int]
+	// offset is the largest difference of clocks, as of the last request.
+	offset atomic.Int64
 	*metrics.Replication
 }
 
@@ -200,7 +214,7 @@ func (r *replicated) forwarded() func(result string) {
 
 // read returns the cluster as this server knows it: of several groups the largest age.
 func (r *replicated) read() metrics.Cluster {
-	out := metrics.Cluster{Members: map[string]int{}, Shards: map[uint32]bool{}}
+	out := metrics.Cluster{Members: map[string]int{}, Shards: map[uint32]bool{}, Offset: time.Duration(r.offset.Load())}
 	g := r.groups.Load()
 	if g == nil {
 		return out

@@ -199,7 +199,7 @@ func (g *Group) search(ctx context.Context) string {
 	for _, address := range others {
 		asking.Go(func() {
 			said, err := g.host.hello(ctx, g.number, address)
-			answers <- answer{address, said, err}
+			answers <- answer{address: address, said: said, err: err}
 		})
 	}
 	for range others {

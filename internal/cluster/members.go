@@ -99,6 +99,7 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
 		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups),
+		TimeNs: n.o.Now().UnixNano(),
 	}
 	l := n.consensus.Load()
 	if l == nil {

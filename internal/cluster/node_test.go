@@ -55,7 +55,9 @@ type server struct {
 	dir, address string
 	join         []string
 	marks        consensus.Marks
-	tls          *tls.Config
+	// ahead is how far the server's clock is ahead.
+	ahead time.Duration
+	tls   *tls.Config
 	// fs is the file system. Nil is the operating system's.
 	fs    vfs.FS
 	front *front
@@ -108,7 +110,7 @@ func (s *server) options(t *testing.T) cluster.Options {
 	return cluster.Options{
 		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: s.front.open(), Join: s.join, TLS: s.tls, Version: "test",
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
-		Marks:  s.marks, Now: time.Now, Logger: cmp.Or(s.log, zap.NewNop()),
+		Marks:  s.marks, Now: func() time.Time { return time.Now().Add(s.ahead) }, Logger: cmp.Or(s.log, zap.NewNop()),
 	}
 }
 

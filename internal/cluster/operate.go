@@ -55,6 +55,8 @@ type MemberStatus struct {
 	// Age is Unheard if the member does not know it.
 	Age     time.Duration
 	Version string
+	// Offset is how far the member's clock is ahead of this server's, give or take half a second.
+	Offset time.Duration
 }
 
 // Members asks all members for their status. It takes at most a second. By the members of group 0 this server also gets
@@ -79,6 +81,7 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		case a.said.GetId() != m.ID:
 			m.Err = fmt.Errorf("cluster: another server, %s, runs at %s", a.said.GetId(), m.Address)
 		default:
+			m.Offset = a.offset
 			m.Applied, m.Draining, m.Version = a.said.GetApplied(), a.said.GetDraining(), a.said.GetVersion()
 			if m.Age = Unheard; a.said.GetAgeMs() >= 0 {
 				m.Age = time.Duration(a.said.GetAgeMs()) * time.Millisecond

@@ -131,7 +131,9 @@ func (h *Host) id(group uint32) string {
 type answer struct {
 	address string
 	said    *clusterv1.HelloResponse
-	err     error
+	// offset is how far the server's clock is ahead of this server's, give or take half of the time of the call.
+	offset time.Duration
+	err    error
 }
 
 // ask asks several servers about a group, concurrently.
@@ -144,8 +146,13 @@ func (h *Host) greetEach(ctx context.Context, r *clusterv1.HelloRequest, address
 	var asking sync.WaitGroup
 	for k, address := range addresses {
 		asking.Go(func() {
+			asked := h.o.Now()
 			said, err := h.greet(ctx, r, address)
-			out[k] = answer{address, said, err}
+			out[k] = answer{address: address, said: said, err: err}
+			if said.GetTimeNs() != 0 { // Another version has none.
+				middle := asked.Add(h.o.Now().Sub(asked) / 2)
+				out[k].offset = time.Unix(0, said.GetTimeNs()).Sub(middle)
+			}
 		})
 	}
 	asking.Wait()

@@ -19,6 +19,7 @@ type Cluster struct {
 	Elections uint64        `metric:"hindsight_cluster_elections_total" help:"How often this server became the owner."`
 	Behind    uint64        `metric:"hindsight_replica_behind" help:"Committed entries of the log that this server has not applied yet."`
 	Age       time.Duration `metric:"hindsight_replica_age_seconds" help:"Greatest age of the state of this server; 0 at the owner."`
+	Offset    time.Duration `metric:"hindsight_cluster_clock_offset_seconds" help:"Largest difference between the clock of this server and that of another server of the cluster."`
 	// Shards are the groups of models that this server has, and whether it owns them.
 	Shards map[uint32]bool
 	// Members counts the servers by MemberStates.

@@ -122,7 +122,9 @@ type HelloResponse struct {
 	// members are the members of the group.
 	Members []*Peer `protobuf:"bytes,14,rep,name=members,proto3" json:"members,omitempty"`
 	// hosted are the groups of the server with models, if the request asks for all.
-	Hosted        []*HostedGroup `protobuf:"bytes,15,rep,name=hosted,proto3" json:"hosted,omitempty"`
+	Hosted []*HostedGroup `protobuf:"bytes,15,rep,name=hosted,proto3" json:"hosted,omitempty"`
+	// time_ns is the server's time of day, in nanoseconds since 1970.
+	TimeNs        int64 `protobuf:"varint,16,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,6 +262,13 @@ func (x *HelloResponse) GetHosted() []*HostedGroup {
 		return x.Hosted
 	}
 	return nil
+}
+
+func (x *HelloResponse) GetTimeNs() int64 {
+	if x != nil {
+		return x.TimeNs
+	}
+	return 0
 }
 
 // Peer is a member of a group.
@@ -960,7 +969,7 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\fHelloRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
-	"\x03all\x18\x03 \x01(\bR\x03all\"\xc5\x03\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"\xde\x03\n" +
 	"\rHelloResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -977,7 +986,8 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\aversion\x18\f \x01(\tR\aversion\x12\x16\n" +
 	"\x06groups\x18\r \x01(\rR\x06groups\x124\n" +
 	"\amembers\x18\x0e \x03(\v2\x1a.hindsight.cluster.v1.PeerR\amembers\x129\n" +
-	"\x06hosted\x18\x0f \x03(\v2!.hindsight.cluster.v1.HostedGroupR\x06hosted\"6\n" +
+	"\x06hosted\x18\x0f \x03(\v2!.hindsight.cluster.v1.HostedGroupR\x06hosted\x12\x17\n" +
+	"\atime_ns\x18\x10 \x01(\x03R\x06timeNs\"6\n" +
 	"\x04Peer\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\"~\n" +
