@@ -49,3 +49,16 @@ func (q *Quiet) Current(to raft.ServerID, term, commit uint64) bool {
 func CalmTimeouts() (lease, election time.Duration) {
 	return calmLease, calmElectionTimeout
 }
+
+// Stall is stall, over writes that the caller begins.
+type Stall struct {
+	stall
+	write *write
+}
+
+// Begin begins a write. End ends it.
+func (s *Stall) Begin(bytes int) { s.write = &write{bytes} }
+
+func (s *Stall) End() { s.write = nil }
+
+func (s *Stall) Stalled(now time.Time, leads bool) bool { return s.stalled(now, leads, s.write) }

@@ -27,7 +27,7 @@ var (
 	// ErrRemoved: the cluster has removed this server.
 	ErrRemoved = errors.New("cluster: the cluster has removed this server: empty its data directory to join again")
 	// ErrStalled: a disk operation of the owner hangs.
-	ErrStalled = errors.New("cluster: the disk hangs: the other servers answer, but the log has committed no waiting proposal")
+	ErrStalled = errors.New("cluster: the disk hangs: a write of the log has not returned")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("cluster: the log is closed")
 )
@@ -39,15 +39,17 @@ const (
 	calmElectionTimeout = 1500 * time.Millisecond
 	calmLease           = time.Second
 	calmCommitTimeout   = 100 * time.Millisecond
-	// A request to another server has at most maxAppend entries.
+	// A request to another server has at most maxAppend entries. The request may take rpcTimeout, and the time of its
+	// bytes at leastRate, in bytes a second.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
+	leastRate  = 512 << 10
 	// Raft reads the newest entry for each message to a follower. The newest entries are in memory.
 	cachedEntries = 8
 	poolSize      = 3
 	// Raft takes a proposal within enqueueTimeout, or refuses it.
 	enqueueTimeout = 2 * time.Second
-	// A proposal may wait for stallTimeout while nothing is committed.
+	// A write of the log may take stallTimeout, and the time of its bytes at leastRate.
 	stallTimeout  = 5 * time.Second
 	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining

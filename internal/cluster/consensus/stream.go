@@ -456,7 +456,30 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 		return nil, errors.Join(ErrClosed, conn.Close())
 	}
 	l.mu.dialed[conn] = struct{}{}
-	return &tracked{Conn: conn, drop: func() error { return l.forget(conn) }}, nil
+	return &requests{Conn: &tracked{Conn: conn, drop: func() error { return l.forget(conn) }}}, nil
+}
+
+// requests is a connection whose deadline grows with the bytes written since the deadline was set. The library gives
+// every request rpcTimeout, whatever its size. One goroutine at a time uses the connection.
+type requests struct {
+	net.Conn
+	deadline time.Time
+}
+
+// SetDeadline implements net.Conn.
+func (c *requests) SetDeadline(t time.Time) error {
+	c.deadline = t
+	return c.Conn.SetDeadline(t)
+}
+
+// Write implements net.Conn.
+func (c *requests) Write(p []byte) (int, error) {
+	if !c.deadline.IsZero() {
+		if err := c.SetDeadline(c.deadline.Add(transferTime(len(p)))); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
 }
 
 func (l *layer) forget(conn net.Conn) error {

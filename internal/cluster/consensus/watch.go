@@ -47,8 +47,8 @@ func (l *Log) watch() {
 			if l.Owns() {
 				l.freshness.confirm(l.o.Now())
 			}
-			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader && l.gate.waiting() > 0, l.raft.CommitIndex()) {
-				l.fail(fmt.Errorf("%w for %v", ErrStalled, stallTimeout))
+			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.write.Load()) {
+				l.fail(ErrStalled)
 			}
 		}
 	}
@@ -86,17 +86,22 @@ func (l *Log) settle() {
 	l.turn.wake()
 }
 
-// stall detects that a proposal waits while the log commits nothing for stallTimeout. The cause is the disk, because
-// a leader without a majority steps down long before.
+// stall detects that a write of the owner's log does not return. A proposal that waits for another server is no stall: a
+// large entry may be long on its way, and a leader without a majority steps down.
 type stall struct {
-	since  time.Time
-	commit uint64
+	since time.Time
+	write *write
 }
 
-func (s *stall) stalled(now time.Time, waits bool, commit uint64) bool {
-	if !waits || commit != s.commit || s.since.IsZero() {
-		s.since, s.commit = now, commit
+func (s *stall) stalled(now time.Time, leads bool, w *write) bool {
+	if !leads || w == nil || w != s.write {
+		s.since, s.write = now, w
 		return false
 	}
-	return now.Sub(s.since) >= stallTimeout
+	return now.Sub(s.since) >= stallTimeout+transferTime(w.bytes)
+}
+
+// transferTime is the time of bytes at leastRate.
+func transferTime(bytes int) time.Duration {
+	return time.Duration(bytes) * (time.Second / leastRate)
 }
