@@ -111,6 +111,42 @@ func inBoth(t *testing.T) map[string]int {
 	return models
 }
 
+// Of three servers that share a place the owner alone takes scheduled backups, all of which are whole.
+func TestOneServerOfAClusterBacksUp(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "place")
+	var addresses []string
+	for range 3 {
+		addresses = append(addresses, freePort(t))
+	}
+	var all []*seat
+	for n, address := range addresses {
+		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), flags: []string{
+			"--cluster-address", address, "--cluster-join", strings.Join(addresses, ","),
+			"--backup-to", place, "--backup-every", "1s", "--backup-keep", "2",
+		}})
+		all[n].launch(t)
+	}
+	all[0].logged(t, "the owner of the models", 1)
+	all[0].createAs(t, "m", "")
+	owners := map[string]bool{}
+	eventually(t, "the owner has taken backups", func() bool {
+		owners[all[0].cluster(t).GetOwner()] = true // A busy machine may elect another one.
+		taken := 0
+		for _, s := range all {
+			backups := int(s.gauge(t, "hindsight_backups_total"))
+			if id := s.cluster(t).GetServer(); backups > 0 && !owners[id] {
+				t.Fatalf("server %s, which did not own the models, has taken %d backups", id, backups)
+			}
+			taken += backups
+		}
+		return taken >= 3
+	})
+	for _, s := range all {
+		s.kill(t)
+	}
+	succeed[struct{}](t, "verify", "--from", place)
+}
+
 // A burnt cluster of groups comes back from the place of --backup-to. The owner of a group backs the group up, on its
 // schedule and when a command asks its server.
 func TestBurntCluster(t *testing.T) {
