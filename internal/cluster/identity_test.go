@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestAnEmptiedServerElectsNobody(t *testing.T) {
 		rounds = 20
 	}
 	for round := range rounds {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			servers := startAll(t, 3)
 			a := owner(t, servers...)
 			var others []*server

@@ -63,13 +63,13 @@ func decodeRecord(name string, k, v []byte) (storage.Record, error) {
 	return r, nil
 }
 
-// Append implements storage.Log. The record and the ids are one batch. Answered predictions are removed after it. Concurrent appends of
-// all models share syncs. The end of ctx ends Append before the write.
+// Append implements storage.Log. The record and the ids are one batch. Append removes answered predictions after it.
+// Concurrent appends of all models share syncs. The end of ctx ends Append before the write.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 	if err := m.append(ctx, c); err != nil {
 		return m.failed("append to the log", err)
 	}
-	return m.failed("remove answered predictions", m.store.removeAnswered(c.Answered))
+	return m.failed("remove answered predictions", m.store.removeAnswered(c.Answered)) //nolint:contextcheck // The record is written: its predictions go.
 }
 
 func (m *Model) append(ctx context.Context, c storage.Commit) error {

@@ -210,7 +210,7 @@ func (l *Log) committed() uint64 {
 	}
 }
 
-// ErrNotAdmitted: the log of a server does not have the server as a member. A server that has lost its directory has
+// ErrNotAdmitted says that the log of a server does not have the server as a member. A server that has lost its directory has
 // also lost its votes and the entries that it acknowledged. So the server must not vote before the members have added it
 // by its new id. The library grants votes while its configuration is empty.
 var ErrNotAdmitted = errors.New("cluster: this server does not vote, because its log does not have it as a member")

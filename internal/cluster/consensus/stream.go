@@ -31,7 +31,7 @@ const (
 	log Kind = 'g'
 )
 
-// ErrOtherMember: the server at the address of a member has another id. Such a server has lost its directory: the server
+// ErrOtherMember says that the server at the address of a member has another id. Such a server has lost its directory: the server
 // must neither vote nor acknowledge entries as the member.
 var ErrOtherMember = errors.New("cluster: the server at this address is another member")
 

@@ -69,8 +69,8 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 
 // applyCommand applies the command at a position, unless the local store has the command. The store has the riding
 // commands of this process since their calls, and the other commands up to the position after. Changes of pending
-// predictions have no position: PutWaiting, Expire, and the answers of an Append. applyCommand applies them again, in the
-// same order, so that a replayed PutWaiting brings no answered or expired row back.
+// predictions have no position: PutWaiting, Expire, and the answers of an Append. After a restart they are applied again
+// in the same order, so that a replayed PutWaiting brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutWaiting, command.Expire:
@@ -119,7 +119,7 @@ func (s *Store) answerAgain(raw command.Raw) error {
 		if m == nil {
 			continue
 		}
-		if err := m.localModel.RemoveWaiting([]string{a.ID}); err != nil && !refused(err) {
+		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !refused(err) {
 			return err
 		}
 	}

@@ -171,7 +171,7 @@ func (s *Store) expire(ctx context.Context, c command.Command) error {
 	if !s.o.Owner() {
 		return nil
 	}
-	due, err := s.local.Due(c.Expired, c.Forgotten, int(c.Keep))
+	due, err := s.Due(c.Expired, c.Forgotten, int(c.Keep))
 	if err == nil && due {
 		c.Kind = command.Expire
 		_, err = s.propose(ctx, &c)
