@@ -90,3 +90,24 @@ test("rows are sent again while no server answers, and learned once", () => visi
   await page.getByText("again has learned 245 rows.").waitFor();
   assert.equal((await stats(it.server, "again")).observations, 245);
 }));
+
+test("rows are sent again when the server is busy, and a second upload learns the further rows alone", () => visit(it, "#/csv", { refusals: [429, 503] }, async (page) => {
+  const upload = async (rows) => {
+    await page.goto(`${it.server.url}/#/csv`);
+    await choose(page, "twice.csv", trips(rows));
+    await page.getByRole("button", { name: `Create, and learn ${rows} rows` }).click();
+    await page.getByText(`twice has learned ${rows - Math.floor(rows / 50)} rows.`).waitFor();
+  };
+  const refusals = [[429, "RESOURCE_EXHAUSTED"], [503, "UNAVAILABLE"]];
+  await page.route("**/v1/models/twice:observeBatch", (route) => {
+    const [code, status] = refusals.shift() ?? [];
+    if (!code) return route.continue();
+    return route.fulfill({ status: code, headers: { "Retry-After": "1" }, json: { error: { code, message: "busy", status } } });
+  });
+  await upload(150);
+  assert.equal(refusals.length, 0);
+  const { model } = await it.server.call("GET", "models/twice");
+  await page.route("**/v1/models", (route) => (route.request().method() === "POST" ? route.fulfill({ json: { model } }) : route.continue()));
+  await upload(250);
+  assert.equal((await stats(it.server, "twice")).observations, 245);
+}));

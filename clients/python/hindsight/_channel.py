@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Optional
 
+from hindsight._security import is_local
+
 DEFAULT_ADDRESS = "localhost:50051"
 DEFAULT_PORT = 50051
 #: The deadline of a call in seconds, all its tries together.
@@ -30,7 +32,7 @@ def target(address: str) -> str:
     return address if ":" in address else f"{address}:{DEFAULT_PORT}"
 
 
-def options(keepalive: Optional[float], more: Optional[dict[str, Any]]) -> list[tuple[str, Any]]:
+def options(address: str, keepalive: Optional[float], more: Optional[dict[str, Any]]) -> list[tuple[str, Any]]:
     """The options of a channel. The client retries, not gRPC, because the client knows the ids."""
     out: dict[str, Any] = {
         "grpc.max_receive_message_length": -1,
@@ -39,6 +41,8 @@ def options(keepalive: Optional[float], more: Optional[dict[str, Any]]) -> list[
         "grpc.min_reconnect_backoff_ms": 1000,
         "grpc.max_reconnect_backoff_ms": 2000,
     }
+    if is_local(address):
+        out["grpc.enable_http_proxy"] = 0  # No proxy reaches this machine's loopback.
     if keepalive is not None:
         if keepalive < LEAST_KEEPALIVE:
             raise ValueError(f"keepalive is {keepalive} s; the server allows {LEAST_KEEPALIVE} s and more")

@@ -77,11 +77,11 @@ class Connection:
             name, tls=tls, ca=ca, cert=cert, key=key, server_name=server_name, token=token,
             token_in_plaintext=token_in_plaintext, credentials=credentials,
         )
-        settings = options(keepalive, security.options | (channel_options or {}))
+        settings = [options(one, keepalive, security.options | (channel_options or {})) for one in names]
         if security.credentials is None:
-            channels = [insecure_channel(one, settings) for one in names]
+            channels = [insecure_channel(*one) for one in zip(names, settings)]
         else:
-            channels = [secure_channel(one, security.credentials, settings) for one in names]
+            channels = [secure_channel(one, security.credentials, its) for one, its in zip(names, settings)]
         return cls(*channels, address=name, timeout=timeout, retry=retry, security=security)
 
     def close(self) -> None:
@@ -137,6 +137,10 @@ class Connection:
             raise error from None
         finally:
             answers.cancel()
+
+    def check(self) -> None:
+        """Raises RuntimeError in a fork of the process that connected."""
+        self._servers.check()
 
     def place(self, model: str) -> Place:
         """Where a session of a model is opened."""

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections import deque
 from typing import Any, Optional, Union
 
 from hindsight.client import Client
@@ -83,6 +84,7 @@ def local(*flags: str, server: Union[str, os.PathLike[str], None] = None, **opti
         process.stop()
         raise
     client._server = process
+    client._security.ended = process.ended
     weakref.finalize(client, process.stop)  # At the end of Python too.
     return client
 
@@ -100,6 +102,8 @@ class Server:
         if sys.platform == "linux" and sys.executable:
             command = [sys.executable, "-I", "-S", "-c", TIED, str(self._owner), *command]
         self._process: Optional[subprocess.Popen[str]] = None
+        #: The last lines of the log.
+        self._tail: deque[str] = deque(maxlen=TAIL)
         self._lock = threading.Lock()
         said: queue.Queue[Union[str, BaseException]] = queue.Queue()
         # The server ends with the thread that started it, so a thread starts it that reads its log to the end.
@@ -125,29 +129,34 @@ class Server:
         serving = False
         with process.stderr as log:
             for line in log:
+                self._tail.append(line)
                 if not serving:
                     said.put(line)
                     serving = '"serving"' in line
         said.put("")
 
-    @staticmethod
-    def _await(said: queue.Queue[Union[str, BaseException]], path: str) -> str:
+    def _await(self, said: queue.Queue[Union[str, BaseException]], path: str) -> str:
         """The address of the server, once it serves."""
-        tail: list[str] = []
         while True:
             try:
                 line = said.get(timeout=LIMIT)
             except queue.Empty:
-                raise TimeoutError(f"{path} does not serve after {LIMIT:g} s:\n{''.join(tail)}") from None
+                raise TimeoutError(f"{path} does not serve after {LIMIT:g} s:\n{''.join(self._tail)}") from None
             if isinstance(line, BaseException):
                 raise line
             if not line:
-                raise RuntimeError(f"{path} ended before it served:\n{''.join(tail)}")
-            tail = [*tail, line][-TAIL:]
+                raise RuntimeError(f"{path} ended before it served:\n{''.join(self._tail)}")
             with contextlib.suppress(ValueError):
                 entry = json.loads(line)
                 if entry.get("msg") == "serving":
                     return str(entry["grpc_address"])
+
+    def ended(self) -> str:
+        """Why no server answers, if the process has ended."""
+        process = self._process
+        if process is None or process.poll() is None:
+            return ""
+        return f"the server of hindsight.local() ended with {process.returncode}:\n{''.join(self._tail)}".rstrip()
 
     def stop(self) -> None:
         """Stops the process and removes its directory. A fork of the process that started it does nothing."""

@@ -42,6 +42,8 @@ class Security:
             raise ValueError("cert and key: want both or none")
         self.has_certificate = cert is not None or credentials is not None
         self.credentials = _credentials(ca, cert, key) if own else credentials
+        #: Why no server answers, empty if that is unknown; set by hindsight.local.
+        self.ended: Callable[[], str] = str
         #: Options of the channel.
         self.options: dict[str, Any] = {"grpc.ssl_target_name_override": server_name} if server_name else {}
         self._token = _reader(token)
@@ -68,6 +70,8 @@ class Security:
         """The error of a call that gRPC ended with an error, with what to do about it."""
         translated = errors.of_call(error, address)
         advice = self._advice(translated)
+        if isinstance(translated, errors.Unreachable) and (why := self.ended()):
+            advice, translated.ended = why, True
         if advice:
             translated.message += f"; {advice}"
             translated.args = (translated.message,)

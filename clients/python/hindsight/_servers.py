@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hindsight import errors
+from hindsight import _fork, errors
 from hindsight.v1 import cluster_pb2_grpc, model_pb2_grpc, prediction_pb2_grpc
 
 #: The names whose groups are remembered.
@@ -34,6 +34,7 @@ class Servers:
             "PredictionService": prediction_pb2_grpc.PredictionServiceStub, "ModelService": model_pb2_grpc.ModelServiceStub,
             "ClusterService": cluster_pb2_grpc.ClusterServiceStub,
         }
+        self._process = _fork.process()
         self.channels = channels
         self._stubs: list[dict[str, Any]] = [{name: stub(c) for name, stub in stubs.items()} for c in channels]
         #: The group of each name.
@@ -65,7 +66,12 @@ class Servers:
 
     def stub(self, at: int, service: str) -> Any:
         """The stub of a service of a server."""
+        self.check()
         return self._stubs[at][service]
+
+    def check(self) -> None:
+        """Raises RuntimeError in a fork of the process that connected."""
+        _fork.check(self._process)
 
     def share(self, seconds: float) -> float:
         """The time of one try: one server that does not answer leaves time for the others."""

@@ -181,9 +181,12 @@ class Unavailable(HindsightError):
 class Unreachable(Unavailable):
     """No server answers."""
 
+    #: The server of hindsight.local has ended: no try can succeed.
+    ended = False
+
     @property
     def retryable(self) -> bool:
-        return True
+        return not self.ended
 
 
 class StorageFailed(Unavailable):

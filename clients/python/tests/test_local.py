@@ -23,6 +23,35 @@ client.create("a", {"dimension": 1})
 print(client._server._process.pid, client._server._directory, flush=True)
 sys.stdin.readline()
 """
+#: Forks beside a client and a session.
+FORK = """
+import os, sys, hindsight
+client = hindsight.local(server=sys.argv[1])
+model = client.create("a", {"dimension": 1})
+model.observe([1.0], 2.0)
+session = model.session()
+session.predict([1.0]).result()
+
+def says(call):
+    try:
+        print(call(), flush=True)
+    except RuntimeError as e:
+        print(e, flush=True)
+
+def value(model):
+    return model.predict([1.0], remember=False).value
+
+if (pid := os.fork()) == 0:
+    says(lambda: value(model))
+    says(lambda: session.predict([1.0]))
+    says(lambda: f"own {value(hindsight.connect(client.address).model('a'))}")
+    os._exit(0)
+os.waitpid(pid, 0)
+says(lambda: f"parent {value(model)}")
+says(lambda: f"parent {session.predict([1.0]).result().value}")
+session.close()
+client.close()
+"""
 
 
 def ended(pid: int) -> bool:
@@ -68,6 +97,41 @@ class LocalTest(unittest.TestCase):
         self.addCleanup(python.stdin.close)
         pid, directory = python.stdout.readline().split()
         return python, int(pid), directory
+
+    def test_behind_a_proxy(self):
+        proxies = dict.fromkeys(("http_proxy", "https_proxy", "grpc_proxy"), "http://127.0.0.1:9")
+        with mock.patch.dict(os.environ, proxies | {"no_proxy": "", "no_grpc_proxy": ""}):
+            with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
+                self.assertEqual(list(client.models()), [])
+
+    def test_a_server_that_ended(self):
+        with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
+            client.create("a", {"dimension": 1})
+            client._server._process.kill()
+            client._server._process.wait()
+            with self.assertRaisesRegex(hindsight.errors.Unreachable, "the server of hindsight.local\\(\\) ended with -9:") as caught:
+                client.model("a").get()
+            self.assertEqual(caught.exception.tries, 1)
+
+    def fork(self, setting, before=""):
+        """What a parent and its fork say."""
+        environment = {k: v for k, v in os.environ.items() if k != "GRPC_ENABLE_FORK_SUPPORT"} | setting | {"PYTHONPATH": str(HERE)}
+        ran = subprocess.run(
+            [sys.executable, "-c", before + FORK, binary()], env=environment, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=True,
+        )
+        return ran.stdout.splitlines()
+
+    @unittest.skipUnless(hasattr(os, "fork"), "forks are of POSIX")
+    def test_fork(self):
+        refused, parents = "the client belongs to the process that forked this one", ["parent 2.0", "parent 2.0"]
+        for setting, before, own in (
+            ({}, "", "own 2.0"), ({"GRPC_ENABLE_FORK_SUPPORT": "1"}, "import grpc\n", "own 2.0"),
+            ({}, "import grpc\n", "this process is a fork"), ({"GRPC_ENABLE_FORK_SUPPORT": "0"}, "", "this process is a fork"),
+        ):
+            with self.subTest(setting=setting, before=before):
+                said = self.fork(setting, before)
+                self.assertEqual([line.startswith(want) for line, want in zip(said, [refused, refused, own])], [True] * 3, said)
+                self.assertEqual(said[3:], parents)
 
     def test_end_of_python(self):
         python, pid, directory = self.start()

@@ -163,8 +163,10 @@ class AddressTest(unittest.TestCase):
 
     def test_keepalive_that_the_server_refuses(self):
         with self.assertRaisesRegex(ValueError, "keepalive"):
-            _channel.options(1.0, None)
-        self.assertEqual(dict(_channel.options(None, {"a": 1}))["a"], 1)
+            _channel.options("a:1", 1.0, None)
+        self.assertEqual(dict(_channel.options("a:1", None, {"a": 1}))["a"], 1)
+        for address, want in (("localhost:1", 0), ("127.0.0.2:1", 0), ("[::1]:1", 0), ("unix:/s", 0), ("dns:///localhost:1", 0), ("a:1", None)):
+            self.assertEqual(dict(_channel.options(address, None, None)).get("grpc.enable_http_proxy"), want, address)
 
     def test_servers(self):
         channels = [grpc.insecure_channel(f"127.0.0.1:{port}") for port in (1, 2, 3)]

@@ -15,6 +15,8 @@ export class Refusal extends Error {
     /** The reason of ErrorInfo, such as MODEL_NOT_FOUND. */
     readonly reason: string,
     readonly violations: readonly Violation[],
+    /** After how many seconds the same call may succeed, if the server says so. */
+    readonly retryAfter?: number,
   ) {
     super(message);
     this.name = "Refusal";
@@ -53,11 +55,13 @@ export async function refused(call: string, answer: Response): Promise<Refusal> 
     status = { message: text.trim() };
   }
   const details = status.details ?? [];
+  const after = answer.headers.get("Retry-After");
   return new Refusal(
     call,
     status.message || `HTTP ${answer.status} ${answer.statusText}`,
     status.status ?? "",
     details.find((d) => d.reason)?.reason ?? "",
     details.flatMap((d) => d.fieldViolations ?? []).map((v) => ({ field: v.field ?? "", description: v.description ?? "" })),
+    after === null ? undefined : Number(after) || 0,
   );
 }

@@ -79,6 +79,7 @@ class Session:
 
     async def _add(self, add: Callable[[Future[Any]], None]) -> Future[Any]:
         """Adds a call as soon as there is room for the call, and returns its future."""
+        self._client.check()  # A fork has neither the worker nor its lock.
         async with self._lock:
             while len(self._flights) >= self._in_flight and self._failure is None and not self._closing:
                 await self._room.wait()

@@ -74,16 +74,35 @@ export function specOf(table: Table, columns: Column[]): Spec {
   return { inputs, classes: { maxClasses: Math.max(2, classes.size) } };
 }
 
+/**
+ * ids returns the id of each row, taken in their order: a hash of the file down to the row. So a model learns a row once,
+ * also from a second upload of the file, or of the file with further rows.
+ */
+function ids(table: Table): (row: string[], n: number) => string {
+  let a = 0, b = 0;
+  const add = (cells: string[]): void => {
+    for (const c of new TextEncoder().encode(JSON.stringify(cells))) {
+      a = Math.imul(a ^ c, 0x9e3779b1);
+      b = Math.imul(((b << 5) | (b >>> 27)) ^ c, 0x85ebca6b);
+    }
+  };
+  add(table.columns);
+  return (row, n) => {
+    add(row);
+    return `csv-${(a >>> 0).toString(36)}-${(b >>> 0).toString(36)}-${n}`;
+  };
+}
+
 /** observationsOf are the rows as the API takes them. A row without a label is left out. */
 export function observationsOf(table: Table, columns: Column[]): Record<string, unknown>[] {
   const target = columns.findIndex((c) => c.kind === "label" || c.kind === "class");
-  const stamp = Date.now().toString(36);
+  const idOf = ids(table);
   return table.rows.flatMap((row, n) => {
+    const observationId = idOf(row, n);
     const label = row[target] ?? "";
     if (isGap(label)) return [];
     const inputs = Object.fromEntries(columns.flatMap((c, at) => (["label", "class", "none"].includes(c.kind) ? [] : [[c.name, valueOf(row[at] ?? "", c.kind, table)]])));
-    // A batch that is sent again is learned once.
-    return [{ inputs, observationId: `csv-${stamp}-${n}`, ...(columns[target]?.kind === "class" ? { class: label } : { label: numberOf(label, table) ?? label }) }];
+    return [{ inputs, observationId, ...(columns[target]?.kind === "class" ? { class: label } : { label: numberOf(label, table) ?? label }) }];
   });
 }
 

@@ -22,12 +22,12 @@ export async function replay(model: string, observations: Record<string, unknown
       await observeBatch(model, observations.slice(at, at + BATCH));
       at += BATCH;
     } catch (e) {
-      // The batch is sent again if no server answered: its ids are the same.
-      if (!(e instanceof Refusal) || e.status !== "") {
+      // The batch is sent again if no server answered, or if the server says when: its ids are the same.
+      if (!(e instanceof Refusal) || (e.status !== "" && e.retryAfter === undefined)) {
         notice({ text: `${model} learned ${count(at)} of ${plural(total, "row")}, then: ${e instanceof Error ? e.message : String(e)}` });
         return;
       }
-      await new Promise((resolve) => setTimeout(resolve, RETRY));
+      await new Promise((resolve) => setTimeout(resolve, Math.max(RETRY, 1000 * (e.retryAfter ?? 0))));
     }
   }
   notice({ text: stopped ? `${model} learns no more rows of the file.` : `${model} has learned ${plural(total, "row")}.` });
