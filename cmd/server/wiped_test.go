@@ -1,0 +1,105 @@
+//go:build unix
+
+package main_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// learnAll is learn up to the end, however often the servers elect an owner again.
+func (s *seat) learnAll(t *testing.T, n, end int) {
+	t.Helper()
+	eventually(t, "all observations are acknowledged", func() bool {
+		n = s.learn(t, n, end)
+		return n == end
+	})
+}
+
+// A server that has lost its disk takes no part in an election before the other servers have admitted it anew.
+// Two servers acknowledge what the third, suspended one does not know. One of the two loses its disk and starts beside
+// the third one: both together have lost acknowledged observations, so neither becomes the owner until the other one
+// of the two is back. Then all three have every observation, once.
+func TestAWipedServerElectsNobody(t *testing.T) {
+	endToEnd(t)
+	all := seats(t)
+	all[0].create(t)
+	all[0].learnAll(t, 0, 20)
+	for _, s := range all {
+		s.knows(t, 20)
+		eventually(t, "three servers vote", func() bool {
+			voters := 0
+			for _, m := range s.cluster(t).GetServers() {
+				if m.GetState() == hindsightv1.Server_STATE_VOTER || m.GetState() == hindsightv1.Server_STATE_OWNER {
+					voters++
+				}
+			}
+			return voters == 3
+		})
+	}
+	owner := all[0].cluster(t).GetOwner()
+	var behind *seat // A server that is not the owner.
+	var ahead []*seat
+	for _, s := range all {
+		if behind == nil && s.cluster(t).GetServer() != owner {
+			behind = s
+			continue
+		}
+		ahead = append(ahead, s)
+	}
+	signal := func(sent syscall.Signal) {
+		if err := behind.command.Process.Signal(sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	const end = 520
+	ahead[0].learnAll(t, 20, end)
+	ahead[0].kill(t)
+	wiped := ahead[1]
+	wiped.kill(t)
+	if err := os.RemoveAll(wiped.dir); err != nil {
+		t.Fatal(err)
+	}
+	signal(syscall.SIGCONT)
+	behind.kill(t)
+	behind.launch(t)
+	wiped.launch(t)
+	// An election takes less than a second where one can be won.
+	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		for _, s := range []*seat{behind, wiped} {
+			if o := s.cluster(t).GetOwner(); o != "" {
+				t.Fatalf("%s is the owner", o)
+			}
+			if _, err := s.predictor.Observe(t.Context(), observation(end)); status.Code(err) != codes.Unavailable {
+				t.Fatalf("an observation beside lost ones: %v", err)
+			}
+		}
+	}
+	ahead[0].launch(t)
+	for _, s := range all {
+		s.knows(t, end)
+		eventually(t, "the server is ready", func() bool { return s.ready(t) == 200 })
+	}
+	for n := range end {
+		o, err := wiped.predictor.Observe(t.Context(), observation(n))
+		if err != nil || !o.GetOutcome().GetDuplicate() {
+			t.Fatalf("observation %d again: %v, %v", n, o, err)
+		}
+	}
+	for _, s := range all {
+		if got := s.stats(t).GetObservations(); got != end {
+			t.Errorf("%d observations, want %d", got, end)
+		}
+	}
+	// The admitted server counts: with it the servers survive the loss of another one.
+	behind.kill(t)
+	wiped.learnAll(t, end, end+30)
+}
