@@ -47,6 +47,20 @@ func (s *seat) cluster(t *testing.T) (r *hindsightv1.GetClusterResponse) {
 	return r
 }
 
+// stats is stats of the process, however often the servers elect an owner again.
+func (s *seat) stats(t *testing.T) (found *hindsightv1.ModelStats) {
+	t.Helper()
+	eventually(t, "a server has statistics", func() bool {
+		r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
+		if err != nil && status.Code(err) != codes.Unavailable {
+			t.Fatal(err)
+		}
+		found = r.GetStats()
+		return err == nil
+	})
+	return found
+}
+
 // ready is the answer of /readyz.
 func (s *seat) ready(t *testing.T) int {
 	t.Helper()

@@ -103,3 +103,66 @@ func TestAWipedServerElectsNobody(t *testing.T) {
 	behind.kill(t)
 	wiped.learnAll(t, end, end+30)
 }
+
+// A label that was acknowledged is learned once, and waits nowhere, when its owner dies before the next commit.
+func TestTheOwnerDiesAfterAnAnswer(t *testing.T) {
+	endToEnd(t)
+	all := seats(t)
+	all[0].create(t)
+	for n := range 10 {
+		var owner, other *seat
+		eventually(t, "an owner is known", func() bool {
+			owner, other = nil, nil
+			for _, s := range all {
+				if c := s.cluster(t); c.GetOwner() == c.GetServer() {
+					owner = s
+				} else {
+					other = s
+				}
+			}
+			return owner != nil && other != nil
+		})
+		o := observation(n)
+		label := &hindsightv1.ObserveRequest{Model: "m", PredictionId: o.GetObservationId(), Target: o.GetTarget()}
+		eventually(t, "the label is acknowledged", func() bool {
+			_, err := owner.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
+				Model: "m", Features: o.GetFeatures(), PredictionId: o.GetObservationId(),
+			})
+			if err == nil {
+				_, err = owner.predictor.Observe(t.Context(), label)
+			}
+			if err != nil && status.Code(err) != codes.Unavailable {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		owner.kill(t)
+		if n%2 == 0 { // All servers start again.
+			for _, s := range all {
+				s.kill(t)
+			}
+			for _, s := range all {
+				s.launch(t)
+			}
+			other = owner
+		} else {
+			owner.launch(t)
+		}
+		eventually(t, "the label is a duplicate", func() bool {
+			r, err := other.predictor.Observe(t.Context(), label)
+			if err != nil && status.Code(err) != codes.Unavailable {
+				t.Fatal(err)
+			}
+			if err == nil && !r.GetOutcome().GetDuplicate() {
+				t.Fatalf("the label of prediction %d is learned again at %d", n, r.GetOutcome().GetSequence())
+			}
+			return err == nil
+		})
+		for k, s := range all {
+			s.knows(t, n+1)
+			if got := s.stats(t); got.GetPendingLabels() != 0 || got.GetObservations() != uint64(n)+1 {
+				t.Errorf("after %d answers server %d has %d observations, and %d predictions wait", n+1, k, got.GetObservations(), got.GetPendingLabels())
+			}
+		}
+	}
+}
