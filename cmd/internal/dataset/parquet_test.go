@@ -143,7 +143,7 @@ func TestUTF16(t *testing.T) {
 		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
 			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)
 		}
-		if v, err := table.Number(record[1]); err != nil || v != 1.5 {
+		if v, err := table.Number(1, record[1]); err != nil || v != 1.5 {
 			t.Errorf("%s: %v, %v", name, v, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -30,22 +31,26 @@ const (
 
 // column is what is known of a column while the file is being read.
 type column struct {
-	name         string
-	decimalComma bool // Of the file; see dataset.Plain.
-	line         int  // Of the current cell.
-	target       bool // The cells are labels.
+	name    string
+	written *dataset.Numbers // How the file writes numbers.
+	line    int              // Of the current cell.
+	target  bool             // The cells are labels.
 	// cells counts the cells that are not empty, gaps those among them that may stand for a
 	// missing value; unknown counts the gaps of a target of classes.
 	cells, gaps, unknown int
-	// The counts of numbers and booleans leave out the gaps. Written counts the numbers with a
-	// sign of a currency or of percent, which is sign, or with commas.
-	numbers, integers, codes, written int
-	sign                              string
-	low, high                         float64
-	pairs                             [booleanPairs]int
-	truths                            int
-	words                             string // The first cell that is neither a number nor a gap,
-	wordsAt                           int    // and its line.
+	// The counts of numbers and booleans leave out the gaps. Converted counts the numbers that a
+	// record has without their sign of a currency or of percent, which is sign, or without what
+	// separates thousands. Ambiguous counts the cells of which the column does not show which
+	// number they are; unclear is the error of the first, and unclearAt its line.
+	numbers, integers, codes, converted, ambiguous int
+	sign                                           string
+	unclear                                        error
+	unclearAt                                      int
+	low, high                                      float64
+	pairs                                          [booleanPairs]int
+	truths                                         int
+	words                                          string // The first cell that is neither a number nor a gap,
+	wordsAt                                        int    // and its line.
 	times                             []span // The forms that fit all cells so far.
 	// texts are the different cells whose hash begins with so many zero bits. Each of them
 	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
@@ -65,8 +70,8 @@ type span struct {
 	ofDay       bool // Not all at the same time of the day.
 }
 
-func newColumn(name string, decimalComma bool) *column {
-	c := &column{name: name, decimalComma: decimalComma, texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1)}
+func newColumn(name string, numbers *dataset.Numbers) *column {
+	c := &column{name: name, written: numbers, texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1)}
 	for _, f := range forms() {
 		c.times = append(c.times, span{form: f})
 	}
@@ -97,7 +102,9 @@ func (c *column) count(cell string) {
 		c.gaps++
 		return
 	}
-	if v, ok := c.number(cell); ok {
+	v, err := c.number(cell)
+	switch {
+	case err == nil:
 		c.numbers++
 		c.low, c.high = min(c.low, v), max(c.high, v)
 		if v == math.Trunc(v) {
@@ -106,8 +113,14 @@ func (c *column) count(cell string) {
 		if isCode(cell) {
 			c.codes++
 		}
-	} else if c.words == "" {
-		c.words, c.wordsAt = strings.Clone(cell), c.line
+	case errors.Is(err, errNoNumber):
+		if c.words == "" {
+			c.words, c.wordsAt = strings.Clone(cell), c.line
+		}
+	default:
+		if c.ambiguous++; c.unclear == nil {
+			c.unclear, c.unclearAt = err, c.line
+		}
 	}
 	if pair, v, ok := parseBoolean(cell); ok {
 		c.pairs[pair]++
@@ -119,19 +132,21 @@ func (c *column) count(cell string) {
 }
 
 // number reads a cell as a number. A column has numbers of one sign of a currency or of percent.
-func (c *column) number(cell string) (v float64, ok bool) {
-	if v, ok = parseNumber(cell); ok {
-		return v, true
+func (c *column) number(cell string) (float64, error) {
+	v, plain, sign, err := parseWritten(cell, c.written)
+	if err != nil {
+		return 0, err
 	}
-	v, sign, ok := parseWritten(cell, c.decimalComma)
-	if !ok || sign != "" && c.sign != "" && sign != c.sign {
-		return 0, false
+	if sign != "" && c.sign != "" && sign != c.sign {
+		return 0, errNoNumber
 	}
-	c.written++
 	if sign != "" {
 		c.sign = sign
 	}
-	return v, true
+	if plain != cell {
+		c.converted++
+	}
+	return v, nil
 }
 
 func (c *column) addText(cell string) {
@@ -220,7 +235,7 @@ func (c *column) fewIntegers() int {
 // decide infers the kind of the column of a file of so many rows. With categorize few integers
 // are categories.
 func (c *column) decide(rows int, categorize bool) *Column {
-	out := &Column{Name: c.name, decimalComma: c.decimalComma}
+	out := &Column{Name: c.name, numbers: c.written}
 	values := c.cells - c.gaps
 	converted := ""
 	switch {
@@ -246,13 +261,15 @@ func (c *column) decide(rows int, categorize bool) *Column {
 		out.Input = declareCategory(c.fewIntegers())
 	case c.numbers == values && c.codes == 0:
 		c.decideNumber(out)
+	case c.ambiguous > 0 && c.numbers+c.ambiguous == values:
+		out.Kind, out.Reason = LeftOut, fmt.Sprintf("%v, in line %d", c.unclear, c.unclearAt)
 	default:
 		c.decideCategory(out)
 	}
 	if out.Input == nil {
 		return out
 	}
-	if c.written > 0 && (out.Kind == Number || out.integers) {
+	if c.converted > 0 && (out.Kind == Number || out.integers) {
 		converted = "the numbers alone"
 	}
 	out.Input.Name = c.name
@@ -327,7 +344,7 @@ func (c *column) decideTime(out *Column) {
 	}
 	length := best.last.Sub(best.first)
 	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
-	if c.ambiguous(best) {
+	if c.swappable(best) {
 		out.Reason += ", where day and month could also be swapped"
 	}
 	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
@@ -343,8 +360,8 @@ func (c *column) decideTime(out *Column) {
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
 }
 
-// ambiguous tells whether an equally good form reads other times from the cells.
-func (c *column) ambiguous(best span) bool {
+// swappable tells whether an equally good form reads other times from the cells.
+func (c *column) swappable(best span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
 		return (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
 	})

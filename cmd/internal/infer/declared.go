@@ -36,13 +36,13 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		if in == nil {
 			continue
 		}
-		column := &Column{Name: name, Kind: KindOf(in), Input: in, decimalComma: table.DecimalComma()}
+		column := &Column{Name: name, Kind: KindOf(in), Input: in, numbers: table.Numbers(i)}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
 		if column.Kind != Moment && column.Kind != Category {
 			continue
 		}
-		columns[i] = newColumn(name, table.DecimalComma())
+		columns[i] = newColumn(name, table.Numbers(i))
 		if column.Kind == Category {
 			columns[i].times = nil
 		}
@@ -115,12 +115,9 @@ func (c *Column) Value(cell string) (any, error) {
 	if cell == "" || (c.gaps && dataset.IsGap(cell)) {
 		return nil, nil
 	}
-	wrong := fmt.Errorf("%.40q is no %s", cell, c.Kind)
 	switch c.Kind {
 	case Number:
-		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
-			return v, nil
-		}
+		return c.number(cell)
 	case Boolean:
 		if _, v, ok := parseBoolean(cell); ok {
 			return v, nil
@@ -133,9 +130,7 @@ func (c *Column) Value(cell string) (any, error) {
 		if !c.integers {
 			return cell, nil
 		}
-		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
-			return v, nil
-		}
+		return c.number(cell)
 	case Vector:
 		if v, ok := parseVector(cell); ok {
 			return v, nil
@@ -143,5 +138,16 @@ func (c *Column) Value(cell string) (any, error) {
 	default:
 		return nil, fmt.Errorf("column %s is no input", c.Name)
 	}
-	return nil, wrong
+	return nil, c.wrong(cell)
 }
+
+// number converts a cell into a number.
+func (c *Column) number(cell string) (any, error) {
+	v, _, _, err := parseWritten(cell, c.numbers)
+	if errors.Is(err, errNoNumber) {
+		err = c.wrong(cell)
+	}
+	return v, err
+}
+
+func (c *Column) wrong(cell string) error { return fmt.Errorf("%.40q is no %s", cell, c.Kind) }

@@ -61,6 +61,26 @@ func TestDeclaredValues(t *testing.T) {
 	}
 }
 
+// Declared inputs of a file with decimal commas are read as their whole column writes them.
+func TestDeclaredDecimalCommas(t *testing.T) {
+	const declared = `[{"name": "n", "numeric": {}}, {"name": "c", "categorical": {}}]`
+	c, err := infer.Declared(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), "a.csv", 0, inputs(t, declared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"n": 1234.0, "c": 1234.0} {
+		if v, err := c.Columns[name].Value("1.234"); err != nil || v != want {
+			t.Errorf("%s: %v, %v, want %v", name, v, err, want)
+		}
+	}
+	if c, err = infer.Declared(strings.NewReader("n;c\n1.234;x\n"), "a.csv", 0, inputs(t, declared)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.Columns["n"].Value("1.234"); err == nil || !strings.Contains(err.Error(), "ambiguous") {
+		t.Errorf("an ambiguous number is %v, %v", v, err)
+	}
+}
+
 func TestDeclaredTimes(t *testing.T) {
 	const at = `[{"name": "at", "time": {}}]`
 	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", 0, inputs(t, at))

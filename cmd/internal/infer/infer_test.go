@@ -223,6 +223,20 @@ func TestSemicolons(t *testing.T) {
 	if !strings.Contains(r.Columns[2].Reason, "numbers from 1.25 to 2.5") {
 		t.Errorf("%+v", r.Columns[2])
 	}
+	for text, want := range map[string]any{"1.234": 1234.0, "12,5": 12.5} {
+		c := read(t, "a;y\n1.234;1\n950;2\n12,5;3\n", infer.Options{Target: "y"}).Columns[0]
+		if v, err := c.Value(text); c.Kind != infer.Number || !strings.Contains(c.Reason, "numbers from 12.5 to 1234") || v != want || err != nil {
+			t.Errorf("%+v: %v, %v", c, v, err)
+		}
+	}
+	const ambiguous = `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234), in line 3`
+	if c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]; c.Kind != infer.LeftOut || c.Reason != ambiguous {
+		t.Errorf("%+v", c)
+	}
+	_, err := infer.Read(strings.NewReader("a;y\n1;950\n2;1.234\n"), "a.csv", infer.Options{Target: "y"})
+	if err == nil || err.Error() != "a.csv: column 2 (y): "+ambiguous {
+		t.Errorf("an ambiguous label: %v", err)
+	}
 	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y", Delimiter: '|'}); len(r.Columns) != 2 {
 		t.Errorf("%d columns", len(r.Columns))
 	}

@@ -16,7 +16,7 @@ const (
 // decideTarget infers whether the labels are numbers or classes. With classes, numbers are
 // classes.
 func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
-	out := &Column{Name: c.name, Kind: Label, decimalComma: c.decimalComma}
+	out := &Column{Name: c.name, Kind: Label}
 	var reasons []string
 	say := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	without := rows - c.cells + c.unknown
@@ -30,6 +30,8 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
 		without = rows - values
+	case c.ambiguous > 0 && c.numbers+c.ambiguous == values && !classes:
+		return nil, fmt.Errorf("%w, in line %d", c.unclear, c.unclearAt)
 	case c.broken:
 		return nil, errors.New("the target has texts that are not UTF-8: convert the file")
 	case c.long > maxText:

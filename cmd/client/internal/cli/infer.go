@@ -58,7 +58,9 @@ may have no label.`,
 const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Where semicolons
-separate the fields, a comma is the decimal mark. Parquet is read as CSV would write it.`
+separate the fields, a comma is the decimal mark, and the other cells of a column decide
+whether 1.234 is 1234, as beside 12,5, or has a decimal point, as beside 1.5. A cell that
+they do not decide is refused. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
