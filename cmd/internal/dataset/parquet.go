@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -226,9 +227,9 @@ func (c *parquetColumn) value(v parquet.Value) string {
 	case parquet.Boolean:
 		return strconv.FormatBool(v.Boolean())
 	case parquet.Float:
-		return strconv.FormatFloat(float64(v.Float()), 'g', -1, 32)
+		return c.float(float64(v.Float()), 32)
 	case parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+		return c.float(v.Double(), 64)
 	case parquet.Int32:
 		return c.integer(int64(v.Int32()), uint64(v.Uint32()))
 	case parquet.Int64:
@@ -243,6 +244,24 @@ func (c *parquetColumn) value(v parquet.Value) string {
 		return c.bytes(v.ByteArray())
 	default:
 		return v.String()
+	}
+}
+
+// maxExact bounds the integers that a float64 has all of.
+const maxExact = 1 << 53
+
+// float writes a number of 32 or 64 bits. An integer is written as its digits: 1000185 and not
+// 1.000185e+06, which would be another category. A number that is not finite is a missing value.
+func (c *parquetColumn) float(v float64, bits int) string {
+	switch {
+	case !c.repeated && (math.IsNaN(v) || math.IsInf(v, 0)):
+		return ""
+	case v == 0:
+		return "0" // Of either sign.
+	case v == math.Trunc(v) && math.Abs(v) < maxExact:
+		return strconv.FormatFloat(v, 'f', -1, bits)
+	default:
+		return strconv.FormatFloat(v, 'g', -1, bits)
 	}
 }
 

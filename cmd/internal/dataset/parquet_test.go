@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -95,6 +96,33 @@ func TestParquet(t *testing.T) {
 		}
 		if _, err := table.Read(); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: after the last row %v", name, err)
+		}
+	}
+}
+
+// A float is the text that a CSV file would have of the number: an integer is its digits.
+func TestParquetFloats(t *testing.T) {
+	type row struct {
+		X float64   `parquet:"x"`
+		F float32   `parquet:"f"`
+		V []float64 `parquet:"v,list"`
+	}
+	values := map[float64]string{
+		1000185: "1000185", -1e15: "-1000000000000000", 1<<53 - 1: "9007199254740991", 1 << 53: "9.007199254740992e+15", 0.1: "0.1",
+		math.Copysign(0, -1): "0", math.NaN(): "", math.Inf(1): "", math.Inf(-1): "",
+	}
+	for v, want := range values {
+		table, err := dataset.NewTable(bytes.NewReader(written(t, []row{{v, 1000185, []float64{1, v}}})), "a.parquet", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := table.Read()
+		if err != nil || record[0] != want || record[1] != "1000185" {
+			t.Errorf("%v is %q, %v, want %q", v, record, err, want)
+		}
+		// A list keeps its places.
+		if fields := strings.Fields(record[2]); len(fields) != 2 {
+			t.Errorf("the list of 1 and %v is %q", v, record[2])
 		}
 	}
 }
