@@ -24,13 +24,15 @@ func IsGap(text string) bool {
 	}
 }
 
-// isUnknown tells whether a text among texts means a missing value. None and nil may be classes.
+// isUnknown tells whether a text among texts means a missing value: also the errors of spreadsheets,
+// and what pandas, MySQL and C write. None and nil may be classes.
 func isUnknown(text string) bool {
-	switch strings.ToLower(text) {
-	case "", "na", "n/a", "nan", "null", "?":
+	switch text := strings.ToLower(text); text {
+	case "", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "null", "?", "<na>", "nat", `\n`,
+		"#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!":
 		return true
 	default:
-		return false
+		return strings.HasPrefix(strings.TrimPrefix(text, "-"), "1.#") // 1.#QNAN, -1.#IND00, 1.#INF
 	}
 }
 

@@ -168,6 +168,14 @@ func (t *Table) AtHeader(err error) error {
 // Line is the line of the row that was read last, of a Parquet file the row, from 1.
 func (t *Table) Line() int { return t.line }
 
+// Unit is what Line counts: line, of a Parquet file row.
+func (t *Table) Unit() string {
+	if t.parquet != nil {
+		return "row"
+	}
+	return "line"
+}
+
 // Targets finds the columns that target names, with commas between them. Without a column y, the
 // target "y" means y1, y2 and so on. Targets refuses a further column y1, y2 and so on beside such
 // targets. An empty target names no column. Call it before the first Read.

@@ -42,7 +42,7 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		if column.Kind != Moment && column.Kind != Category {
 			continue
 		}
-		columns[i] = newColumn(name, table.Numbers(i))
+		columns[i] = newColumn(table, i)
 		if column.Kind == Category {
 			columns[i].times = nil
 		}
@@ -58,8 +58,8 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		column := out.Columns[c.name]
 		switch {
 		case column.Kind == Category:
-			column.integers = c.integers > 0 && c.integers == c.cells-c.gaps && c.codes == 0
-			column.gaps = column.integers
+			column.gaps = c.integers > 0 && c.integers == c.cells-c.gaps && c.codes.count == 0
+			column.integers = column.gaps && c.huge.count == 0
 		case len(c.times) > 0:
 			column.Form = c.bestTime().form
 		}
@@ -81,9 +81,7 @@ func survey(table *dataset.Table, columns map[int]*column) (rows int, err error)
 		rows++
 		for i, c := range columns {
 			cell := strings.TrimSpace(record[i])
-			timed := len(c.times) > 0
-			c.count(cell)
-			if timed && len(c.times) == 0 {
+			if c.count(cell); c.untimed.count > 0 {
 				return 0, table.AtField(i, fmt.Errorf("%.40q is no time of a known form that the cells before it have too", cell))
 			}
 		}

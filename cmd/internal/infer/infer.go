@@ -61,6 +61,20 @@ type Column struct {
 	integers bool               // The categories are integers: 1.0 is the same as 1.
 	numbers  *dataset.Numbers   // How the file writes numbers.
 	classes  int                // How many classes a target has.
+	odd      bool               // One cell decides the kind.
+}
+
+// Notice is what a user should read who does not ask for the reasons: the column is left out, or
+// one cell decides what it is. It is empty for other columns.
+func (c *Column) Notice() string {
+	switch {
+	case c.Kind == LeftOut:
+		return fmt.Sprintf("%s is left out: %s", c.Name, c.Reason)
+	case c.odd:
+		return fmt.Sprintf("%s is a %s: %s", c.Name, c.Kind, c.Reason)
+	default:
+		return ""
+	}
 }
 
 // Options say how to read a file.
@@ -162,8 +176,8 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 		return nil, err
 	}
 	f := &file{targets: targets}
-	for i, name := range table.Columns() {
-		f.columns = append(f.columns, newColumn(name, table.Numbers(i)))
+	for i := range table.Columns() {
+		f.columns = append(f.columns, newColumn(table, i))
 	}
 	for _, i := range targets {
 		f.columns[i].times, f.columns[i].target = nil, true
