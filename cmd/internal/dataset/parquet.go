@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -75,7 +77,7 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCodecs(file.Metadata()); err != nil {
+	if err := checkColumns(file.Metadata()); err != nil {
 		return nil, err
 	}
 	p := &parquetRows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
@@ -85,24 +87,57 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 		if t := leaf.Node.Type().LogicalType(); t != nil {
 			c.logical = t.Value
 		}
-		if _, half := c.logical.(*format.Float16Type); half {
-			return nil, fmt.Errorf("column %s of the Parquet file has the type FLOAT16, want FLOAT or DOUBLE", c.name)
-		}
 		p.columns = append(p.columns, c)
 	}
 	return p, nil
 }
 
-// checkCodecs refuses LZ4_RAW: the library returns wrong values for its pages, without an error.
-func checkCodecs(file *format.FileMetaData) error {
+// checkColumns refuses a column whose values would be read wrong. The library returns wrong values
+// for the pages of LZ4_RAW, without an error. Of types that it does not implement it returns the
+// bytes, and no logical type: checkColumns reads the types from the description of the file.
+func checkColumns(file *format.FileMetaData) error {
+	leaves := slices.DeleteFunc(slices.Clone(file.Schema), func(e format.SchemaElement) bool { return !e.Type.Valid })
 	for _, group := range file.RowGroups {
-		for _, c := range group.Columns {
+		for i, c := range group.Columns {
+			name := columnName(c.MetaData.PathInSchema)
 			if c.MetaData.Codec == format.Lz4Raw {
-				return fmt.Errorf("column %s of the Parquet file is compressed with LZ4_RAW, want ZSTD, SNAPPY, GZIP, BROTLI or no compression", columnName(c.MetaData.PathInSchema))
+				return fmt.Errorf("column %s of the Parquet file is compressed with LZ4_RAW, want ZSTD, SNAPPY, GZIP, BROTLI or no compression", name)
+			}
+			if unknown := unknownType(&leaves[i]); unknown != "" {
+				return fmt.Errorf("column %s of the Parquet file has the type %s, want BOOLEAN, INT, FLOAT, DOUBLE, DECIMAL, DATE, TIME, TIMESTAMP, STRING, ENUM, JSON or UUID",
+					name, unknown)
 			}
 		}
 	}
 	return nil
+}
+
+// unknownType is the logical type of a leaf if parquetColumn cannot write values of the type as
+// text, and empty otherwise.
+func unknownType(leaf *format.SchemaElement) string {
+	switch t := leaf.LogicalType.Value.(type) {
+	case nil:
+	case *format.StringType, *format.EnumType, *format.DecimalType, *format.DateType, *format.TimeType, *format.TimestampType,
+		*format.IntType, *format.NullType, *format.JsonType, *format.UUIDType:
+		return ""
+	default:
+		return t.String()
+	}
+	// Older writers have the converted type alone.
+	switch t := leaf.ConvertedType.V; {
+	case !leaf.ConvertedType.Valid:
+		return ""
+	case t == deprecated.Decimal && !(leaf.Scale.Valid && leaf.Precision.Valid):
+		return "DECIMAL without its scale and precision"
+	case t == deprecated.Bson:
+		return "BSON"
+	case t == deprecated.Interval:
+		return "INTERVAL"
+	case t > deprecated.Interval:
+		return fmt.Sprintf("%d, which this version does not know", t)
+	default:
+		return ""
+	}
 }
 
 // recoverParquet makes an error of a panic: the library panics at some damaged files.
@@ -192,9 +227,9 @@ func (c *parquetColumn) value(v parquet.Value) string {
 	case parquet.Boolean:
 		return strconv.FormatBool(v.Boolean())
 	case parquet.Float:
-		return strconv.FormatFloat(float64(v.Float()), 'g', -1, 32)
+		return c.float(float64(v.Float()), 32)
 	case parquet.Double:
-		return strconv.FormatFloat(v.Double(), 'g', -1, 64)
+		return c.float(v.Double(), 64)
 	case parquet.Int32:
 		return c.integer(int64(v.Int32()), uint64(v.Uint32()))
 	case parquet.Int64:
@@ -209,6 +244,24 @@ func (c *parquetColumn) value(v parquet.Value) string {
 		return c.bytes(v.ByteArray())
 	default:
 		return v.String()
+	}
+}
+
+// maxExact bounds the integers that a float64 has all of.
+const maxExact = 1 << 53
+
+// float writes a number of 32 or 64 bits. An integer is written as its digits: 1000185 and not
+// 1.000185e+06, which would be another category. A number that is not finite is a missing value.
+func (c *parquetColumn) float(v float64, bits int) string {
+	switch {
+	case !c.repeated && (math.IsNaN(v) || math.IsInf(v, 0)):
+		return ""
+	case v == 0:
+		return "0" // Of either sign.
+	case v == math.Trunc(v) && math.Abs(v) < maxExact:
+		return strconv.FormatFloat(v, 'f', -1, bits)
+	default:
+		return strconv.FormatFloat(v, 'g', -1, bits)
 	}
 }
 

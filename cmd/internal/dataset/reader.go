@@ -144,7 +144,7 @@ func (r *Reader) Outputs() int { return len(r.targets) }
 // for a wrong row. Of a row without a label it returns the features and an *Error of ErrNoLabel.
 func (r *Reader) Read(x, y []float64) ([]float64, error) {
 	return r.read(x, func(output int, field string) (err error) {
-		y[output], err = r.table.Label(field)
+		y[output], err = r.table.Label(r.targets[output], field)
 		return err
 	})
 }
@@ -178,7 +178,7 @@ func (r *Reader) read(x []float64, label func(output int, field string) error) (
 	}
 	read := x
 	for _, i := range r.features {
-		v, err := r.table.Number(record[i])
+		v, err := r.table.Number(i, record[i])
 		if err != nil {
 			return x, r.table.AtField(i, err)
 		}

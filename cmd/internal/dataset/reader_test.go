@@ -69,30 +69,6 @@ func TestDelimiters(t *testing.T) {
 	}
 }
 
-// A number is read as people write it, and nothing else is a number.
-func TestWrittenNumbers(t *testing.T) {
-	for text, want := range map[string]float64{
-		"$1,234": 1234, "-$1,234.50": -1234.5, "$-3": -3, "45%": 45, "45.5 %": 45.5, "€ 7": 7, "7€": 7, "1,234,567": 1234567, "12": 12, "-1e3": -1000,
-	} {
-		plain, _ := dataset.Plain(text, false)
-		if v, err := dataset.Number(plain); err != nil || v != want {
-			t.Errorf("%s is %v, %v, want %v", text, v, err, want)
-		}
-	}
-	for text, want := range map[string]float64{"1,5": 1.5, "-0,25": -0.25, "1.5": 1.5, "3,5 %": 3.5, "1,234": 1.234} {
-		plain, _ := dataset.Plain(text, true)
-		if v, err := dataset.Number(plain); err != nil || v != want {
-			t.Errorf("%s is %v, %v, want %v", text, v, err, want)
-		}
-	}
-	for _, text := range []string{"1,5", "1,23", "12,3456", ",123", "1,,234", "1,234,5", "1.5,234", "$", "%", "$%", "--1", "$--1", "-$-1", "5%%", "x%", "1 2"} {
-		plain, _ := dataset.Plain(text, false)
-		if v, err := dataset.Number(plain); err == nil {
-			t.Errorf("%s is %v", text, v)
-		}
-	}
-}
-
 // A row without a label has features, and an error that says so.
 func TestNoLabel(t *testing.T) {
 	for _, label := range []string{"", "NA", "nan", "null", "?", "none", "-", "inf", "-Infinity"} {

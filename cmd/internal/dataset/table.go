@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,14 +32,20 @@ type Table struct {
 	meter   *meter
 	parquet *parquetRows // nil for a CSV file
 	columns []string
-	line    int // of the row that was read last; of a Parquet file the row
+	numbers []Numbers // of the columns, nil before the first call of Numbers
+	again   io.Reader // the file once more, nil if no column has decimal commas
+	line    int       // of the row that was read last; of a Parquet file the row
 }
+
+// decimalCommas is the delimiter of the files with decimal commas.
+const decimalCommas = ';'
 
 // NewTable reads the header of r, whose fields name the columns. A gzip file and a Parquet file
 // are recognised by their content, UTF-16 by its byte order mark. Fields are separated by the
-// delimiter; if it is 0, by the comma, semicolon, tab or bar that the header has most of. Errors
-// call the file name.
+// delimiter; if it is 0, by the comma, semicolon, tab or bar that the header has most of. A file
+// with decimal commas is read twice, from memory if r cannot be. Errors call the file name.
 func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
+	again := reopened(r)
 	plain, err := PlainText(r)
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
@@ -54,7 +61,17 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if delimiter == 0 {
 		delimiter = sniff(plain)
 	}
-	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}}
+	switch {
+	case delimiter != decimalCommas:
+		again = nil
+	case again == nil:
+		all, err := io.ReadAll(plain)
+		if err != nil {
+			return nil, &Error{File: name, Err: err}
+		}
+		plain, again = bufio.NewReader(bytes.NewReader(all)), bytes.NewReader(all)
+	}
+	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, again: again}
 	t.csv = csv.NewReader(t.meter)
 	t.csv.ReuseRecord, t.csv.Comma = true, delimiter
 	header, err := t.csv.Read()
@@ -65,6 +82,19 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		return nil, t.syntax(nil, err)
 	}
 	return t, t.header(header)
+}
+
+// reopened reads r once more from where r is, without moving r. It is nil if r can be read once only.
+func reopened(r io.Reader) io.Reader {
+	from, ok := r.(randomAccess)
+	if !ok {
+		return nil
+	}
+	at, err := from.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil // A pipe.
+	}
+	return io.NewSectionReader(from, at, math.MaxInt64-at)
 }
 
 // header checks the names of the columns.
@@ -137,6 +167,14 @@ func (t *Table) AtHeader(err error) error {
 
 // Line is the line of the row that was read last, of a Parquet file the row, from 1.
 func (t *Table) Line() int { return t.line }
+
+// Unit is what Line counts: line, of a Parquet file row.
+func (t *Table) Unit() string {
+	if t.parquet != nil {
+		return "row"
+	}
+	return "line"
+}
 
 // Targets finds the columns that target names, with commas between them. Without a column y, the
 // target "y" means y1, y2 and so on. Targets refuses a further column y1, y2 and so on beside such

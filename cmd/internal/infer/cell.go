@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -20,11 +21,20 @@ func parseNumber(cell string) (float64, bool) {
 	return v, err == nil && math.Abs(v) <= 1e100
 }
 
-// parseWritten reads a number as people write it; see dataset.Plain.
-func parseWritten(cell string, decimalComma bool) (v float64, sign string, ok bool) {
-	plain, sign := dataset.Plain(cell, decimalComma)
-	v, ok = parseNumber(plain)
-	return v, sign, ok
+var errNoNumber = errors.New("no number")
+
+// parseWritten reads a number as people write it; see dataset.Numbers. Plain is the number as a
+// record has it. The error is errNoNumber, or says that the column does not show what the cell means.
+func parseWritten(cell string, numbers *dataset.Numbers) (v float64, plain, sign string, err error) {
+	plain, sign, err = numbers.Plain(cell)
+	if err != nil {
+		return 0, "", "", err
+	}
+	v, ok := parseNumber(plain)
+	if !ok {
+		return 0, "", "", errNoNumber
+	}
+	return v, plain, sign, nil
 }
 
 // parseVector reads a list of numbers: spaces, commas or semicolons are between them,

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -28,32 +29,52 @@ const (
 	day                                     = 24 * time.Hour
 )
 
+// maxExact bounds the integers that a number of a record has all of.
+const maxExact = 1 << 53
+
+// spot counts cells and keeps the first.
+type spot struct {
+	count int
+	cell  string
+	line  int
+}
+
 // column is what is known of a column while the file is being read.
 type column struct {
-	name         string
-	decimalComma bool // Of the file; see dataset.Plain.
-	line         int  // Of the current cell.
-	target       bool // The cells are labels.
+	name    string
+	written *dataset.Numbers // How the file writes numbers.
+	unit    string           // Of line; see dataset.Table.Unit.
+	line    int              // Of the current cell.
+	target  bool             // The cells are labels.
 	// cells counts the cells that are not empty, gaps those among them that may stand for a
 	// missing value; unknown counts the gaps of a target of classes.
 	cells, gaps, unknown int
-	// The counts of numbers and booleans leave out the gaps. Written counts the numbers with a
-	// sign of a currency or of percent, which is sign, or with commas.
-	numbers, integers, codes, written int
-	sign                              string
-	low, high                         float64
-	pairs                             [booleanPairs]int
-	truths                            int
-	words                             string // The first cell that is neither a number nor a gap,
-	wordsAt                           int    // and its line.
-	times                             []span // The forms that fit all cells so far.
+	// The counts of numbers and booleans leave out the gaps. Converted counts the numbers that a
+	// record has without their sign of a currency or of percent, which is sign, or without what
+	// separates thousands.
+	numbers, integers, converted int
+	sign                         string
+	low, high                    float64
+	pairs                        [booleanPairs]int
+	truths                       int
+	// codes are the numbers that begin with a 0, and huge the integers that are not less than
+	// maxExact. The column does not show which numbers the ambiguous cells are. All other cells
+	// that are no gaps are words.
+	codes, huge, ambiguous, words spot
+	// times are the forms that fit all cells since the last untimed cell; timed counts the cells
+	// that have fit. An untimed cell fits no form that fits the cells before it.
+	times   []span
+	timed   int
+	untimed spot
 	// texts are the different cells whose hash begins with so many zero bits. Each of them
 	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
-	texts  map[string]struct{}
-	zeros  int
-	bytes  int  // Of the texts.
-	long   int  // The length of the longest cell.
-	broken bool // A cell is not UTF-8.
+	texts map[string]struct{}
+	zeros int
+	bytes int // Of the texts.
+	// long are the cells with more bytes than a category may have, longest is the length of the
+	// longest. The broken cells are not UTF-8.
+	long, broken spot
+	longest      int
 }
 
 // span is what the times of a column are by one form.
@@ -65,13 +86,33 @@ type span struct {
 	ofDay       bool // Not all at the same time of the day.
 }
 
-func newColumn(name string, decimalComma bool) *column {
-	c := &column{name: name, decimalComma: decimalComma, texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1)}
+// newColumn is column i of a table.
+func newColumn(table *dataset.Table, i int) *column {
+	c := &column{
+		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(),
+		texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1),
+	}
+	c.restart()
+	return c
+}
+
+// restart lets the times have any form.
+func (c *column) restart() {
+	c.times = c.times[:0]
 	for _, f := range forms() {
 		c.times = append(c.times, span{form: f})
 	}
-	return c
 }
+
+// see counts the current cell.
+func (c *column) see(s *spot, cell string) {
+	if s.count++; s.count == 1 {
+		s.cell, s.line = strings.Clone(cell[:min(len(cell), maxText)]), c.line
+	}
+}
+
+// place names the first cell of a spot.
+func (c *column) place(s *spot) string { return fmt.Sprintf("%.40q in %s %d", s.cell, c.unit, s.line) }
 
 // add takes in one cell.
 func (c *column) add(cell string) {
@@ -97,17 +138,21 @@ func (c *column) count(cell string) {
 		c.gaps++
 		return
 	}
-	if v, ok := c.number(cell); ok {
+	v, err := c.number(cell)
+	switch {
+	case err == nil:
 		c.numbers++
 		c.low, c.high = min(c.low, v), max(c.high, v)
 		if v == math.Trunc(v) {
 			c.integers++
 		}
 		if isCode(cell) {
-			c.codes++
+			c.see(&c.codes, cell)
 		}
-	} else if c.words == "" {
-		c.words, c.wordsAt = strings.Clone(cell), c.line
+	case errors.Is(err, errNoNumber):
+		c.see(&c.words, cell)
+	default:
+		c.see(&c.ambiguous, cell)
 	}
 	if pair, v, ok := parseBoolean(cell); ok {
 		c.pairs[pair]++
@@ -119,24 +164,34 @@ func (c *column) count(cell string) {
 }
 
 // number reads a cell as a number. A column has numbers of one sign of a currency or of percent.
-func (c *column) number(cell string) (v float64, ok bool) {
-	if v, ok = parseNumber(cell); ok {
-		return v, true
+func (c *column) number(cell string) (float64, error) {
+	v, plain, sign, err := parseWritten(cell, c.written)
+	if err != nil {
+		return 0, err
 	}
-	v, sign, ok := parseWritten(cell, c.decimalComma)
-	if !ok || sign != "" && c.sign != "" && sign != c.sign {
-		return 0, false
+	if sign != "" && c.sign != "" && sign != c.sign {
+		return 0, errNoNumber
 	}
-	c.written++
 	if sign != "" {
 		c.sign = sign
 	}
-	return v, true
+	if plain != cell {
+		c.converted++
+	}
+	if math.Abs(v) >= maxExact && strings.Trim(plain, "+-0123456789") == "" {
+		c.see(&c.huge, cell)
+	}
+	return v, nil
 }
 
 func (c *column) addText(cell string) {
-	c.long = max(c.long, len(cell))
-	c.broken = c.broken || !utf8.ValidString(cell)
+	c.longest = max(c.longest, len(cell))
+	if len(cell) > maxText {
+		c.see(&c.long, cell)
+	}
+	if !utf8.ValidString(cell) {
+		c.see(&c.broken, cell)
+	}
 	if len(cell) > maxText || bits.LeadingZeros64(hash(cell)) < c.zeros {
 		return
 	}
@@ -171,6 +226,10 @@ func hash(text string) uint64 {
 	return h ^ h>>33
 }
 
+// fewTimes is how many more cells may be untimed than timed, until the column is taken for none of
+// times: each of them is tried with all forms.
+const fewTimes = 16
+
 func (c *column) addTime(cell string) {
 	if len(c.times) == 0 {
 		return
@@ -183,6 +242,13 @@ func (c *column) addTime(cell string) {
 		}
 	}
 	c.times = kept
+	if len(kept) > 0 {
+		c.timed++
+		return
+	}
+	if c.see(&c.untimed, cell); c.untimed.count <= c.timed+fewTimes {
+		c.restart()
+	}
 }
 
 func (s *span) add(t time.Time) {
@@ -210,7 +276,7 @@ func (s *span) add(t time.Time) {
 // smooth function of its number.
 func (c *column) fewIntegers() int {
 	values, n := c.cells-c.gaps, c.different()
-	if c.target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
+	if c.target || c.isBoolean(values) || c.integers < values || c.codes.count+c.huge.count > 0 || c.low == c.high ||
 		n > fewIntegers || cellsEach*n > values {
 		return 0
 	}
@@ -220,7 +286,7 @@ func (c *column) fewIntegers() int {
 // decide infers the kind of the column of a file of so many rows. With categorize few integers
 // are categories.
 func (c *column) decide(rows int, categorize bool) *Column {
-	out := &Column{Name: c.name, decimalComma: c.decimalComma}
+	out := &Column{Name: c.name, numbers: c.written}
 	values := c.cells - c.gaps
 	converted := ""
 	switch {
@@ -235,7 +301,7 @@ func (c *column) decide(rows int, categorize bool) *Column {
 			converted = "true or false"
 		}
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
-	case len(c.times) > 0 && (c.numbers < values || c.looksDated()):
+	case c.timed == values && (c.numbers < values || c.looksDated()):
 		c.decideTime(out)
 		if out.Form != forms()[0] {
 			converted = "RFC 3339"
@@ -244,15 +310,24 @@ func (c *column) decide(rows int, categorize bool) *Column {
 		out.Kind, out.gaps, out.integers = Category, true, true
 		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
 		out.Input = declareCategory(c.fewIntegers())
-	case c.numbers == values && c.codes == 0:
+	case c.numbers+c.ambiguous.count == values && c.ambiguous.count > 0:
+		out.Kind, out.Reason = LeftOut, c.unclear().Error()
+	case c.numbers == values && c.integers == values && c.huge.count > 0:
+		c.decideCategory(out)
+		out.gaps = true
+	case c.numbers == values && c.codes.count == 0:
 		c.decideNumber(out)
 	default:
 		c.decideCategory(out)
 	}
+	if odd := c.odd(values); odd != "" && (out.Kind == Category && !out.integers || out.Kind == LeftOut) {
+		out.odd = true
+		out.Reason += "; " + odd
+	}
 	if out.Input == nil {
 		return out
 	}
-	if c.written > 0 && (out.Kind == Number || out.integers) {
+	if c.converted > 0 && (out.Kind == Number || out.integers) {
 		converted = "the numbers alone"
 	}
 	out.Input.Name = c.name
@@ -273,6 +348,29 @@ func (c *column) decide(rows int, categorize bool) *Column {
 		out.Reason += "; records have " + converted + ", into which replay converts them"
 	}
 	return out
+}
+
+// unclear is the error of the first ambiguous cell.
+func (c *column) unclear() error {
+	_, _, err := c.written.Plain(c.ambiguous.cell)
+	return fmt.Errorf("%w, in %s %d", err, c.unit, c.ambiguous.line)
+}
+
+// odd names the cell without which a column would be one of times or numbers, if most cells are
+// such, and is empty otherwise.
+func (c *column) odd(values int) string {
+	switch few := func(s *spot) bool { return s.count > 0 && 2*s.count < values }; {
+	case 2*c.timed > values && c.timed < values:
+		return fmt.Sprintf("%d of %d cells are times of one form, and %s is none", c.timed, values, c.place(&c.untimed))
+	case c.mixed(values) && c.words.count > 0:
+		return fmt.Sprintf("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
+	case few(&c.codes):
+		return fmt.Sprintf("%d of %d cells are numbers, and %s is a code, because it begins with a 0", values-c.codes.count, values, c.place(&c.codes))
+	case few(&c.huge):
+		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
+	default:
+		return ""
+	}
 }
 
 // declareCategory declares a category: each of the first n has a feature.
@@ -327,7 +425,7 @@ func (c *column) decideTime(out *Column) {
 	}
 	length := best.last.Sub(best.first)
 	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
-	if c.ambiguous(best) {
+	if c.swappable(best) {
 		out.Reason += ", where day and month could also be swapped"
 	}
 	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
@@ -343,8 +441,8 @@ func (c *column) decideTime(out *Column) {
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
 }
 
-// ambiguous tells whether an equally good form reads other times from the cells.
-func (c *column) ambiguous(best span) bool {
+// swappable tells whether an equally good form reads other times from the cells.
+func (c *column) swappable(best span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
 		return (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
 	})
@@ -354,19 +452,22 @@ func (c *column) decideCategory(out *Column) {
 	out.Kind = Category
 	n := c.different()
 	switch {
-	case c.broken:
-		out.Kind, out.Reason = LeftOut, "texts that are not UTF-8: convert the file"
+	case c.broken.count > 0:
+		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts that are not UTF-8, such as %s: convert the file", c.place(&c.broken))
 		return
-	case c.long > maxText:
-		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes; a category has at most %d", c.long, maxText)
+	case c.long.count > 0:
+		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
 	case n > ownFeatures && 4*n > 3*c.cells:
 		out.Kind, out.Reason = LeftOut, "most cells are texts of their own: it names the row"
 		return
 	}
 	reason := "texts,"
-	if c.codes > 0 && c.numbers == c.cells-c.gaps {
+	if c.numbers == c.cells-c.gaps && c.numbers > 0 {
 		reason = "codes with a leading 0,"
+		if c.codes.count == 0 {
+			reason = "ids, because no number has all integers from 2^53 on,"
+		}
 	}
 	if c.zeros > 0 {
 		reason += " about"

@@ -36,13 +36,13 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		if in == nil {
 			continue
 		}
-		column := &Column{Name: name, Kind: KindOf(in), Input: in, decimalComma: table.DecimalComma()}
+		column := &Column{Name: name, Kind: KindOf(in), Input: in, numbers: table.Numbers(i)}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
 		if column.Kind != Moment && column.Kind != Category {
 			continue
 		}
-		columns[i] = newColumn(name, table.DecimalComma())
+		columns[i] = newColumn(table, i)
 		if column.Kind == Category {
 			columns[i].times = nil
 		}
@@ -58,8 +58,8 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		column := out.Columns[c.name]
 		switch {
 		case column.Kind == Category:
-			column.integers = c.integers > 0 && c.integers == c.cells-c.gaps && c.codes == 0
-			column.gaps = column.integers
+			column.gaps = c.integers > 0 && c.integers == c.cells-c.gaps && c.codes.count == 0
+			column.integers = column.gaps && c.huge.count == 0
 		case len(c.times) > 0:
 			column.Form = c.bestTime().form
 		}
@@ -81,9 +81,7 @@ func survey(table *dataset.Table, columns map[int]*column) (rows int, err error)
 		rows++
 		for i, c := range columns {
 			cell := strings.TrimSpace(record[i])
-			timed := len(c.times) > 0
-			c.count(cell)
-			if timed && len(c.times) == 0 {
+			if c.count(cell); c.untimed.count > 0 {
 				return 0, table.AtField(i, fmt.Errorf("%.40q is no time of a known form that the cells before it have too", cell))
 			}
 		}
@@ -115,12 +113,9 @@ func (c *Column) Value(cell string) (any, error) {
 	if cell == "" || (c.gaps && dataset.IsGap(cell)) {
 		return nil, nil
 	}
-	wrong := fmt.Errorf("%.40q is no %s", cell, c.Kind)
 	switch c.Kind {
 	case Number:
-		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
-			return v, nil
-		}
+		return c.number(cell)
 	case Boolean:
 		if _, v, ok := parseBoolean(cell); ok {
 			return v, nil
@@ -133,9 +128,7 @@ func (c *Column) Value(cell string) (any, error) {
 		if !c.integers {
 			return cell, nil
 		}
-		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
-			return v, nil
-		}
+		return c.number(cell)
 	case Vector:
 		if v, ok := parseVector(cell); ok {
 			return v, nil
@@ -143,5 +136,16 @@ func (c *Column) Value(cell string) (any, error) {
 	default:
 		return nil, fmt.Errorf("column %s is no input", c.Name)
 	}
-	return nil, wrong
+	return nil, c.wrong(cell)
 }
+
+// number converts a cell into a number.
+func (c *Column) number(cell string) (any, error) {
+	v, _, _, err := parseWritten(cell, c.numbers)
+	if errors.Is(err, errNoNumber) {
+		err = c.wrong(cell)
+	}
+	return v, err
+}
+
+func (c *Column) wrong(cell string) error { return fmt.Errorf("%.40q is no %s", cell, c.Kind) }

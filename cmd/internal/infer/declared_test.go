@@ -61,6 +61,26 @@ func TestDeclaredValues(t *testing.T) {
 	}
 }
 
+// Declared inputs of a file with decimal commas are read as their whole column writes them.
+func TestDeclaredDecimalCommas(t *testing.T) {
+	const declared = `[{"name": "n", "numeric": {}}, {"name": "c", "categorical": {}}]`
+	c, err := infer.Declared(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), "a.csv", 0, inputs(t, declared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"n": 1234.0, "c": 1234.0} {
+		if v, err := c.Columns[name].Value("1.234"); err != nil || v != want {
+			t.Errorf("%s: %v, %v, want %v", name, v, err, want)
+		}
+	}
+	if c, err = infer.Declared(strings.NewReader("n;c\n1.234;x\n"), "a.csv", 0, inputs(t, declared)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.Columns["n"].Value("1.234"); err == nil || !strings.Contains(err.Error(), "ambiguous") {
+		t.Errorf("an ambiguous number is %v, %v", v, err)
+	}
+}
+
 func TestDeclaredTimes(t *testing.T) {
 	const at = `[{"name": "at", "time": {}}]`
 	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", 0, inputs(t, at))
@@ -119,7 +139,7 @@ func TestTargets(t *testing.T) {
 		"money":       {xs + "1.5,\"$1,000\"\n2,$3\n", `]}`, "numbers from 3 to 1000", infer.Options{Target: "y"}},
 		"0 and 1":     {xs + "1.5,0\n2,1\n3,1\n", `]}`, "Is y a class? Its labels are the two numbers 0 and 1.", infer.Options{Target: "y"}},
 		"no class":    {xs + "1.5,up\n2,NA\n3,\n1,none\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes; 2 rows have no label", infer.Options{Target: "y"}},
-		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, "x" is none`, infer.Options{Target: "y"}},
+		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, and "x" in line 2 is none`, infer.Options{Target: "y"}},
 		"two":         {"y1,x,y2\n1,2,3\n4,5,6\n", `], "outputs": 2}`, "y2  label   numbers from 3 to 6", infer.Options{Target: "y"}},
 		"none":        {xs + "1.5,2\n2,3\n", `]}`, "y  number", infer.Options{}},
 		"two classes": {"y1,x,y2\n1,2,a\n4,5,b\n", "", "column 3 (y2): a classifier has one target", infer.Options{Target: "y"}},

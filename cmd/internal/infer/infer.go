@@ -2,8 +2,9 @@
 // numbers, booleans, categories and times; and whether its labels are numbers or classes. It
 // also converts cells into the values of records.
 //
-// The file is read once, row by row. The memory is bounded for any file: at most maxColumns
-// columns, of each maxCategories texts of maxTexts bytes, and 16 MiB of a row.
+// The file is read row by row, once, and once more if it has decimal commas. The memory is bounded:
+// at most maxColumns columns, of each maxCategories texts of maxTexts bytes, and 16 MiB of a row.
+// A file that can be read only once and has decimal commas is kept in memory.
 package infer
 
 import (
@@ -55,11 +56,25 @@ type Column struct {
 	// Form is the form of its times.
 	Form Form `json:"form,omitempty"`
 	// Input is its declaration, nil if it is no input.
-	Input        *hindsightv1.Input `json:"-"`
-	gaps         bool               // Texts such as NA are empty cells.
-	integers     bool               // The categories are integers: 1.0 is the same as 1.
-	decimalComma bool               // Of the file; see dataset.Plain.
-	classes      int                // How many classes a target has.
+	Input    *hindsightv1.Input `json:"-"`
+	gaps     bool               // Texts such as NA are empty cells.
+	integers bool               // The categories are integers: 1.0 is the same as 1.
+	numbers  *dataset.Numbers   // How the file writes numbers.
+	classes  int                // How many classes a target has.
+	odd      bool               // One cell decides the kind.
+}
+
+// Notice is what a user should read who does not ask for the reasons: the column is left out, or
+// one cell decides what it is. It is empty for other columns.
+func (c *Column) Notice() string {
+	switch {
+	case c.Kind == LeftOut:
+		return fmt.Sprintf("%s is left out: %s", c.Name, c.Reason)
+	case c.odd:
+		return fmt.Sprintf("%s is a %s: %s", c.Name, c.Kind, c.Reason)
+	default:
+		return ""
+	}
 }
 
 // Options say how to read a file.
@@ -161,8 +176,8 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 		return nil, err
 	}
 	f := &file{targets: targets}
-	for _, name := range table.Columns() {
-		f.columns = append(f.columns, newColumn(name, table.DecimalComma()))
+	for i := range table.Columns() {
+		f.columns = append(f.columns, newColumn(table, i))
 	}
 	for _, i := range targets {
 		f.columns[i].times, f.columns[i].target = nil, true

@@ -185,6 +185,104 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// swapped are n cells, the one at a place another.
+func swapped(n, at int, odd string, f func(i int) string) []string {
+	cells := each(n, f)
+	cells[at] = odd
+	return cells
+}
+
+// A column that one cell keeps from being one of numbers or times names the cell.
+func TestOddCells(t *testing.T) {
+	number := func(i int) string { return fmt.Sprintf("%d.5", i) }
+	day := func(i int) string {
+		return time.Date(2024, 1, 1+i/24, i%24, 0, 0, 0, time.UTC).Format(time.DateTime)
+	}
+	const left = "most cells are texts of their own: it names the row; "
+	for name, c := range map[string]struct {
+		cells []string
+		kind  infer.Kind
+		says  string
+	}{
+		"a word":          {swapped(100, 50, "oops", number), infer.LeftOut, left + `99 of 100 cells are numbers, and "oops" in line 52 is none`},
+		"a short column":  {[]string{"1", "2", "x"}, infer.Category, `texts, 3 categories; 2 of 3 cells are numbers, and "x" in line 4 is none; no cell is empty`},
+		"hours":           {swapped(800, 3, "noon", func(i int) string { return strconv.Itoa(i % 24) }), infer.Category, `799 of 800 cells are numbers, and "noon" in line 5 is none`},
+		"24:00":           {swapped(100, 50, "2024-01-10 24:00:00", day), infer.LeftOut, left + `99 of 100 cells are times of one form, and "2024-01-10 24:00:00" in line 52 is none`},
+		"24:00 first":     {swapped(100, 0, "2024-01-10 24:00:00", day), infer.LeftOut, `and "2024-01-10 24:00:00" in line 2 is none`},
+		"midnights":       {each(1000, func(i int) string { return strings.Replace(day(i), " 00:", " 24:", 1) }), infer.LeftOut, `958 of 1000 cells are times of one form, and "2024-01-01 24:00:00" in line 2 is none`},
+		"a code":          {swapped(100, 4, "007", number), infer.LeftOut, `99 of 100 cells are numbers, and "007" in line 6 is a code, because it begins with a 0`},
+		"too large":       {swapped(100, 4, "1e101", number), infer.LeftOut, `and "1e101" in line 6 is none`},
+		"a huge integer":  {swapped(100, 4, "9007199254740993", strconv.Itoa), infer.LeftOut, `and "9007199254740993" in line 6 is an id, because no number has all integers from 2^53 on`},
+		"not UTF-8":       {swapped(100, 4, "\xf8", number), infer.LeftOut, `texts that are not UTF-8, such as "\xf8" in line 6: convert the file; 99 of 100 cells are numbers`},
+		"long":            {swapped(100, 4, strings.Repeat("x", 300), number), infer.LeftOut, "texts of up to 300 bytes, such as that in line 6; a category has at most 256; 99 of 100 cells are numbers"},
+		"texts":           {each(100, func(i int) string { return []string{"1", "a", "b"}[i%3] }), infer.Category, "texts, 3 categories; no cell is empty"},
+		"texts and times": {each(100, func(i int) string { return []string{"a", "b", "2024-01-10", "c"}[i%4] }), infer.Category, "texts, 4 categories; no cell is empty"},
+	} {
+		got := column(t, c.cells...)
+		if got.Kind != c.kind || !strings.Contains(got.Reason, c.says) {
+			t.Errorf("%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
+		}
+		if odd := strings.Contains(c.says, " in line "); odd == (got.Notice() == "") {
+			t.Errorf("%s: notice %q", name, got.Notice())
+		}
+	}
+	y := read(t, "x,y\n1,1\n2,2\n3,oops\n", infer.Options{Target: "y"}).Columns[1]
+	if want := `y is a class: texts, 3 classes; 2 of 3 cells are numbers, and "oops" in line 4 is none`; y.Notice() != want {
+		t.Errorf("a target: %q, want %q", y.Notice(), want)
+	}
+}
+
+// What other programs write for a missing value is an empty cell.
+func TestMissingMarkers(t *testing.T) {
+	for _, marker := range []string{
+		"#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "<NA>", "1.#QNAN", "-1.#IND00", "1.#INF", `\N`, "n.a.", "NaT", "-nan", "-nan(ind)",
+	} {
+		for kind, cells := range map[infer.Kind][]string{
+			infer.Number: {"1.5", marker, "3"}, infer.Moment: {"2026-11-21", marker, "2026-12-21"}, infer.Boolean: {"yes", marker, "no"},
+		} {
+			c := column(t, cells...)
+			v, err := c.Value(marker)
+			if c.Kind != kind || c.Notice() != "" || v != nil || err != nil || !strings.Contains(c.Reason, "1 cell is empty") {
+				t.Errorf("%s: %+v, %v, %v, want %s", marker, c, v, err, kind)
+			}
+		}
+		y := read(t, "x,y\n1,up\n2,"+marker+"\n3,down\n", infer.Options{Target: "y"}).Columns[1]
+		if !strings.Contains(y.Reason, "2 classes; 1 row has no label") {
+			t.Errorf("the class %s: %s", marker, y.Reason)
+		}
+	}
+}
+
+// Integers that a number does not tell apart are ids: categories by their digits.
+func TestHugeIntegers(t *testing.T) {
+	ids := []string{"9007199254740992", "9007199254740993", "-9007199254740993", "NA", "7"}
+	c := column(t, each(500, func(i int) string { return ids[i%5] })...)
+	if c.Kind != infer.Category || !strings.Contains(c.Reason, "ids, because no number has all integers from 2^53 on, 5 categories; 100 cells are empty") || c.Notice() != "" {
+		t.Errorf("%+v", c)
+	}
+	declared, err := infer.Declared(strings.NewReader("id,n\n"+strings.Join(ids, ",1\n")+",1\n"), "a.csv", 0, inputs(t, `[{"name": "id", "categorical": {}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*infer.Column{c, declared.Columns["id"]} {
+		for _, id := range ids {
+			v, err := c.Value(id)
+			if want := any(id); err != nil || v != want && id != "NA" || id == "NA" && v != nil {
+				t.Errorf("%s is %v, %v", id, v, err)
+			}
+		}
+	}
+	for _, cells := range [][]string{{"1e16", "9007199254740993"}, {"0.5", "9007199254740993"}, {"9007199254740991", "-9007199254740991"}} {
+		want := infer.Number
+		if cells[0] == "1e16" {
+			want = infer.Category
+		}
+		if c := column(t, cells...); c.Kind != want {
+			t.Errorf("%v: %s (%s), want %s", cells, c.Kind, c.Reason, want)
+		}
+	}
+}
+
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		cells []string
@@ -222,6 +320,20 @@ func TestSemicolons(t *testing.T) {
 	}
 	if !strings.Contains(r.Columns[2].Reason, "numbers from 1.25 to 2.5") {
 		t.Errorf("%+v", r.Columns[2])
+	}
+	for text, want := range map[string]any{"1.234": 1234.0, "12,5": 12.5} {
+		c := read(t, "a;y\n1.234;1\n950;2\n12,5;3\n", infer.Options{Target: "y"}).Columns[0]
+		if v, err := c.Value(text); c.Kind != infer.Number || !strings.Contains(c.Reason, "numbers from 12.5 to 1234") || v != want || err != nil {
+			t.Errorf("%+v: %v, %v", c, v, err)
+		}
+	}
+	const ambiguous = `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234), in line 3`
+	if c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]; c.Kind != infer.LeftOut || c.Reason != ambiguous {
+		t.Errorf("%+v", c)
+	}
+	_, err := infer.Read(strings.NewReader("a;y\n1;950\n2;1.234\n"), "a.csv", infer.Options{Target: "y"})
+	if err == nil || err.Error() != "a.csv: column 2 (y): "+ambiguous {
+		t.Errorf("an ambiguous label: %v", err)
 	}
 	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y", Delimiter: '|'}); len(r.Columns) != 2 {
 		t.Errorf("%d columns", len(r.Columns))

@@ -16,7 +16,7 @@ const (
 // decideTarget infers whether the labels are numbers or classes. With classes, numbers are
 // classes.
 func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
-	out := &Column{Name: c.name, Kind: Label, decimalComma: c.decimalComma}
+	out := &Column{Name: c.name, Kind: Label}
 	var reasons []string
 	say := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	without := rows - c.cells + c.unknown
@@ -30,20 +30,22 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
 		without = rows - values
-	case c.broken:
-		return nil, errors.New("the target has texts that are not UTF-8: convert the file")
-	case c.long > maxText:
-		return nil, fmt.Errorf("the target has texts of up to %d bytes; a class has at most %d", c.long, maxText)
+	case c.ambiguous.count > 0 && c.numbers+c.ambiguous.count == values && !classes:
+		return nil, c.unclear()
+	case c.broken.count > 0:
+		return nil, fmt.Errorf("the target has texts that are not UTF-8, such as %s: convert the file", c.place(&c.broken))
+	case c.long.count > 0:
+		return nil, fmt.Errorf("the target has texts of up to %d bytes, such as that in %s %d; a class has at most %d", c.longest, c.unit, c.long.line, maxText)
 	case c.mixed(values) && n > fewClasses && !classes:
-		return nil, fmt.Errorf("%d of %d labels are numbers, and %.40q in line %d is none: correct it, or ask for --classes if labels are classes",
-			c.numbers, values, c.words, c.wordsAt)
+		return nil, fmt.Errorf("%d of %d labels are numbers, and %s is none: correct it, or ask for --classes if labels are classes",
+			c.numbers, values, c.place(&c.words))
 	case c.zeros > 0 || n > maxClasses:
 		return nil, fmt.Errorf("the target has about %d different texts, at most %d classes are possible", n, maxClasses)
 	default:
 		out.Kind, out.classes = Class, max(2, n)
 		say("texts, %d classes", n)
-		if c.mixed(values) {
-			say("%d of %d cells are numbers, %.40q is none", c.numbers, values, c.words)
+		if out.odd = c.mixed(values) && !classes; out.odd {
+			say("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
 		}
 		if n == 1 {
 			say("the same class in every row: there is nothing to learn")

@@ -27,8 +27,9 @@ learner; add one, or leave it to auto.
 
 Columns are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
 categories and times. A few different integers, such as hours or months, are categories. A
-column of texts nearly all of which differ is left out, by replay too. Vectors are not
-recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
+column of texts nearly all of which differ is left out, by replay too. The reason names the
+cell that keeps a column from being one of numbers or times. Integers from 2^53 on are
+categories: no number has all of them. Vectors are not recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
 zone they are UTC. Records have times in RFC 3339; replay converts them.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
@@ -58,7 +59,9 @@ may have no label.`,
 const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Where semicolons
-separate the fields, a comma is the decimal mark. Parquet is read as CSV would write it.`
+separate the fields, a comma is the decimal mark, and the other cells of a column decide
+whether 1.234 is 1234, as beside 12,5, or has a decimal point, as beside 1.5. A cell that
+they do not decide is refused. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {

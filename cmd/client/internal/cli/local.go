@@ -101,6 +101,7 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	if err != nil {
 		return nil, 0, &command.UsageError{Err: err}
 	}
+	e.notice(result.Columns, o)
 	spec = proto.CloneOf(result.Spec)
 	spec.Inputs = nil
 	for _, in := range result.Spec.GetInputs() {
@@ -112,4 +113,14 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 		return nil, 0, command.Usagef("%s: no column can be an input", path)
 	}
 	return spec, result.Rows, nil
+}
+
+// notice says which columns are left out, and which cell made a column what it is. The user has
+// ignored some of them.
+func (e *env) notice(columns []*infer.Column, o *stream.FileOptions) {
+	for _, c := range columns {
+		if text := c.Notice(); text != "" && !o.Ignores(c.Name) {
+			e.Say("%s", text)
+		}
+	}
 }

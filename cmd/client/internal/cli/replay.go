@@ -169,15 +169,16 @@ func (r *replay) execute(ctx context.Context, e *env) error {
 // through takes the file through the model. It reads all rows before it creates the model
 // and before it sends the first row. The spec is the inferred spec of a model to create, or nil.
 func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hindsightv1.ModelSpec) (err error) {
-	create := spec != nil || r.create != ""
-	if spec == nil {
+	inferred := spec != nil
+	create := inferred || r.create != ""
+	if !inferred {
 		if spec, err = r.spec(ctx, e, c); err != nil {
 			return err
 		}
 	}
 	checked, dimension, err := r.open(spec)
-	for _, c := range r.leftOut {
-		e.Say("%s is left out: %s", c.Name, c.Reason)
+	if !inferred { // Else inferSpec has said it.
+		e.notice(r.leftOut, &r.options)
 	}
 	if err == nil {
 		r.total, err = count(checked)

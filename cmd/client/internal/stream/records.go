@@ -241,7 +241,7 @@ func (r *Records) convert(row []string) (Round, error) {
 			out.Class, err = dataset.Class(row[i])
 		} else {
 			var y float64
-			y, err = r.table.Label(row[i])
+			y, err = r.table.Label(i, row[i])
 			out.labels = append(out.labels, y)
 		}
 		if errors.Is(err, dataset.ErrNoLabel) {

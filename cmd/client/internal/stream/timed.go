@@ -74,7 +74,7 @@ func (t *Times) Add(r *Round) error {
 		if r.Unlabelled && to == &r.LabelTime {
 			continue
 		}
-		if *to, err = m.parse(record[m.at]); err != nil {
+		if *to, err = m.parse(t.table, record[m.at]); err != nil {
 			return t.table.AtField(m.at, err)
 		}
 	}
@@ -82,9 +82,9 @@ func (t *Times) Add(r *Round) error {
 }
 
 // parse reads a time: the number, or the seconds since 1970.
-func (m *moments) parse(cell string) (float64, error) {
+func (m *moments) parse(table *dataset.Table, cell string) (float64, error) {
 	if m.numbers {
-		return dataset.Number(cell)
+		return table.Number(m.at, cell)
 	}
 	v, err := m.column.Value(cell)
 	if err != nil {
@@ -121,7 +121,7 @@ func surveyTimes(path, name string, delimiter rune) (*moments, error) {
 			if err != nil {
 				return err
 			}
-			_, err = dataset.Number(record[m.at])
+			_, err = table.Number(m.at, record[m.at])
 			m.numbers = err == nil || strings.TrimSpace(record[m.at]) == ""
 		}
 		return nil

@@ -1,5 +1,6 @@
 import type { InputSpec, Spec } from "../../api/types";
 import { count, plural } from "../../format";
+import { numbersOf } from "./numbers";
 import type { Table } from "./table";
 
 /** Kind is what a column is for the model. */
@@ -19,17 +20,19 @@ const CELLS_EACH = 30;
 const OF_THEIR_OWN = 0.5;
 const LONGEST_TEXT = 256;
 
-const GAPS = ["", "na", "n/a", "nan", "null", "none", "?"];
+// As of hindsight infer: none and nil may be texts.
+const UNKNOWN = ["", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "null", "?", "<na>", "nat", "\\n",
+  "#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"];
+const GAPS = ["none", "nil", "-", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"];
 const PAIRS = [["true", "false"], ["yes", "no"], ["t", "f"], ["y", "n"], ["on", "off"], ["1", "0"]];
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const TIME = /^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/;
 
-const isGap = (cell: string): boolean => GAPS.includes(cell.toLowerCase());
-
-function numberOf(cell: string, table: Table): number | undefined {
-  const plain = table.decimalComma ? cell.replace(",", ".") : cell;
-  return NUMBER.test(plain) && Math.abs(Number(plain)) <= 1e100 ? Number(plain) : undefined;
-}
+/** isUnknown tells whether a text among texts is a missing value. */
+const isUnknown = (cell: string): boolean => UNKNOWN.includes(cell.toLowerCase()) || /^-?1\.#/.test(cell);
+/** isGap tells whether a text among numbers, booleans and times is a missing value. */
+const isGap = (cell: string): boolean => isUnknown(cell) || GAPS.includes(cell.toLowerCase());
+const isInteger = (cell: string): boolean => /^[+-]?\d+$/.test(cell);
+const isCode = (cell: string): boolean => /^0\d+$/.test(cell);
 
 /** timeOf is a time in RFC 3339. A time without a zone is one of UTC. */
 function timeOf(cell: string): string | undefined {
@@ -42,27 +45,55 @@ function timeOf(cell: string): string | undefined {
 export function infer(table: Table): Column[] {
   const named = table.columns.findIndex((c) => ["y", "label", "target"].includes(c.toLowerCase()));
   const target = named >= 0 ? named : table.columns.length - 1;
-  return table.columns.map((name, at) => {
-    const cells = table.rows.map((r) => r[at] ?? "").filter((c) => !isGap(c));
-    const different = new Set(cells);
-    const numbers = cells.every((c) => numberOf(c, table) !== undefined);
-    const column = (kind: Kind, why: string): Column => {
-      const gaps = table.rows.length - cells.length;
-      return { name, kind, why: gaps > 0 ? `${why}; ${plural(gaps, "cell is", "cells are")} empty` : why };
-    };
-    if (cells.length === 0) return column("none", "every cell is empty");
-    if (at === target) return numbers ? column("label", `numbers, ${count(different.size)} different`) : column("class", plural(different.size, "class", "classes"));
-    if (PAIRS.some((p) => cells.every((c) => p.includes(c.toLowerCase())))) return column("boolean", [...different].join(" and "));
-    if (cells.every((c) => timeOf(c) !== undefined)) return column("time", `such as ${cells[0] ?? ""}`);
-    const codes = cells.some((c) => /^0\d+$/.test(c));
-    if (numbers && !codes) {
-      const few = different.size > 1 && different.size <= FEW_INTEGERS && CELLS_EACH * different.size <= cells.length && cells.every((c) => /^[+-]?\d+$/.test(c));
-      return few ? column("categorical", `${different.size} different integers`) : column("numeric", `such as ${cells[0] ?? ""}`);
-    }
-    if (cells.some((c) => new TextEncoder().encode(c).length > LONGEST_TEXT)) return column("none", `texts of more than ${LONGEST_TEXT} bytes`);
-    if (different.size > OF_THEIR_OWN * table.rows.length && different.size > FEW_INTEGERS) return column("none", "most cells are texts of their own: it names the row");
-    return column("categorical", plural(different.size, "different text"));
-  });
+  return table.columns.map((name, at) => columnOf(table, name, at, at === target));
+}
+
+function columnOf(table: Table, name: string, at: number, target: boolean): Column {
+  const all = table.rows.map((r) => r[at] ?? "");
+  const cells = all.filter((c) => !isGap(c));
+  const texts = all.filter((c) => (target ? !isUnknown(c) : c !== ""));
+  const read = numbersOf(table, at);
+  const numbers = cells.filter((c) => read.of(c) !== undefined).length;
+  const times = cells.filter((c) => timeOf(c) !== undefined).length;
+  const different = new Set(cells);
+  const column = (kind: Kind, why: string, values = cells): Column => {
+    const gaps = all.length - values.length;
+    return { name, kind, why: gaps > 0 ? `${why}; ${plural(gaps, "cell is", "cells are")} empty` : why };
+  };
+  const place = (is: (cell: string) => boolean): string => {
+    const row = all.findIndex((c) => !isGap(c) && is(c));
+    return `${JSON.stringify((all[row] ?? "").slice(0, 40))} in row ${row + 1}`;
+  };
+  // odd adds the cell without which most cells would make the column one of times or numbers.
+  const odd = (why: string): string => {
+    const most = (n: number): boolean => 2 * n > cells.length && n < cells.length;
+    const says = (n: number, kind: string, what: string): string => `${why}; ${count(n)} of ${count(cells.length)} cells are ${kind}, and ${what}`;
+    const plain = cells.filter((c) => !isCode(c)).length, exact = cells.filter((c) => !read.huge(c)).length;
+    if (most(times)) return says(times, "times", `${place((c) => timeOf(c) === undefined)} is none`);
+    if (most(numbers)) return says(numbers, "numbers", `${place((c) => read.of(c) === undefined)} is none`);
+    if (numbers === cells.length && most(plain)) return says(plain, "numbers", `${place(isCode)} is a code, because it begins with a 0`);
+    if (numbers === cells.length && most(exact)) return says(exact, "numbers", `${place(read.huge)} is an id, because no number has all integers from 2^53 on`);
+    return why;
+  };
+  if (cells.length === 0) return column("none", "every cell is empty");
+  if (numbers < cells.length && cells.every((c) => read.of(c) !== undefined || read.ambiguous(c))) {
+    return column("none", `${place(read.ambiguous)} is ambiguous: the column does not show whether the point is the decimal mark or separates thousands`);
+  }
+  if (target && numbers === cells.length) return column("label", `numbers, ${count(different.size)} different`);
+  if (target) return column("class", odd(plural(new Set(texts).size, "class", "classes")), texts);
+  if (PAIRS.some((p) => cells.every((c) => p.includes(c.toLowerCase())))) return column("boolean", [...different].join(" and "));
+  if (times === cells.length) return column("time", `such as ${cells[0] ?? ""}`);
+  if (numbers === cells.length && cells.every(isInteger) && cells.some(read.huge)) {
+    return column("categorical", odd(`${plural(different.size, "different id")}, because no number has all integers from 2^53 on`));
+  }
+  if (numbers === cells.length && !cells.some(isCode)) {
+    const few = different.size > 1 && different.size <= FEW_INTEGERS && CELLS_EACH * different.size <= cells.length && cells.every(isInteger);
+    return few ? column("categorical", `${different.size} different integers`) : column("numeric", `such as ${cells[0] ?? ""}`);
+  }
+  if (texts.some((c) => new TextEncoder().encode(c).length > LONGEST_TEXT)) return column("none", odd(`texts of more than ${LONGEST_TEXT} bytes`), texts);
+  const kinds = new Set(texts).size;
+  if (kinds > OF_THEIR_OWN * table.rows.length && kinds > FEW_INTEGERS) return column("none", odd("most cells are texts of their own: it names the row"), texts);
+  return column("categorical", odd(plural(kinds, "different text")), texts);
 }
 
 /** specOf is the spec of a model that learns the columns. */
@@ -70,7 +101,7 @@ export function specOf(table: Table, columns: Column[]): Spec {
   const inputs = columns.filter((c) => !["label", "class", "none"].includes(c.kind)).map((c): InputSpec => ({ name: c.name, [c.kind]: {} }));
   const target = columns.findIndex((c) => c.kind === "class");
   if (target < 0) return { inputs };
-  const classes = new Set(table.rows.map((r) => r[target] ?? "").filter((c) => !isGap(c)));
+  const classes = new Set(table.rows.map((r) => r[target] ?? "").filter((c) => !isUnknown(c)));
   return { inputs, classes: { maxClasses: Math.max(2, classes.size) } };
 }
 
@@ -93,25 +124,40 @@ function ids(table: Table): (row: string[], n: number) => string {
   };
 }
 
-/** observationsOf are the rows as the API takes them. A row without a label is left out. */
+/**
+ * observationsOf are the rows as the API takes them. A row without a label is left out. A cell that is not of the
+ * kind of its column is an error.
+ */
 export function observationsOf(table: Table, columns: Column[]): Record<string, unknown>[] {
   const target = columns.findIndex((c) => c.kind === "label" || c.kind === "class");
   const idOf = ids(table);
+  const values = columns.map((c, at) => valuesOf(table, c, at));
   return table.rows.flatMap((row, n) => {
     const observationId = idOf(row, n);
-    const label = row[target] ?? "";
-    if (isGap(label)) return [];
-    const inputs = Object.fromEntries(columns.flatMap((c, at) => (["label", "class", "none"].includes(c.kind) ? [] : [[c.name, valueOf(row[at] ?? "", c.kind, table)]])));
-    return [{ inputs, observationId, ...(columns[target]?.kind === "class" ? { class: label } : { label: numberOf(label, table) ?? label }) }];
+    const valueAt = (at: number): unknown => values[at]?.(row[at] ?? "", n);
+    const label = valueAt(target);
+    if (label === null) return [];
+    const inputs = Object.fromEntries(columns.flatMap((c, at) => (at === target || c.kind === "none" ? [] : [[c.name, valueAt(at)]])));
+    return [{ inputs, observationId, ...(columns[target]?.kind === "class" ? { class: label } : { label }) }];
   });
 }
 
-function valueOf(cell: string, kind: Kind, table: Table): unknown {
-  if (isGap(cell)) return null;
-  switch (kind) {
-    case "numeric": return numberOf(cell, table) ?? cell;
-    case "boolean": return PAIRS.some(([yes]) => yes === cell.toLowerCase());
-    case "time": return timeOf(cell) ?? cell;
-    default: return cell;
-  }
+/** valuesOf makes the cells of a column, and the places of their rows, values: null of a missing one. */
+function valuesOf(table: Table, column: Column, at: number): (cell: string, row: number) => unknown {
+  const numbers = numbersOf(table, at);
+  const isMissing = column.kind === "class" ? isUnknown : isGap;
+  const integers = table.rows.every((r) => isGap(r[at] ?? "") || isInteger(r[at] ?? ""));
+  return (cell, row) => {
+    const need = <T,>(value: T | undefined, what: string): T => {
+      if (value === undefined) throw new Error(`${table.name}: row ${row + 1}, column ${column.name}: ${JSON.stringify(cell)} is no ${what}${numbers.ambiguous(cell) ? ", because the column does not show what its point means" : ""}.`);
+      return value;
+    };
+    if (cell === "" || (isMissing(cell) && (column.kind !== "categorical" || integers))) return null;
+    switch (column.kind) {
+      case "label": case "numeric": return need(numbers.of(cell), "number");
+      case "boolean": return need(PAIRS.find((p) => p.includes(cell.toLowerCase())), "word for true or false")[0] === cell.toLowerCase();
+      case "time": return need(timeOf(cell), "time");
+      default: return cell;
+    }
+  };
 }

@@ -49,9 +49,10 @@ export function CsvPage() {
   const why = !id ? "The model needs an id." : !columns.some(isTarget) ? "No column is the label." : columns.some((c) => !isTarget(c) && c.kind !== "none") ? undefined : "No column is an input.";
   const create = async (of: Table): Promise<void> => {
     try {
+      const observations = observationsOf(of, columns);
       const model = await createModel({ id, spec: specOf(of, columns) });
       dropped.set(undefined);
-      void replay(model.id, observationsOf(of, columns), notice);
+      void replay(model.id, observations, notice);
       go(modelHref(model.id));
     } catch (e) {
       setError(e);

@@ -1,0 +1,133 @@
+package dataset_test
+
+import (
+	"encoding/csv"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"hindsight/cmd/internal/dataset"
+)
+
+// fileOf writes a file with a column x of these cells, which follows a column of texts.
+func fileOf(t *testing.T, delimiter rune, cells ...string) string {
+	t.Helper()
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	w.Comma = delimiter
+	rows := [][]string{{"name", "x"}}
+	for _, cell := range cells {
+		rows = append(rows, []string{"a", cell})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// numbersOf reads the cells of column x as numbers, up to the first error.
+func numbersOf(t *testing.T, r io.Reader) (values []float64, err error) {
+	t.Helper()
+	table, err := dataset.NewTable(r, "a.csv", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		record, err := table.Read()
+		if err == io.EOF {
+			return values, nil
+		}
+		if err != nil {
+			return values, err
+		}
+		v, err := table.Number(1, record[1])
+		if err != nil {
+			return values, table.AtField(1, err)
+		}
+		values = append(values, v)
+	}
+}
+
+// A number is read as people write it, and nothing else is a number.
+func TestWrittenNumbers(t *testing.T) {
+	for delimiter, texts := range map[rune]map[string]float64{
+		',': {
+			"$1,234": 1234, "-$1,234.50": -1234.5, "$-3": -3, "45%": 45, "45.5 %": 45.5, "€ 7": 7, "7€": 7, "1,234,567": 1234567,
+			"12": 12, "-1e3": -1000, "1.234": 1.234, "+1,234": 1234,
+		},
+		';': {
+			"1,5": 1.5, "-0,25": -0.25, "1.5": 1.5, "3,5 %": 3.5, "1,234": 1.234, "1.234,5": 1234.5, "-1.234.567": -1234567, "0.123": 0.123,
+			"12": 12, "1.5e3": 1500, "€ 1.234,50": 1234.5,
+		},
+	} {
+		for text, want := range texts {
+			if got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text))); err != nil || got[0] != want {
+				t.Errorf("%s between %q is %v, %v, want %v", text, delimiter, got, err, want)
+			}
+		}
+	}
+	for delimiter, texts := range map[rune][]string{
+		',': {
+			"1,5", "1,23", "12,3456", ",123", "1,,234", "1,234,5", "1.5,234", "$", "%", "$%", "--1", "$--1", "-$-1", "+-1", "5%%", "x%", "1 2",
+			"0,123", "-0,500", "00,123",
+		},
+		';': {"1,234.5", "1,2,3", "1.2.3", "0.123.456", "1.23,4", "1.234,567,8"},
+	} {
+		for _, text := range texts {
+			if got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text))); err == nil {
+				t.Errorf("%s between %q is %v", text, delimiter, got)
+			}
+		}
+	}
+}
+
+// Between semicolons the whole column decides what a point means, whatever the order of its cells.
+func TestTheColumnDecidesThePoint(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cells []string
+		want  []float64
+		fails string
+	}{
+		"thousands":         {[]string{"1.234", "950", "2.500", "12,5"}, []float64{1234, 950, 2500, 12.5}, ""},
+		"several thousands": {[]string{"-1.234", "1.234.567"}, []float64{-1234, 1234567}, ""},
+		"decimals":          {[]string{"1.234", "2.5", "0.123"}, []float64{1.234, 2.5, 0.123}, ""},
+		"nothing decides": {
+			[]string{"950", "1.234", "12.500"},
+			[]float64{950}, `a.csv: line 3, column 2 (x): "1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234)`,
+		},
+		"both":                {[]string{"1.5", "12,5", "1.234"}, []float64{1.5, 12.5}, `line 4, column 2 (x): "1.234" is ambiguous`},
+		"texts do not decide": {[]string{"1.234", "a,b", "v1.5"}, nil, `line 2, column 2 (x): "1.234" is ambiguous`},
+	} {
+		text := fileOf(t, ';', tt.cells...)
+		for source, r := range map[string]io.Reader{"a file": strings.NewReader(text), "a stream": iotest.OneByteReader(strings.NewReader(text))} {
+			got, err := numbersOf(t, r)
+			if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("%s of %s: error %v, want %q", name, source, err, tt.fails)
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("%s of %s: %v, want %v", name, source, got, tt.want)
+			}
+			for i := range got {
+				if got[i] != tt.want[i] {
+					t.Errorf("%s of %s: %v, want %v", name, source, got, tt.want)
+				}
+			}
+		}
+	}
+	if got, err := numbersOf(t, strings.NewReader("name;x\na;1,5\na;2;3\n")); len(got) != 1 || err == nil || !strings.Contains(err.Error(), "line 3") {
+		t.Errorf("a file with a wrong row: %v, %v", got, err)
+	}
+}
+
+// Labels are read as the numbers of their column.
+func TestLabelsOfDecimalCommas(t *testing.T) {
+	r, err := dataset.NewReader(strings.NewReader("x1;y\n1;1.234\n2;12,5\n"), "a.csv", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var y [1]float64
+	if _, err := r.Read(nil, y[:]); err != nil || y[0] != 1234 {
+		t.Errorf("label %v, %v, want 1234", y[0], err)
+	}
+}
