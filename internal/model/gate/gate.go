@@ -4,8 +4,9 @@
 // predicts its row and does not learn the row. Five such labels in a short time are a
 // change, not an error: the learner then starts anew with their rows. The learner also
 // starts anew when the labels shrink to a small part of their size. Rare large labels that
-// the inputs foretell are events, not errors: the gate admits them from then on. The page
-// docs/theory.md has the rule and its guarantees.
+// the inputs foretell are events, not errors: the gate admits them from then on. It also
+// admits large labels of many values that come all the time in a stable range: these are
+// part of the distribution. The page docs/theory.md has the rule and its guarantees.
 package gate
 
 import (
@@ -53,6 +54,9 @@ type state struct {
 	// a row twice: taken <= rows, count <= rows.
 	taken, count uint64
 	trackers     []tracker
+	// large counts the rows of this start that were set aside or admitted. stretched is large
+	// when a row last stretched the range of the labels set aside: stretched <= large <= rows.
+	large, stretched uint64
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
 	// aside. recent <= ringRows, recent <= len(aside).
 	alarm  float64
@@ -191,7 +195,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	case l.shrunk():
 		err = l.startAnew(nil)
 	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
-		err = l.admit()
+		err = l.admit(l.events.ceiling())
 	default:
 		o.SetAside, o.Regret = false, l.closed.regret+o.Regret
 		return nil
@@ -263,6 +267,7 @@ func (l *Learner) caution() float64 { return 1 + caution/float64(len(l.kept)) }
 func (l *Learner) track(y []float64) {
 	for j := range l.trackers {
 		if t := &l.trackers[j]; l.taken > l.o.last() && t.allowed(y[j]) && t.outside(y[j], l.count) {
+			l.large++
 			return
 		}
 	}
@@ -299,6 +304,12 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 		l.lastSetAside = l.rows
 		l.events.begin(&l.aside[len(l.aside)-1])
 		o.SetAside = true
+		l.meet(y)
+		if l.distributed() {
+			if err := l.admit(math.Inf(1)); err != nil {
+				return err
+			}
+		}
 	}
 	o.Regret = l.closed.regret + l.inner.Stats().Regret
 	return nil
@@ -381,6 +392,7 @@ func (l *Learner) purge() error {
 			again.size = math.Max(again.size, l.trackers[j].size(y))
 		}
 		l.keepAside(again)
+		l.meet(r.y)
 		l.account.setAside++
 		l.lastSetAside = l.rows
 	}
@@ -493,12 +505,12 @@ func (l *Learner) learnLate(rows []row) error {
 	return nil
 }
 
-// admit admits events: labels up to twice as far from m as the compared ones. The learner
-// learns the kept rows of such labels.
-func (l *Learner) admit() error {
+// admit admits labels up to twice as far from m as the kept rows of at most a size. The
+// learner learns these rows.
+func (l *Learner) admit(size float64) error {
 	var known, others []row
 	for _, r := range l.aside {
-		if r.size <= l.events.ceiling() {
+		if r.size <= size {
 			known = append(known, r)
 		} else {
 			others = append(others, r)
@@ -511,8 +523,8 @@ func (l *Learner) admit() error {
 	}
 	l.aside, l.recent = others, min(l.recent, len(others))
 	l.events.reset()
-	taken := l.taken
+	taken, large := l.taken, l.large
 	err := l.learnLate(known)
-	l.taken = taken
+	l.taken, l.large = taken, large
 	return err
 }
