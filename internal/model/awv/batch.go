@@ -1,8 +1,6 @@
 package awv
 
 import (
-	"fmt"
-
 	"hindsight/internal/model"
 	"hindsight/internal/model/qr"
 )
@@ -24,10 +22,8 @@ func (f *Forecaster) Together() int {
 
 // ObserveAll learns the observations by passes over R that several share.
 func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
-	for n := range all {
-		if err := f.Check(all[n].X, all[n].Y, all[n].Weight); err != nil {
-			return fmt.Errorf("observation %d: %w", n, err)
-		}
+	if err := model.CheckAll(f, all); err != nil {
+		return err
 	}
 	turns := f.takeTurns(len(all))
 	defer f.batches.Put(turns)

@@ -175,32 +175,71 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	if err := l.Check(x, y, weight); err != nil {
 		return err
 	}
-	size, strange := l.judge(y)
-	if strange {
+	return l.observe(o, x, y, weight, advice)
+}
+
+// observe is ObserveAdvised of a row that Check accepts.
+func (l *Learner) observe(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
+	if size, strange := l.judge(y); strange {
 		return l.setAside(o, x, y, weight, size)
 	}
-	if err := l.learn(o, x, y, weight, l.current(advice)); err != nil {
-		return err
+	if err := model.ObserveAdvised(l.inner, o, x, y, weight, l.current(advice)); err != nil {
+		return fmt.Errorf("gate: learn a row: %w", err)
 	}
+	next := l.follow(x, y)
+	l.settle(o, x, y, weight)
+	return l.conclude(o, next)
+}
+
+// sequel is what follows a learned row.
+type sequel int
+
+const (
+	goOn sequel = iota
+	stageReached
+	labelsShrunk
+	eventsForetold
+)
+
+// follow counts a learned row, and tells what follows. It reads neither the learner nor the
+// outcome.
+func (l *Learner) follow(x, y []float64) sequel {
 	l.rows++
+	l.take(y)
+	foretold := l.events.follow(x)
+	switch {
+	case l.stage():
+		return stageReached
+	case l.shrunk():
+		return labelsShrunk
+	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
+		return eventsForetold
+	}
+	return goOn
+}
+
+// settle accounts for the outcome of a learned row.
+func (l *Learner) settle(o *model.Outcome, x, y []float64, weight float64) {
 	l.learnedLoss.Add(o.Loss)
 	if l.taken <= l.o.last() {
 		l.kept = append(l.kept, row{x: slices.Clone(x), y: slices.Clone(y), weight: weight, loss: o.Loss})
 	}
-	foretold := l.events.follow(x)
-	var err error
-	switch {
-	case l.stage():
-		err = l.purge()
-	case l.shrunk():
-		err = l.startAnew(nil)
-	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
-		err = l.admit(l.events.ceiling())
-	default:
-		o.SetAside, o.Regret = false, l.closed.regret+o.Regret
+	o.SetAside, o.Regret = false, l.closed.regret+o.Regret
+}
+
+// conclude does what follows the learned row of an outcome.
+func (l *Learner) conclude(o *model.Outcome, next sequel) (err error) {
+	switch next {
+	case goOn:
 		return nil
+	case stageReached:
+		err = l.purge()
+	case labelsShrunk:
+		err = l.startAnew(nil)
+	case eventsForetold:
+		err = l.admit(l.events.ceiling())
 	}
-	o.SetAside, o.Regret = false, l.closed.regret+l.inner.Stats().Regret
+	o.Regret = l.closed.regret + l.inner.Stats().Regret
 	return err
 }
 
@@ -212,22 +251,22 @@ func (l *Learner) current(advice []float64) []float64 {
 	return nil
 }
 
-// learn teaches a row to the learner and the trackers.
-func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
-	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
-		return fmt.Errorf("gate: learn a row: %w", err)
-	}
+// take shows the labels of a learned row to the trackers.
+func (l *Learner) take(y []float64) {
 	l.taken++
 	l.track(y)
 	if l.alarm = math.Max(0, l.alarm-relief); l.alarm == 0 {
 		l.recent = 0
 	}
-	return nil
 }
 
 // relearn teaches a row that the learner did not learn when the row came.
 func (l *Learner) relearn(r *row) error {
-	return l.learn(&l.learned, r.x, r.y, r.weight, nil)
+	if err := l.inner.Observe(&l.learned, r.x, r.y, r.weight); err != nil {
+		return fmt.Errorf("gate: learn a row: %w", err)
+	}
+	l.take(r.y)
+	return nil
 }
 
 // judge tells whether to set a label aside, and the label's size: the largest |y − m|/s.
