@@ -25,6 +25,12 @@ func (c *counting) ObserveAll(outcomes []model.Outcome, all []model.Observation)
 	return c.Learner.(model.Batched).ObserveAll(outcomes, all)
 }
 
+func (c *counting) AppendWeights(dst []float64) []float64 {
+	return model.AppendWeights(c.Learner, dst)
+}
+
+func (c *counting) WeightNames() []string { return model.WeightNames(c.Learner) }
+
 // A record of many observations leaves the bits of as many records of one: answers, learner,
 // account and history. Records from some hundred observations on are learned together.
 func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
@@ -38,6 +44,7 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 		"linear":       {Dimension: 3, LinearAWV: &model.LinearAWV{}},
 		"unscaled":     {Dimension: 3, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}},
 		"named inputs": {Inputs: inputs, PKAWVTaylor: &model.PKAWVTaylor{Degree: &degree}},
+		"ridges":       {Dimension: 3, LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}}},
 		"gated":        {Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}},
 		"bounded":      {Dimension: 3, Outputs: 2, Label: &model.Label{Min: &least}, LinearAWV: &model.LinearAWV{}},
 		"gated, bounded": {
