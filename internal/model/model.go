@@ -71,7 +71,7 @@ type Observation struct {
 // Batched is a learner that learns several observations in less time than one after the other.
 type Batched interface {
 	// Together is how many observations ObserveAll takes at most. It is 1 while the learner
-	// learns one after the other.
+	// learns one after the other, and for a learner that heeds advice.
 	Together() int
 	// ObserveAll is Observe of the observations in their order, bit for bit. Outcomes has an
 	// outcome for each. On an error the state is as it was.

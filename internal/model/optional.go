@@ -1,6 +1,9 @@
 package model
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // What a learner answers whose interface is optional, such as one behind another.
 
@@ -58,6 +61,38 @@ func AppendWeights(l Learner, dst []float64) []float64 {
 func WeightNames(l Learner) []string {
 	if mixing, ok := l.(Mixing); ok {
 		return mixing.WeightNames()
+	}
+	return nil
+}
+
+// Together is how many observations l learns together at most, 1 unless l is Batched.
+func Together(l Learner) int {
+	if batched, ok := l.(Batched); ok {
+		return batched.Together()
+	}
+	return 1
+}
+
+// ObserveAll is Observe of at most Together(l) observations in their order. On an error of one
+// of them the state is as it was.
+func ObserveAll(l Learner, outcomes []Outcome, all []Observation) error {
+	if batched, ok := l.(Batched); ok && len(all) > 1 {
+		return batched.ObserveAll(outcomes, all)
+	}
+	for n, o := range all {
+		if err := l.Observe(&outcomes[n], o.X, o.Y, o.Weight); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckAll returns the error of the first observation that Check refuses.
+func CheckAll(l Learner, all []Observation) error {
+	for n, o := range all {
+		if err := l.Check(o.X, o.Y, o.Weight); err != nil {
+			return fmt.Errorf("observation %d: %w", n, err)
+		}
 	}
 	return nil
 }

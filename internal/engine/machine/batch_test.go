@@ -25,10 +25,16 @@ func (c *counting) ObserveAll(outcomes []model.Outcome, all []model.Observation)
 	return c.Learner.(model.Batched).ObserveAll(outcomes, all)
 }
 
+func (c *counting) AppendWeights(dst []float64) []float64 {
+	return model.AppendWeights(c.Learner, dst)
+}
+
+func (c *counting) WeightNames() []string { return model.WeightNames(c.Learner) }
+
 // A record of many observations leaves the bits of as many records of one: answers, learner,
 // account and history. Records from some hundred observations on are learned together.
 func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
-	degree, categories := 2, 3
+	degree, categories, least := 2, 3, -1.0
 	inputs := []*model.Input{
 		{Name: "a", Numeric: &model.NumericInput{}},
 		{Name: "b", Categorical: &model.CategoricalInput{MaxCategories: &categories}},
@@ -38,6 +44,12 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 		"linear":       {Dimension: 3, LinearAWV: &model.LinearAWV{}},
 		"unscaled":     {Dimension: 3, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}},
 		"named inputs": {Inputs: inputs, PKAWVTaylor: &model.PKAWVTaylor{Degree: &degree}},
+		"ridges":       {Dimension: 3, LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}}},
+		"gated":        {Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}},
+		"bounded":      {Dimension: 3, Outputs: 2, Label: &model.Label{Min: &least}, LinearAWV: &model.LinearAWV{}},
+		"gated, bounded": {
+			Dimension: 3, LabelGate: model.GateOn, Label: &model.Label{Min: &least}, PKAWVTaylor: &model.PKAWVTaylor{Degree: &degree},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, err := catalog.Create(s)
@@ -88,14 +100,22 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 	}
 }
 
-// observationOf draws an observation of a spec, of features or of a number and a category.
+// observationOf draws an observation of a spec, of features or of a number and a category. A
+// gate sets some labels aside.
 func observationOf(rng *rand.Rand, s model.Spec) (o record.Observation) {
 	o.Weight = 1
 	if rng.IntN(3) == 0 {
 		o.Weight = 0.1 + rng.Float64()
 	}
 	for range s.Outputs {
-		o.Labels = append(o.Labels, rng.NormFloat64())
+		label := rng.NormFloat64()
+		if s.LabelGate == model.GateOn && rng.IntN(100) == 0 {
+			label = 1e5 * rng.ExpFloat64()
+		}
+		if s.Label != nil {
+			label = s.Label.Project(label)
+		}
+		o.Labels = append(o.Labels, label)
 	}
 	if rng.IntN(2) == 0 {
 		o.Served = &record.Served{Predictions: append([]float64(nil), o.Labels...)}

@@ -187,10 +187,10 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 // together is how many observations the machine learns together at most. They end at the next
 // complete point of the history, which takes the learner's statistics.
 func (m *Machine) together() int {
-	if batched, ok := m.learner.(model.Batched); ok && m.classifier == nil {
-		return int(min(m.history.Left(), uint64(batched.Together())))
+	if m.classifier != nil {
+		return 1
 	}
-	return 1
+	return int(min(m.history.Left(), uint64(model.Together(m.learner))))
 }
 
 // learn learns observations, one or at most together. It writes the prequential predictions to
@@ -235,7 +235,7 @@ func (m *Machine) learnAll(all []record.Observation, answers []record.Answer, pr
 			m.encoder.Learn(&m.encoder.record)
 		}
 	}
-	if err := m.learner.(model.Batched).ObserveAll(outcomes, observations); err != nil {
+	if err := model.ObserveAll(m.learner, outcomes, observations); err != nil {
 		return unlearnable(err)
 	}
 	for n := range all {

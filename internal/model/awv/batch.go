@@ -1,7 +1,7 @@
 package awv
 
 import (
-	"fmt"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/qr"
@@ -24,38 +24,81 @@ func (f *Forecaster) Together() int {
 
 // ObserveAll learns the observations by passes over R that several share.
 func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
-	for n := range all {
-		if err := f.Check(all[n].X, all[n].Y, all[n].Weight); err != nil {
-			return fmt.Errorf("observation %d: %w", n, err)
-		}
+	if err := model.CheckAll(f, all); err != nil {
+		return err
 	}
-	turns := f.takeTurns(len(all))
-	defer f.batches.Put(turns)
+	lent := f.takeTurns(len(all))
+	defer f.batches.Put(lent)
+	turns := (*lent)[:len(all)]
 	for n, o := range all {
-		t := &(*turns)[n]
-		t.Factor, t.Root = f.factor, 1
-		f.features.Map(t.Row[:f.factor.Order()], o.X)
-		f.weigh(t.Row, o.Y, o.Weight)
+		f.features.Map(turns[n].Row[:f.factor.Order()], o.X)
+		f.weigh(turns[n].Row, o.Y, o.Weight)
 	}
-	qr.RotateSequence((*turns)[:len(all)])
+	qr.RotateSequence(turns)
 	for n, o := range all {
-		t := &(*turns)[n]
-		f.settle(&outcomes[n], o.Y, o.Weight, t.Row, t.Priors, t.Rotation)
+		f.settle(&outcomes[n], o.Y, o.Weight, turns[n].Row, turns[n].Priors, turns[n].Rotation)
 	}
 	return nil
 }
 
-// takeTurns returns count turns or more with rows.
+// Together is that of the forecasters. It is 1 without a mixture and by the first rules.
+func (r *Ridges) Together() int {
+	if r.mixture == nil || r.path.Unrevised {
+		return 1
+	}
+	return r.forecasters[0].Together()
+}
+
+// ObserveAll learns the observations together in each forecaster, and one after the other in
+// the mixture.
+func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
+	if err := model.CheckAll(r, all); err != nil {
+		return err
+	}
+	turns, order := make([][]qr.Turn, len(r.forecasters)), r.features.Size()
+	for k, f := range r.forecasters {
+		lent := f.takeTurns(len(all))
+		defer f.batches.Put(lent)
+		turns[k] = (*lent)[:len(all)]
+	}
+	for n, o := range all {
+		r.features.Map(turns[0][n].Row[:order], o.X)
+		r.centre(o.Y)
+		for k, f := range slices.Backward(r.forecasters) { // The first holds the features, and scales them.
+			row := turns[k][n].Row
+			copy(row[:order], turns[0][n].Row)
+			f.weigh(row, r.labels, o.Weight)
+		}
+	}
+	for k := range turns {
+		qr.RotateSequence(turns[k])
+	}
+	for n, o := range all {
+		r.centre(o.Y)
+		for k, f := range r.forecasters {
+			t := &turns[k][n]
+			f.settle(&r.own[k], r.labels, o.Weight, t.Row, t.Priors, t.Rotation)
+			r.advise(k)
+		}
+		r.mix(&outcomes[n], o.Y, o.Weight)
+	}
+	return nil
+}
+
+// takeTurns returns count turns or more of the factor, with rows.
 func (f *Forecaster) takeTurns(count int) *[]qr.Turn {
 	turns, ok := f.batches.Get().(*[]qr.Turn)
 	width := f.factor.Order() + f.o.Outputs
-	if ok && len(*turns) >= count && len((*turns)[0].Row) == width && len((*turns)[0].Priors) == f.o.Outputs {
-		return turns
+	if !ok || len(*turns) < count || len((*turns)[0].Row) != width || len((*turns)[0].Priors) != f.o.Outputs {
+		made, priors := make([]qr.Turn, count), make([]float64, count*f.o.Outputs)
+		for n, row := range qr.NewRows(count, width) {
+			made[n].Row = row
+			made[n].Priors, priors = priors[:f.o.Outputs:f.o.Outputs], priors[f.o.Outputs:]
+		}
+		turns = &made
 	}
-	made, priors := make([]qr.Turn, count), make([]float64, count*f.o.Outputs)
-	for n, row := range qr.NewRows(count, width) {
-		made[n].Row = row
-		made[n].Priors, priors = priors[:f.o.Outputs:f.o.Outputs], priors[f.o.Outputs:]
+	for n := range *turns {
+		(*turns)[n].Factor, (*turns)[n].Root = f.factor, 1
 	}
-	return &made
+	return turns
 }

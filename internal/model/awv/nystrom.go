@@ -122,6 +122,22 @@ func (n *Nystrom) complete() bool {
 	return n.o.Frees && n.dictionary.Size() >= n.o.MaxDictionary
 }
 
+// Together is 1: the dictionary may grow with every observation.
+func (n *Nystrom) Together() int { return 1 }
+
+// ObserveAll is Observe of each observation.
+func (n *Nystrom) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
+	if err := model.CheckAll(n, all); err != nil {
+		return err
+	}
+	for k, o := range all {
+		if err := n.Observe(&outcomes[k], o.X, o.Y, o.Weight); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (n *Nystrom) consider(x []float64) {
 	m := n.dictionary.Size()
 	if !n.dictionary.Consider(x) {

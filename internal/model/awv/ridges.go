@@ -187,19 +187,35 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 		r.forecasters[0].learn(o, y, weight)
 		return
 	}
-	for j, label := range y {
-		r.labels[j] = label - r.path.middle(j)
-	}
+	r.centre(y)
 	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and spoils them.
 		f := r.forecasters[k]
 		copy(f.row, r.row())
 		rotation := f.learn(&r.own[k], r.labels, weight)
-		r.aboutMiddle(r.own[k].Predictions, r.own[k].Predictions)
-		copy(r.advice[k*len(y):], r.own[k].Predictions)
+		r.advise(k)
 		if r.path.Unrevised {
 			f.inform(r.informed[k*len(y):], rotation, weight)
 		}
 	}
+	r.mix(o, y, weight)
+}
+
+// centre writes the labels that the forecasters learn.
+func (r *Ridges) centre(y []float64) {
+	for j, label := range y {
+		r.labels[j] = label - r.path.middle(j)
+	}
+}
+
+// advise makes the outcome of a forecaster its advice.
+func (r *Ridges) advise(k int) {
+	own := r.own[k].Predictions
+	r.aboutMiddle(own, own)
+	copy(r.advice[k*len(own):], own)
+}
+
+// mix learns the mixture of the forecasters' outcomes.
+func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 	o.Resize(len(y))
 	r.mixture.weigh(r.weights)
 	judged := r.advice

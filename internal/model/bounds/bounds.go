@@ -84,6 +84,29 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
 		return err
 	}
+	l.project(o, y, weight)
+	return nil
+}
+
+// Together is the learner's.
+func (l *Learner) Together() int { return model.Together(l.inner) }
+
+// ObserveAll teaches the observations to the learner together and projects each outcome.
+func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
+	if err := model.CheckAll(l, all); err != nil {
+		return err
+	}
+	if err := model.ObserveAll(l.inner, outcomes, all); err != nil {
+		return err
+	}
+	for n := range all {
+		l.project(&outcomes[n], all[n].Y, all[n].Weight)
+	}
+	return nil
+}
+
+// project turns the learner's next outcome into the outcome of P(ŷ).
+func (l *Learner) project(o *model.Outcome, y []float64, weight float64) {
 	gain := 0.0
 	for j, v := range o.Predictions {
 		shown := l.o.Label.Project(v)
@@ -100,7 +123,6 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	for j, v := range o.Predictions {
 		o.Loss += float64(weight * l.LossOf(v, y[j]))
 	}
-	return nil
 }
 
 // Stats costs O(1) beside the learner's.

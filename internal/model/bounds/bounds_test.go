@@ -35,6 +35,7 @@ func specs() map[string]model.Spec {
 		"warm up":    {Dimension: 2, LinearAWV: &model.LinearAWV{}},
 		"forgetting": {Dimension: 2, LinearAWV: &model.LinearAWV{Forgetting: &forgetting}},
 		"taylor":     {Dimension: 2, Outputs: 2, PKAWVTaylor: &model.PKAWVTaylor{}},
+		"gated":      {Dimension: 2, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}},
 		"auto":       {Dimension: 2, Auto: &model.Auto{}},
 	}
 }

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"math"
 	"testing"
 
 	"hindsight/internal/model"
@@ -160,6 +161,65 @@ func BenchmarkStatsGrowth(b *testing.B) {
 			small, large := grown(r), grown(modeltest.Growth*r)
 			small.rounds, large.rounds = max(small.rounds, 3), max(large.rounds, 3)
 			modeltest.StatsGrowth(b, small.learn(b), large.learn(b))
+		})
+	}
+}
+
+// BenchmarkTogether learns 32 observations together: alone, behind bounds and behind a gate,
+// and one by one behind both, in turn. It reports the shortest time of each.
+func BenchmarkTogether(b *testing.B) {
+	const rows = 32
+	least := -1e6
+	for name, s := range map[string]model.Spec{
+		"linear_awv":         {Dimension: 200, LinearAWV: &model.LinearAWV{}},
+		"pkawv_taylor":       {Dimension: 4, PKAWVTaylor: &model.PKAWVTaylor{}},
+		"fourier_awv":        {Dimension: 4, FourierAWV: &model.FourierAWV{Frequencies: ptr(512)}},
+		"semiparametric_awv": {Dimension: 4, SemiparametricAWV: &model.SemiparametricAWV{Frequencies: ptr(512)}},
+		"five ridges": {Dimension: 4, FourierAWV: &model.FourierAWV{
+			Frequencies: ptr(256), Ridges: model.Ridges{Lambdas: []float64{1e-3, 1e-2, 0.1, 1, 10}},
+		}, Revision: ptr(1)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			bounded, gated, both := s, s, s
+			bounded.Label = &model.Label{Min: &least}
+			gated.LabelGate = model.GateOn
+			both.Label, both.LabelGate = bounded.Label, model.GateOn
+			ways := []struct {
+				name     string
+				l        model.Learner
+				together bool
+				shortest float64
+			}{
+				{"bare", measured{spec: s, rounds: 300}.learn(b), true, math.Inf(1)},
+				{"bounds", measured{spec: bounded, rounds: 300}.learn(b), true, math.Inf(1)},
+				{"gate", measured{spec: gated, rounds: 300}.learn(b), true, math.Inf(1)},
+				{"both", measured{spec: both, rounds: 300}.learn(b), true, math.Inf(1)},
+				{"one-by-one", measured{spec: both, rounds: 300}.learn(b), false, math.Inf(1)},
+			}
+			all, outcomes := make([]model.Observation, rows), make([]model.Outcome, rows)
+			for n, s := range modeltest.Samples(6, s.Dimension, rows) {
+				all[n] = model.Observation{X: s.X, Y: []float64{s.Y}, Weight: s.Weight}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for k := range ways {
+					w := &ways[k]
+					from := b.Elapsed()
+					for at, step := 0, 1; at < rows; at += step {
+						if w.together {
+							step = min(model.Together(w.l), rows-at)
+						}
+						if err := model.ObserveAll(w.l, outcomes[at:at+step], all[at:at+step]); err != nil {
+							b.Fatal(err)
+						}
+					}
+					w.shortest = min(w.shortest, (b.Elapsed() - from).Seconds())
+				}
+			}
+			for _, w := range ways {
+				b.ReportMetric(w.shortest/rows*1e9, "ns/row-"+w.name)
+			}
+			b.ReportMetric(0, "ns/op") // Of no meaning.
 		})
 	}
 }

@@ -4,8 +4,9 @@
 // predicts its row and does not learn the row. Five such labels in a short time are a
 // change, not an error: the learner then starts anew with their rows. The learner also
 // starts anew when the labels shrink to a small part of their size. Rare large labels that
-// the inputs foretell are events, not errors: the gate admits them from then on. The page
-// docs/theory.md has the rule and its guarantees.
+// the inputs foretell are events, not errors: the gate admits them from then on. It also
+// admits large labels of many values that come all the time in a stable range: these are
+// part of the distribution. The page docs/theory.md has the rule and its guarantees.
 package gate
 
 import (
@@ -53,6 +54,9 @@ type state struct {
 	// a row twice: taken <= rows, count <= rows.
 	taken, count uint64
 	trackers     []tracker
+	// large counts the rows of this start that were set aside or admitted. stretched is large
+	// when a row last stretched the range of the labels set aside: stretched <= large <= rows.
+	large, stretched uint64
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
 	// aside. recent <= ringRows, recent <= len(aside).
 	alarm  float64
@@ -171,32 +175,71 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	if err := l.Check(x, y, weight); err != nil {
 		return err
 	}
-	size, strange := l.judge(y)
-	if strange {
+	return l.observe(o, x, y, weight, advice)
+}
+
+// observe is ObserveAdvised of a row that Check accepts.
+func (l *Learner) observe(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
+	if size, strange := l.judge(y); strange {
 		return l.setAside(o, x, y, weight, size)
 	}
-	if err := l.learn(o, x, y, weight, l.current(advice)); err != nil {
-		return err
+	if err := model.ObserveAdvised(l.inner, o, x, y, weight, l.current(advice)); err != nil {
+		return fmt.Errorf("gate: learn a row: %w", err)
 	}
+	next := l.follow(x, y)
+	l.settle(o, x, y, weight)
+	return l.conclude(o, next)
+}
+
+// sequel is what follows a learned row.
+type sequel int
+
+const (
+	goOn sequel = iota
+	stageReached
+	labelsShrunk
+	eventsForetold
+)
+
+// follow counts a learned row, and tells what follows. It reads neither the learner nor the
+// outcome.
+func (l *Learner) follow(x, y []float64) sequel {
 	l.rows++
+	l.take(y)
+	foretold := l.events.follow(x)
+	switch {
+	case l.stage():
+		return stageReached
+	case l.shrunk():
+		return labelsShrunk
+	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
+		return eventsForetold
+	}
+	return goOn
+}
+
+// settle accounts for the outcome of a learned row.
+func (l *Learner) settle(o *model.Outcome, x, y []float64, weight float64) {
 	l.learnedLoss.Add(o.Loss)
 	if l.taken <= l.o.last() {
 		l.kept = append(l.kept, row{x: slices.Clone(x), y: slices.Clone(y), weight: weight, loss: o.Loss})
 	}
-	foretold := l.events.follow(x)
-	var err error
-	switch {
-	case l.stage():
-		err = l.purge()
-	case l.shrunk():
-		err = l.startAnew(nil)
-	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
-		err = l.admit()
-	default:
-		o.SetAside, o.Regret = false, l.closed.regret+o.Regret
+	o.SetAside, o.Regret = false, l.closed.regret+o.Regret
+}
+
+// conclude does what follows the learned row of an outcome.
+func (l *Learner) conclude(o *model.Outcome, next sequel) (err error) {
+	switch next {
+	case goOn:
 		return nil
+	case stageReached:
+		err = l.purge()
+	case labelsShrunk:
+		err = l.startAnew(nil)
+	case eventsForetold:
+		err = l.admit(l.events.ceiling())
 	}
-	o.SetAside, o.Regret = false, l.closed.regret+l.inner.Stats().Regret
+	o.Regret = l.closed.regret + l.inner.Stats().Regret
 	return err
 }
 
@@ -208,22 +251,22 @@ func (l *Learner) current(advice []float64) []float64 {
 	return nil
 }
 
-// learn teaches a row to the learner and the trackers.
-func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
-	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
-		return fmt.Errorf("gate: learn a row: %w", err)
-	}
+// take shows the labels of a learned row to the trackers.
+func (l *Learner) take(y []float64) {
 	l.taken++
 	l.track(y)
 	if l.alarm = math.Max(0, l.alarm-relief); l.alarm == 0 {
 		l.recent = 0
 	}
-	return nil
 }
 
 // relearn teaches a row that the learner did not learn when the row came.
 func (l *Learner) relearn(r *row) error {
-	return l.learn(&l.learned, r.x, r.y, r.weight, nil)
+	if err := l.inner.Observe(&l.learned, r.x, r.y, r.weight); err != nil {
+		return fmt.Errorf("gate: learn a row: %w", err)
+	}
+	l.take(r.y)
+	return nil
 }
 
 // judge tells whether to set a label aside, and the label's size: the largest |y − m|/s.
@@ -263,6 +306,7 @@ func (l *Learner) caution() float64 { return 1 + caution/float64(len(l.kept)) }
 func (l *Learner) track(y []float64) {
 	for j := range l.trackers {
 		if t := &l.trackers[j]; l.taken > l.o.last() && t.allowed(y[j]) && t.outside(y[j], l.count) {
+			l.large++
 			return
 		}
 	}
@@ -299,6 +343,12 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 		l.lastSetAside = l.rows
 		l.events.begin(&l.aside[len(l.aside)-1])
 		o.SetAside = true
+		l.meet(y)
+		if l.distributed() {
+			if err := l.admit(math.Inf(1)); err != nil {
+				return err
+			}
+		}
 	}
 	o.Regret = l.closed.regret + l.inner.Stats().Regret
 	return nil
@@ -381,6 +431,7 @@ func (l *Learner) purge() error {
 			again.size = math.Max(again.size, l.trackers[j].size(y))
 		}
 		l.keepAside(again)
+		l.meet(r.y)
 		l.account.setAside++
 		l.lastSetAside = l.rows
 	}
@@ -493,12 +544,12 @@ func (l *Learner) learnLate(rows []row) error {
 	return nil
 }
 
-// admit admits events: labels up to twice as far from m as the compared ones. The learner
-// learns the kept rows of such labels.
-func (l *Learner) admit() error {
+// admit admits labels up to twice as far from m as the kept rows of at most a size. The
+// learner learns these rows.
+func (l *Learner) admit(size float64) error {
 	var known, others []row
 	for _, r := range l.aside {
-		if r.size <= l.events.ceiling() {
+		if r.size <= size {
 			known = append(known, r)
 		} else {
 			others = append(others, r)
@@ -511,8 +562,8 @@ func (l *Learner) admit() error {
 	}
 	l.aside, l.recent = others, min(l.recent, len(others))
 	l.events.reset()
-	taken := l.taken
+	taken, large := l.taken, l.large
 	err := l.learnLate(known)
-	l.taken = taken
+	l.taken, l.large = taken, large
 	return err
 }

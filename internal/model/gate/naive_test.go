@@ -9,14 +9,21 @@ import (
 // naive is the rule of docs/theory.md of one output, without events: it keeps every label
 // of a start and computes each figure anew from all of them.
 type naive struct {
-	// learned are the labels of this start, early those of its first 128 rows that were
-	// not dropped; taken counts the rows of this start that were learned.
-	learned, early []float64
-	taken          int
-	ring           []float64
-	alarm          float64
-	later          bool
-	starts         int
+	// learned are the labels of this start, tracked those without admitted ones, early those
+	// of its first 128 rows that were not dropped; taken counts the rows of this start that
+	// were learned, rows all.
+	learned, tracked, early []float64
+	taken, rows             int
+	// aside are the newest 16 labels that were set aside. large counts these labels and the
+	// admitted ones, stretched is large when one last stretched met.
+	aside            []float64
+	large, stretched int
+	// met is around the labels set aside, admitted around those that are learned.
+	met, admitted []float64
+	ring          []float64
+	alarm         float64
+	later         bool
+	starts        int
 }
 
 // means are m, a, A and v over labels.
@@ -46,7 +53,7 @@ func distinct(labels []float64) int {
 
 // limit is 50 times the mean of |y − median| but the largest.
 func (n *naive) limit() (limit, median float64) {
-	if distinct(n.learned) <= 2 {
+	if distinct(n.tracked) <= 2 {
 		return 0, 0
 	}
 	sorted := slices.Clone(n.early)
@@ -75,27 +82,103 @@ func (n *naive) strange(y float64) bool {
 		limit, median := n.limit()
 		return limit > 0 && math.Abs(y-median) > limit*(1+50/float64(len(n.early)))
 	}
-	m, near, far, _ := means(n.learned)
+	return !within(n.admitted, y) && n.outside(y)
+}
+
+func (n *naive) outside(y float64) bool {
+	m, near, far, _ := means(n.tracked)
 	s := math.Max(near, far)
-	return s > 0 && distinct(append(slices.Clone(n.learned), y)) > 2 &&
-		math.Abs(y-m)/s > 20*(1+50/float64(len(n.learned)))
+	return s > 0 && distinct(append(slices.Clone(n.tracked), y)) > 2 &&
+		math.Abs(y-m)/s > 20*(1+50/float64(len(n.tracked)))
+}
+
+func within(span []float64, y float64) bool {
+	return len(span) > 0 && y >= slices.Min(span) && y <= slices.Max(span)
+}
+
+// around is the mean of the tracked labels and twice as far as y.
+func (n *naive) around(y float64) []float64 {
+	m, _, _, _ := means(n.tracked)
+	return []float64{m, y + (y - m)}
+}
+
+// learn learns a label, and tracks the label unless it is admitted.
+func (n *naive) learn(y float64) {
+	n.learned = append(n.learned, y)
+	if n.taken > 128 && within(n.admitted, y) && n.outside(y) {
+		n.large++
+	} else {
+		n.tracked = append(n.tracked, y)
+	}
+	if n.alarm = math.Max(0, n.alarm-0.1); n.alarm == 0 {
+		n.ring = nil
+	}
+}
+
+// setAside keeps a label that is set aside.
+func (n *naive) setAside(y float64) {
+	n.aside = append(n.aside, y)
+	n.aside = n.aside[max(0, len(n.aside)-16):]
+	n.large++
+	if n.outside(y) && !within(n.met, y) {
+		n.met, n.stretched = append(n.met, n.around(y)...), n.large
+	}
+}
+
+// distributed tells whether the labels that are set aside are part of the distribution.
+func (n *naive) distributed() bool {
+	if n.taken <= 128 || n.large < 16 || n.large < 2*n.stretched || float64(n.large) < 0.005*float64(n.rows) {
+		return false
+	}
+	times, all := map[float64]int{}, 0
+	for _, y := range n.aside {
+		if !within(n.admitted, y) && n.outside(y) {
+			times[y]++
+			all++
+		}
+	}
+	for _, count := range times {
+		if count > 1 && 4*count > all {
+			return false
+		}
+	}
+	return true
+}
+
+// admit learns the labels that are set aside.
+func (n *naive) admit() {
+	for _, y := range n.aside {
+		if n.outside(y) {
+			n.admitted = append(n.admitted, n.around(y)...)
+		}
+	}
+	large := n.large
+	for _, y := range n.aside {
+		n.learn(y)
+	}
+	n.aside, n.ring, n.large = nil, nil, large
 }
 
 func (n *naive) observe(y float64) (setAside bool) {
+	n.rows++
 	if n.strange(y) {
 		n.alarm++
 		n.ring = append(n.ring, y)
 		n.ring = n.ring[max(0, len(n.ring)-5):]
 		if n.alarm < 5 {
+			if n.setAside(y); n.distributed() {
+				n.admit()
+			}
 			return true
 		}
-		*n = naive{later: true, starts: n.starts + 1, learned: n.ring, early: slices.Clone(n.ring), taken: len(n.ring)}
+		*n = naive{
+			later: true, starts: n.starts + 1, taken: len(n.ring),
+			learned: n.ring, tracked: slices.Clone(n.ring), early: slices.Clone(n.ring),
+		}
 		return false
 	}
-	n.learned, n.taken = append(n.learned, y), n.taken+1
-	if n.alarm = math.Max(0, n.alarm-0.1); n.alarm == 0 {
-		n.ring = nil
-	}
+	n.taken++
+	n.learn(y)
 	if n.taken <= 128 {
 		n.early = append(n.early, y)
 		if n.taken >= 4 && n.taken&(n.taken-1) == 0 {
@@ -103,7 +186,7 @@ func (n *naive) observe(y float64) (setAside bool) {
 		}
 		return false
 	}
-	if _, near, far, moves := means(n.learned); len(n.learned) > 1000 && distinct(n.learned) > 2 && 20*near < far && moves > 0.1 {
+	if _, near, far, moves := means(n.tracked); len(n.tracked) > 1000 && distinct(n.tracked) > 2 && 20*near < far && moves > 0.1 {
 		*n = naive{later: true, starts: n.starts + 1}
 	}
 	return false
@@ -115,13 +198,18 @@ func (n *naive) purge() {
 	if len(n.early) < 8 {
 		limit *= 1 + 50/float64(len(n.early))
 	}
-	var rest []float64
+	var rest, far []float64
 	for _, y := range n.early {
 		if limit == 0 || math.Abs(y-median) <= limit {
 			rest = append(rest, y)
+		} else {
+			far = append(far, y)
 		}
 	}
-	if len(rest) < len(n.early) {
-		n.early, n.learned = rest, slices.Clone(rest)
+	if len(far) > 0 {
+		n.early, n.learned, n.tracked = rest, slices.Clone(rest), slices.Clone(rest)
+		for _, y := range far {
+			n.setAside(y)
+		}
 	}
 }

@@ -43,7 +43,7 @@ const (
 
 func (s *state) visit(v *codec.Visitor, o Options) {
 	c, kept, aside := &s.closed, len(s.kept), len(s.aside)
-	v.Uint64(&s.rows, &s.epoch, &s.taken, &s.count)
+	v.Uint64(&s.rows, &s.epoch, &s.taken, &s.count, &s.large, &s.stretched)
 	v.Int(ringRows, &s.recent)
 	v.Int(lastStage, &kept)
 	v.Int(asideRows, &aside)
@@ -75,6 +75,8 @@ func (s *state) check(v *codec.Visitor, o Options) {
 	switch {
 	case s.rows > maxRows || s.epoch > maxRows || s.taken > s.rows || s.count > s.rows:
 		v.Corrupt("%d rows, %d learners, %d rows of this start, %d of them tracked", s.rows, s.epoch, s.taken, s.count)
+	case s.large > s.rows || s.stretched > s.large:
+		v.Corrupt("%d large labels of %d rows, the range stretched at %d", s.large, s.rows, s.stretched)
 	case kept > o.last() || kept > s.taken || s.recent > aside:
 		v.Corrupt("%d rows kept, %d aside, %d of them recent", kept, aside, s.recent)
 	case s.setAside > maxRows || s.lastSetAside > s.rows || s.starts > s.rows || s.lastStart > s.rows:
@@ -93,7 +95,8 @@ func (s *state) check(v *codec.Visitor, o Options) {
 
 func (t *tracker) visit(v *codec.Visitor) {
 	v.Within(maxLabel, &t.mean, &t.near, &t.far)
-	v.Within(maxLabel, &t.moves, &t.last, &t.values[0], &t.values[1], &t.low, &t.high)
+	v.Within(maxLabel, &t.moves, &t.last, &t.values[0], &t.values[1])
+	v.Within(maxLabel, &t.admitted.low, &t.admitted.high, &t.met.low, &t.met.high)
 	v.Uint64(&t.distinct)
 	if v.Reading() && (t.near < 0 || t.far < 0 || t.moves < 0 || t.moves > 1 || t.distinct > 3) {
 		v.Corrupt("a tracker of %g, %g, %g and %d values", t.near, t.far, t.moves, t.distinct)

@@ -29,11 +29,37 @@ type tracker struct {
 	// values are the first two values of the labels. distinct counts the values up to 3.
 	values   [2]float64
 	distinct uint64
-	// Labels from low to high are admitted, whatever m and s: none if low > high.
-	low, high float64
+	// Labels in admitted are learned, whatever m and s. met is around the labels of this
+	// start that were set aside.
+	admitted, met span
 }
 
-func newTracker() tracker { return tracker{low: 1, high: -1} }
+// span is the labels from low to high: none if low > high.
+type span struct{ low, high float64 }
+
+func noSpan() span { return span{low: 1, high: -1} }
+
+// has tells whether a label lies in the span.
+func (s *span) has(y float64) bool { return y >= s.low && y <= s.high }
+
+// stretch adds the labels on the side of y up to twice its distance from the mean.
+func (s *span) stretch(y, mean float64) {
+	edge := y + (y - mean)
+	s.join(span{low: math.Min(mean, edge), high: math.Max(mean, edge)})
+}
+
+// join makes the span the least one around both.
+func (s *span) join(other span) {
+	switch {
+	case other.low > other.high:
+	case s.low > s.high:
+		*s = other
+	default:
+		s.low, s.high = math.Min(s.low, other.low), math.Max(s.high, other.high)
+	}
+}
+
+func newTracker() tracker { return tracker{admitted: noSpan(), met: noSpan()} }
 
 // twoValued tells whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
@@ -65,26 +91,23 @@ func (t *tracker) beyond(y, size float64, n uint64) bool {
 }
 
 // allowed tells whether a label is an admitted event.
-func (t *tracker) allowed(y float64) bool { return y >= t.low && y <= t.high }
+func (t *tracker) allowed(y float64) bool { return t.admitted.has(y) }
 
 // allow admits the labels on the side of y up to twice its distance from m. It does nothing
 // for a label that is not strange.
 func (t *tracker) allow(y float64, n uint64) {
-	if !t.outside(y, n) {
-		return
+	if t.outside(y, n) {
+		t.admitted.stretch(y, t.mean)
 	}
-	edge := y + (y - t.mean)
-	low, high := math.Min(y, edge), math.Max(y, edge)
-	if y > t.mean {
-		low = t.mean
-	} else {
-		high = t.mean
+}
+
+// meet stretches met around a label that is set aside, and tells whether it did.
+func (t *tracker) meet(y float64, n uint64) bool {
+	if t.met.has(y) || !t.outside(y, n) {
+		return false
 	}
-	if t.low > t.high {
-		t.low, t.high = low, high
-		return
-	}
-	t.low, t.high = math.Min(t.low, low), math.Max(t.high, high)
+	t.met.stretch(y, t.mean)
+	return true
 }
 
 // learn follows the label after n others.

@@ -277,37 +277,63 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 	return nil
 }
 
-// raise makes a weight Ω. It computes L and V again, at |J|²/2 kernel values and |J|³/6
-// multiply-adds, at most 30 times in the life of a model.
+// panel is how many rows of L a pass over the rows before computes.
+const panel = 16
+
+// raise makes a weight Ω. It computes L and V again, at t²/2 kernel values and |J|³/6
+// multiply-adds, at most 30 times in the life of a model. Capacity bounds its time: the ridge of
+// a whole space has no cheaper update.
 func (e *Exact) raise(d *dual, unit float64) {
 	d.become(&e.o.Options, unit, d.logDet)
 	ridge := d.ridge(&e.o.Options)
-	var places []int
-	for s, scale := range d.scales {
-		if scale != 0 {
-			places = append(places, s)
+	// fitted are Φᵀm, places J.
+	t := e.rounds()
+	fitted, places, room := make([]float64, t), make([]int, 0, len(d.right)), make([]float64, panel*t)
+	d.factor.Clear()
+	d.right, d.logDet = d.right[:0], 0
+	rows, diagonals := make([][]float64, 0, panel), make([]float64, 0, panel)
+	for s := range t {
+		row := room[len(rows)*t:][:s+1]
+		e.o.Kernel.Values(row, e.inputs[:len(row)*e.o.Dimension], e.input(s))
+		fitted[s] += loops.Dot(d.coefficients[:s+1], row)
+		loops.Axpy(fitted[:s], row[:s], d.coefficients[s])
+		if scale := d.scales[s]; scale != 0 {
+			diagonals = append(diagonals, float64(float64(scale*scale)*row[s])+ridge)
+			for i, other := range places {
+				row[i] = float64(float64(scale*d.scales[other]) * row[other])
+			}
+			rows, places = append(rows, row[:len(places)]), append(places, s)
+		}
+		if len(rows) == panel || s == t-1 {
+			d.extend(rows, diagonals, ridge)
+			rows, diagonals = rows[:0], diagonals[:0]
 		}
 	}
-	d.factor, d.right, d.logDet = &qr.Lower{}, make([]float64, 0, len(places)), 0
-	all := make([]float64, e.rounds())
-	for n, place := range places {
-		scale, x := d.scales[place], e.input(place)
-		for s := range all {
-			all[s] = e.o.Kernel.At(e.input(s), x)
+	for _, s := range places {
+		d.right = append(d.right, float64(d.scales[s]*fitted[s]))
+	}
+	d.factor.Solve(d.right)
+	d.base = d.logDet
+}
+
+// extend appends rows to L, given the entries of LLᵀ before the diagonal and on it. The rows
+// share a pass over L. extend overwrites the rows.
+func (d *dual) extend(rows [][]float64, diagonals []float64, ridge float64) {
+	order := d.factor.Order()
+	for i := range order {
+		own := d.factor.Row(i)
+		for _, row := range rows {
+			row[i] = qr.Next(own, row[:i], row[i])
 		}
-		row := make([]float64, n)
-		for i, other := range places[:n] {
-			row[i] = float64(float64(scale*d.scales[other]) * all[other])
+	}
+	for k, row := range rows {
+		for i := order; i < len(row); i++ {
+			row[i] = qr.Next(d.factor.Row(i), row[:i], row[i])
 		}
-		explained := d.factor.Solve(row)
-		products := loops.Dot(row, d.right)
-		value := float64(scale * loops.Dot(d.coefficients, all))
-		rho := math.Sqrt(math.Max(float64(float64(scale*scale)*all[place])+ridge-explained, ridge))
+		rho := math.Sqrt(math.Max(diagonals[k]-loops.Dot(row, row), ridge))
 		d.factor.Append(row, rho)
-		d.right = append(d.right, (value-products)/rho)
 		d.logDet += 2 * exponential.Log(rho/math.Sqrt(ridge))
 	}
-	d.base = d.logDet
 }
 
 // input is that of round s.

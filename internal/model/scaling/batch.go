@@ -1,27 +1,20 @@
 package scaling
 
-import (
-	"fmt"
+import "hindsight/internal/model"
 
-	"hindsight/internal/model"
-)
-
-// Together is the learner's. It is 1 while observations are kept, and for a learner that is not
-// model.Batched.
+// Together is the learner's. It is 1 while observations are kept.
 func (l *Learner) Together() int {
-	if batched, ok := l.inner.(model.Batched); ok && l.warm == nil {
-		return batched.Together()
+	if l.warm != nil {
+		return 1
 	}
-	return 1
+	return model.Together(l.inner)
 }
 
 // ObserveAll teaches the scaled observations to the learner. A running scaling follows the inputs
 // from one to the next.
 func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
-	for n := range all {
-		if err := l.Check(all[n].X, all[n].Y, all[n].Weight); err != nil {
-			return fmt.Errorf("observation %d: %w", n, err)
-		}
+	if err := model.CheckAll(l, all); err != nil {
+		return err
 	}
 	scaled := make([]model.Observation, len(all))
 	numbers := make([]float64, len(all)*(l.o.Dimension+l.o.Outputs))
@@ -34,7 +27,7 @@ func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) 
 		l.scaleLabels(s.Y, o.Y)
 		l.follow(row{x: o.X})
 	}
-	if err := l.inner.(model.Batched).ObserveAll(outcomes, scaled); err != nil {
+	if err := model.ObserveAll(l.inner, outcomes, scaled); err != nil {
 		return err
 	}
 	for n := range outcomes {

@@ -1,0 +1,64 @@
+package gate
+
+import "slices"
+
+// Large labels that come all the time are part of the distribution, foretold or not: claims,
+// amounts that are mostly 0. Without them the learner predicts too little for good. Errors
+// are rarer, or they grow without a limit, or they are sentinels: a few values.
+const (
+	// The gate admits large labels from asideRows rows and a share of leastShare of the
+	// rows of a start.
+	leastShare = 0.005
+	// A sentinel is more than one in mostEqual of the kept labels.
+	mostEqual = 4
+)
+
+// meet counts a row that is set aside.
+func (l *Learner) meet(y []float64) {
+	l.large++
+	for j := range l.trackers {
+		if l.trackers[j].meet(y[j], l.count) {
+			l.stretched = l.large
+		}
+	}
+}
+
+// distributed tells whether the rows that were set aside are part of the distribution: they
+// are many, half of them came after the last that stretched their range, and their labels
+// are no sentinels.
+func (l *Learner) distributed() bool {
+	rows := l.rows - l.lastStart
+	if l.taken <= l.o.last() || l.large < asideRows || l.large < 2*l.stretched ||
+		float64(l.large) < leastShare*float64(rows) {
+		return false
+	}
+	for j := range l.trackers {
+		if l.sentinel(j) {
+			return false
+		}
+	}
+	return true
+}
+
+// sentinel tells whether a value repeats among the labels of an output that are set aside,
+// and is more than one in mostEqual of them.
+func (l *Learner) sentinel(output int) bool {
+	t := &l.trackers[output]
+	var labels []float64
+	for i := range l.aside {
+		if y := l.aside[i].y[output]; t.strange(y, t.size(y), l.count) {
+			labels = append(labels, y)
+		}
+	}
+	slices.Sort(labels)
+	equal := 0
+	for i := range labels {
+		if i > 0 && labels[i] != labels[i-1] {
+			equal = 0
+		}
+		if equal++; equal > 1 && mostEqual*equal > len(labels) {
+			return true
+		}
+	}
+	return false
+}
