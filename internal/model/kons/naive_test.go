@@ -2,6 +2,7 @@ package kons_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"hindsight/internal/model"
@@ -98,7 +99,7 @@ func inverted(a []vector) (inverse []vector, logDet float64) {
 //
 //	4√t 2⁻⁵³ κᵖ √q max‖m‖ + 4 2⁻⁵³ (|middle| + |ŷ|)
 //
-// Here κ = max Tr A/αΩ bounds the condition number of A, q is φᵀA⁻¹φ, ‖m‖² is mᵀA⁻¹m, and |ȳ| ≤ √q ‖m‖. The power p
+// Here κ = max Tr A/min Λ bounds the condition number of A, q is φᵀA⁻¹φ, ‖m‖² is mᵀA⁻¹m, and |ȳ| ≤ √q ‖m‖. The power p
 // is 1/2 for a factor R of the rows, whose condition number is √κ, and 1 for a Gram matrix, whose entries have been
 // rounded. Roundings of t rounds add up like random ones.
 type naive struct {
@@ -113,12 +114,16 @@ type naive struct {
 	// gram reports whether the learner keeps a Gram matrix.
 	gram bool
 
-	// unit is Ω, 0 before the first round.
-	unit float64
+	// unit is Ω, 0 before the first round. units are Ω_i of the features. A round raises so many ridges.
+	unit   float64
+	units  []float64
+	raised int
+	// resets counts the changes of Ω that replaced a Schur complement.
+	resets int
 
 	inverse []vector
 	m, w    vector
-	// trace is Tr A, condition κ, size max‖m‖, logDet log det(A/αΩ).
+	// trace is Tr A, condition κ, size max‖m‖, logDet log det(A/Λ).
 	trace, condition, size, logDet float64
 	// loses is Σωℓ, certificate ½Σ gᵀA⁻¹g.
 	loses, certificate float64
@@ -128,7 +133,7 @@ type naive struct {
 }
 
 func newNaive(o kons.Options, phi func(x []float64) []float64) *naive {
-	return &naive{phi: phi, alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
+	return &naive{raised: 1 << 20, phi: phi, alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
 }
 
 // slope is ℓ', value ℓ, written out once more.
@@ -179,13 +184,16 @@ func (n *naive) grow(r int) {
 		}
 		n.inverse = append(n.inverse, make(vector, i+1))
 		n.inverse[i][i] = number(1).over(number(n.alpha).times(number(n.unit)))
-		n.trace += ridge
+		n.trace, n.units = n.trace+ridge, append(n.units, n.unit)
 	}
-	n.condition = math.Max(n.condition, n.trace/ridge)
+	n.condition = math.Max(n.condition, n.trace/n.leastRidge())
 }
 
+// leastRidge is the least αΩ_i.
+func (n *naive) leastRidge() float64 { return n.alpha * slices.Min(append(n.units, n.unit)) }
+
 // forget forgets A and m.
-func (n *naive) forget() { n.inverse, n.m, n.w, n.trace, n.logDet = nil, nil, nil, 0, 0 }
+func (n *naive) forget() { n.inverse, n.m, n.w, n.units, n.trace, n.logDet = nil, nil, nil, nil, 0, 0 }
 
 func (n *naive) middle() float64 { return (n.low + n.high) / 2 }
 
@@ -259,25 +267,84 @@ func (n *naive) observe(t *testing.T, s modeltest.Sample, served float64) {
 	n.logDet += math.Log1p(row.times(q).high)
 	n.trace += row.times(phi.dot(phi)).high
 	n.raise(s.Weight)
-	n.condition = math.Max(n.condition, n.trace/(n.alpha*n.unit))
+	n.condition = math.Max(n.condition, n.trace/n.leastRidge())
 	n.size = math.Max(n.size, math.Sqrt(n.m.dot(n.w).high))
 }
 
-// raise makes a weight above 4Ω the new Ω: αΩ grows, and m = Aw stays.
+// raise makes a weight above 4Ω the new Ω. Of a Gram matrix all ridges grow at once. Otherwise the last features, whose
+// Schur complement S has Tr(S − Λ) ≤ α(Ω − max Ω_i), get αΩI for S at once, and in each round the ridges of some features,
+// the least first, grow to αΩ. m = Aw stays.
 func (n *naive) raise(weight float64) {
-	if weight <= 4*n.unit {
+	if n.gram {
+		n.raised = len(n.units)
+	}
+	a, changed := []vector(nil), false
+	if weight > 4*n.unit {
+		a, _ = inverted(n.inverse)
+		before := slices.Max(append(n.units, 0))
+		if n.unit = weight; !n.gram {
+			n.reset(a, n.alpha*(weight-before))
+		}
+		changed = true
+	}
+	for range n.raised {
+		i := 0
+		for k, u := range n.units {
+			if u < n.units[i] {
+				i = k
+			}
+		}
+		if len(n.units) == 0 || n.units[i] == n.unit {
+			break
+		}
+		if !changed {
+			a, _ = inverted(n.inverse)
+			changed = true
+		}
+		more := number(n.alpha).times(added(n.unit, -n.units[i]))
+		a[i][i] = a[i][i].plus(more)
+		n.units[i] = n.unit
+	}
+	if !changed {
 		return
 	}
-	a, _ := inverted(n.inverse)
-	more := number(n.alpha).times(added(weight, -n.unit))
-	for i, row := range a {
-		row[i] = row[i].plus(more)
-		n.trace += more.high
+	n.trace = 0
+	for i := range a {
+		n.trace += a[i][i].high
 	}
-	n.unit = weight
 	n.inverse, n.logDet = inverted(a)
-	n.logDet -= float64(len(a)) * math.Log(n.alpha*n.unit)
+	for _, u := range n.units {
+		n.logDet -= math.Log(n.alpha * u)
+	}
 	n.w = times(n.inverse, n.m)
+}
+
+// reset replaces the Schur complement of as few features as the room allows by αΩI.
+func (n *naive) reset(a []vector, room float64) {
+	left := make([]vector, len(a))
+	for i := range a {
+		left[i] = slices.Clone(a[i])
+	}
+	for k := range left {
+		excess := 0.0
+		for i := k; i < len(left); i++ {
+			excess += left[i][i].high - n.alpha*n.units[i]
+		}
+		if excess <= room {
+			for i := k; i < len(left); i++ {
+				for j := k; j < len(left); j++ {
+					a[i][j] = a[i][j].plus(left[i][j].minus())
+				}
+				a[i][i] = a[i][i].plus(number(n.alpha).times(number(n.unit)))
+				n.units[i] = n.unit
+			}
+			n.resets++
+			return
+		}
+		for i := k + 1; i < len(left); i++ {
+			left[i].add(left[i][k].over(left[k][k]).minus(), left[k])
+		}
+	}
 }
 
 // sign makes a label of a loss of classes of any number.

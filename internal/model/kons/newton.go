@@ -31,7 +31,7 @@ type Newton struct {
 	outputs  []output
 	// hindsight is the second factor, of αI + Σωφφᵀ with the labels as columns, nil unless
 	// regret is tracked.
-	hindsight *qr.Factor
+	hindsight *ridged
 	// fixed: the features of a past round never change, and A never shrinks.
 	fixed bool
 	work  work
@@ -42,7 +42,7 @@ type Newton struct {
 type output struct {
 	account
 
-	factor *qr.Factor
+	factor *ridged
 }
 
 // New is a learner before its first observation. It panics if an option is out of range.
@@ -59,12 +59,12 @@ func New(features feature.Map, o Options) *Newton {
 
 // begin makes the factors of αΩI.
 func (n *Newton) begin() {
-	r, ridge := n.features.Size(), n.outputs[0].ridge(&n.o)
+	r, unit := n.features.Size(), n.outputs[0].unit
 	for j := range n.outputs {
-		n.outputs[j].factor = qr.New(r, 1, ridge)
+		n.outputs[j].factor = newRidged(r, 1, n.o.Alpha, unit)
 	}
 	if n.o.TrackRegret {
-		n.hindsight = qr.New(r, n.o.Outputs, ridge)
+		n.hindsight = newRidged(r, n.o.Outputs, n.o.Alpha, unit)
 	}
 }
 
@@ -126,12 +126,12 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   k*(qr.Bytes(r, 1)+uint64(o.accountBytes())) + 8*(4*n+k*n) + mapBytes,
+		StateBytes:   k*(qr.Bytes(r, 1)+uint64(o.accountBytes())) + 8*(4*n+2*k*n) + mapBytes,
 		PredictFlops: k * (n*(n+1)/2 + 2*n),
 		ObserveFlops: k * (2*n*(n+1) + 4*n),
 	}
 	if o.TrackRegret {
-		c.StateBytes += qr.Bytes(r, o.Outputs) + 8*n
+		c.StateBytes += qr.Bytes(r, o.Outputs) + 8*2*n
 		c.ObserveFlops += 2*n*(n+1) + 3*k*n
 	}
 	return c
@@ -159,7 +159,7 @@ func (n *Newton) ask(q *question) []qr.Solution {
 	for j := range solutions {
 		v := q.solved[j*r : (j+1)*r]
 		copy(v, q.z)
-		solutions[j] = qr.Solution{Factor: n.outputs[j].factor, Z: v, Priors: q.means[j : j+1]}
+		solutions[j] = qr.Solution{Factor: n.outputs[j].factor.Factor, Z: v, Priors: q.means[j : j+1]}
 	}
 	return solutions
 }
@@ -245,8 +245,9 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 		}
 	}
 	if n.outputs[0].outgrows(&n.o, weight) {
-		n.raise(weight)
+		n.outgrow(weight)
 	}
+	n.raise()
 	for j := range n.outputs {
 		o.Regret += n.outputs[j].Regret.Value()
 	}
@@ -255,48 +256,37 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	}
 }
 
-// raise makes a weight Ω: every factor takes the rows √(α(Ω−Ω')) e_i of label 0. It costs
-// 2r³/3 multiply-adds a factor, at most 30 times in the life of a model: each time Ω grows
-// by the factor 4 or more.
-func (n *Newton) raise(unit float64) {
-	w, r := &n.work, n.features.Size()
-	root := math.Sqrt(n.o.Alpha * (unit - n.outputs[0].unit))
+// outgrow makes a weight Ω, at most 30 times in the life of a model: each time Ω grows by the
+// factor 4 or more.
+func (n *Newton) outgrow(unit float64) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
-		e.become(&n.o, unit, e.logDet(&n.o))
-		for i := range r {
-			row := w.unitRow(i, root, 1)
-			e.factor.Rotate(row, w.ignored[:1])
-		}
-		e.base = e.logDet(&n.o)
+		e.become(&n.o, unit, e.factor.logDet(e.ridge(&n.o)))
+		e.factor.reset(n.o.Alpha, unit)
+		e.base = e.factor.logDet(e.ridge(&n.o))
+	}
+	if n.hindsight != nil {
+		n.hindsight.low = n.hindsight.Order()
+	}
+}
+
+// raise raises ridges of every factor to αΩ.
+func (n *Newton) raise() {
+	w, unit := &n.work, n.outputs[0].unit
+	for j := range n.outputs {
+		e := &n.outputs[j]
+		e.factor.raise(w.row[:len(w.z)+1], w.ignored[:1], &n.o, unit, func(_ []float64, r qr.Rotation) {
+			e.base -= float64(2 * exponential.Log(r.Gamma))
+		})
 	}
 	if n.hindsight == nil {
 		return
 	}
-	for i := range r {
-		row := w.unitRow(i, root, len(n.outputs))
-		n.hindsight.Rotate(row, w.ignored)
-		for j, residual := range row[r:] {
+	n.hindsight.raise(w.row, w.ignored, &n.o, unit, func(residuals []float64, _ qr.Rotation) {
+		for j, residual := range residuals {
 			n.outputs[j].Raise(float64(residual * residual))
 		}
-	}
-}
-
-// logDet is log det(A/αΩ), with the same bits on every target, because the state holds it.
-func (e *output) logDet(o *Options) (sum float64) {
-	root := math.Sqrt(e.ridge(o))
-	for _, d := range e.factor.Diagonal() {
-		sum += float64(2 * exponential.Log(d/root))
-	}
-	return sum
-}
-
-// unitRow is the row of a number at feature i, with labels of 0.
-func (w *work) unitRow(i int, value float64, labels int) []float64 {
-	row := w.row[:len(w.z)+labels]
-	clear(row)
-	row[i] = value
-	return row
+	})
 }
 
 // scaled is the row of the features times a number, with room for the labels. It scales the
@@ -318,7 +308,7 @@ func (n *Newton) solve() []qr.Solution {
 	solutions := n.ask(&w.question)
 	if n.hindsight != nil {
 		copy(w.past, w.z)
-		past := qr.Solution{Factor: n.hindsight, Z: w.past, Priors: w.ignored}
+		past := qr.Solution{Factor: n.hindsight.Factor, Z: w.past, Priors: w.ignored}
 		if len(solutions) == 1 {
 			qr.SolveTogether(append(solutions, past))
 			return solutions
@@ -329,18 +319,18 @@ func (n *Newton) solve() []qr.Solution {
 	return solutions
 }
 
-// grow adds a feature without a past: A ← diag(A, αΩ), m ← (m, 0). A restart forgets w and A.
+// grow adds a feature without a past. A restart forgets w and A.
 func (n *Newton) grow(restart bool) {
-	r, alpha := n.features.Size(), n.outputs[0].ridge(&n.o)
+	r, unit := n.features.Size(), n.outputs[0].unit
 	for j := range n.outputs {
-		if f := n.outputs[j].factor; restart {
-			n.outputs[j].factor = qr.New(r, 1, alpha)
+		if restart {
+			n.outputs[j].factor = newRidged(r, 1, n.o.Alpha, unit)
 		} else {
-			f.Append(make([]float64, r-1), alpha, make([]float64, 1), alpha)
+			n.outputs[j].factor.add(1, n.o.Alpha, unit)
 		}
 	}
 	if n.hindsight != nil {
-		n.hindsight.Append(make([]float64, r-1), alpha, make([]float64, n.o.Outputs), alpha)
+		n.hindsight.add(n.o.Outputs, n.o.Alpha, unit)
 	}
 	n.work.fit(r, &n.o)
 }
@@ -355,6 +345,7 @@ func (n *Newton) Stats() model.Stats {
 			explained = n.hindsight.Explained(j)
 		}
 		s := e.figures(&n.o, e.factor.LogDet(e.ridge(&n.o)), n.fixed)
+		s.LogDeterminant += e.factor.missing(e.unit)
 		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, explained)
 		ledger.Sum(&total, s)
 	}
@@ -368,7 +359,7 @@ func (n *Newton) Size() uint64 {
 }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output,
-// and if asked the largest effective dimension r − αΩ Tr A⁻¹ of an output, at r³/6 each.
+// and if asked the largest effective dimension of an output, at r³/6 each.
 func (n *Newton) Report(o model.ReportOptions) model.Report {
 	s := n.Stats()
 	r := ledger.Report(s)
@@ -378,21 +369,20 @@ func (n *Newton) Report(o model.ReportOptions) model.Report {
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0
 		for j := range n.outputs {
-			e := &n.outputs[j]
-			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(e.factor.Order())-e.ridge(&n.o)*e.factor.InverseNorm2(o.Pause))
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, n.outputs[j].factor.effectiveDimension(n.o.Alpha, o.Pause))
 		}
 	}
 	return r
 }
 
-// penalty is αΩ‖ĝ‖² with Rĝ = u of the second factor, summed over the outputs.
+// penalty is ‖Λ^½ĝ‖² with Rĝ = u of the second factor, summed over the outputs.
 func (n *Newton) penalty() float64 {
 	var total compensated.Sum
 	g := make([]float64, n.hindsight.Order())
 	for j := range n.outputs {
 		n.hindsight.Weights(g, j)
-		for _, v := range g {
-			total.Add(float64(n.outputs[j].ridge(&n.o) * float64(v*v)))
+		for i, v := range g {
+			total.Add(float64(float64(n.o.Alpha*n.hindsight.units[i]) * float64(v*v)))
 		}
 	}
 	return total.Value()
@@ -422,9 +412,9 @@ func (n *Newton) visit(v *codec.Visitor) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
 		e.visit(v, &n.o, &n.outputs[0].account)
-		e.factor.Visit(v, leastDiagonal*math.Sqrt(e.ridge(&n.o)), qr.MaxEntry)
+		e.factor.visit(v, &n.o, e.unit)
 	}
 	if n.hindsight != nil {
-		n.hindsight.Visit(v, leastDiagonal*math.Sqrt(n.outputs[0].ridge(&n.o)), qr.MaxEntry)
+		n.hindsight.visit(v, &n.o, n.outputs[0].unit)
 	}
 }

@@ -18,9 +18,11 @@
 // with h the leverage of the row, η ≤ σ(C) and labels in [−C, C].
 //
 // The ridge follows the unit of the weights: α is multiplied by Ω, the weight of the first
-// round. After a round with a weight above 4Ω, Ω is that weight: A ← A + α(Ω−Ω')I, m
-// stays. This further penalty α(Ω−Ω')‖w‖²/2 lowers no minimum: the certificate holds for
-// α of the last Ω. The determinant bounds Σh between two changes of Ω.
+// round. After a round with a weight above 4Ω, Ω is that weight: A ← A + P, 0 ≤ P ≤ α(Ω−Ω')I,
+// m stays. This further penalty wᵀPw/2 lowers no minimum: the certificate holds for α of the
+// last Ω. The determinant bounds Σh between two changes of A that are no steps. In the space of
+// a kernel P is α(Ω−Ω')I. A factor of features would take r passes for this P, so it takes
+// another P in O(r²): see ridged.
 //
 // Source: KONS (Calandriello, Lazaric and Valko, ICML 2017), eq. (1), Lemma 1 and
 // Proposition 1, whose bound is twice what its proof gives; the step is that of Hazan,
@@ -61,6 +63,8 @@ type Options struct {
 
 	// given is 1/√η unless it follows the labels, else 0.
 	given float64
+	// raised is how many ridges of a factor a round raises, 0 for as many as are short.
+	raised int
 }
 
 // completed completes options, and panics if one is out of range.

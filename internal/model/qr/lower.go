@@ -77,6 +77,9 @@ func (l *Lower) Append(row []float64, diagonal float64) {
 	l.order++
 }
 
+// Clear empties the matrix, and keeps the memory for the next rows.
+func (l *Lower) Clear() { l.order, l.data = 0, l.data[:0] }
+
 // SolveTransposed overwrites b, m numbers, by L⁻ᵀb. It costs m²/2
 // multiply-adds.
 func (l *Lower) SolveTransposed(b []float64) {

@@ -350,3 +350,38 @@ func (f *Factor) Shift(v []float64, by float64, column int) {
 		f.right[i*f.columns+column] = *at
 	}
 }
+
+// Reset replaces the rows of R from row n on by root·I and keeps Rᵀu: of A it replaces the
+// Schur complement of the first n features by root² I. It costs r²/2 multiply-adds a label
+// column. It panics unless 0 <= n <= order and root > 0.
+func (f *Factor) Reset(n int, root float64) {
+	if n < 0 || n > f.order || !(root > 0) {
+		panic("qr: Reset wants a row of R and a positive root")
+	}
+	product := make([]float64, (f.order-n)*f.columns)
+	for i := n; i < f.order; i++ {
+		row := f.rowSlice(i)
+		for c, u := range row[f.order-i:] {
+			for j, v := range row[:f.order-i] {
+				product[(i-n+j)*f.columns+c] += float64(u * v)
+			}
+		}
+	}
+	for i := n; i < f.order; i++ {
+		row := f.rowSlice(i)
+		clear(row)
+		row[0] = root
+		for c, v := range product[(i-n)*f.columns:][:f.columns] {
+			row[f.order-i+c] = v / root
+		}
+		f.copyRow(i, row)
+	}
+}
+
+// RowNorm2 is ‖R_i‖², without u.
+func (f *Factor) RowNorm2(i int) (sum float64) {
+	for _, v := range f.rowSlice(i)[:f.order-i] {
+		sum += float64(v * v)
+	}
+	return sum
+}
