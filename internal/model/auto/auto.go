@@ -37,7 +37,10 @@ type state struct {
 	// built new stacks.
 	stackRounds    uint64
 	inputs, labels columns
-	// lags are the last labels, newest first, by outputs.
+	// weights are of all rows, and counted is Σω.
+	weights model.Weights
+	counted float64
+	// lags are the last labels, newest first, by outputs. A model.Light row repeats the label before.
 	lags       []float64
 	kept       []row
 	bandwidths bandwidths

@@ -4,13 +4,14 @@ import (
 	"math"
 
 	"hindsight/internal/model/moments"
+	"hindsight/internal/model/scaling"
 )
 
 // columns are running means and deviations of columns.
 type columns struct {
 	moments []moments.Running
-	// scale is the deviation; max(|mean|, 1) of a column that has not changed, and 1 before
-	// the first row.
+	// scale is the deviation; max(|mean|, 1) of a column that has not changed but by rounding,
+	// and 1 before the first row.
 	scale []float64
 	// joint are columns that have one scale: the root of the sum of their variances.
 	joint []Span
@@ -22,34 +23,34 @@ func newColumns(count int, joint []Span) columns {
 	return c
 }
 
-// add learns a row, the n-th from 1. Weights are not counted.
-func (c *columns) add(x []float64, n uint64) {
+// add learns a row that counts ω, given Σω of all rows.
+func (c *columns) add(x []float64, counts, total float64) {
 	for j, v := range x {
-		c.moments[j].Add(v, n)
+		c.moments[j].Add(v, counts, total)
 	}
-	c.rescale(n)
+	c.rescale(total)
 }
 
-// rescale finds the scales after n rows.
-func (c *columns) rescale(n uint64) {
+// rescale finds the scales of rows that count total together.
+func (c *columns) rescale(total float64) {
 	for j, m := range c.moments {
-		c.scale[j] = spread(m.Mean, m.Squares, n)
+		c.scale[j] = spread(m.Mean, m.Squares, total)
 	}
 	for _, span := range c.joint {
 		squares := 0.0
 		for _, m := range c.moments[span.From:span.To] {
 			squares += m.Squares
 		}
-		common := spread(0, squares, n)
+		common := spread(0, squares, total)
 		for j := span.From; j < span.To; j++ {
 			c.scale[j] = common
 		}
 	}
 }
 
-func spread(mean, squares float64, n uint64) float64 {
-	if n > 0 && squares > 0 {
-		if s := math.Sqrt(squares / float64(n)); s >= leastScale {
+func spread(mean, squares, total float64) float64 {
+	if total > 0 && squares > 0 {
+		if s := math.Sqrt(squares / total); s >= leastScale && s > scaling.Rounding*math.Abs(mean) {
 			return s
 		}
 	}

@@ -9,16 +9,17 @@ import (
 // crosses learn the effects of pairs of discrete inputs: categories, flags, and cycles in
 // cycleParts parts. A pair has a table of cells, and an input one cell of each table. Three
 // experts say the sum of their cells: they learn the label, the residual y − v, and the label
-// less the last label. With n_p the number of rows of the cell of pair p, a step is
+// less the last label. With n_p = Σω over the rows of the cell of pair p, a step is
 //
-//	c_p += η r n_p^(−½) / Σ_p n_p^(−½),  r = y − Σ_p c_p
+//	c_p += η ω r n_p^(−½) / Σ_p n_p^(−½),  r = y − Σ_p c_p
 //
-// in the units of the experts: a cell that has seen little takes most of the residual.
+// in the units of the experts: a cell that has seen little takes most of the residual. See
+// model.Weights for ω.
 type crosses struct {
 	pairs [][2]int
-	// cells has the tables of each expert, pair after pair; counts the rows of the cells.
+	// cells has the tables of each expert, pair after pair; counts has n_p.
 	cells  [crossExperts][]float32
-	counts []uint32
+	counts []float32
 }
 
 const (
@@ -30,6 +31,7 @@ const (
 	mostDiscrete = 8
 	cycleParts   = 24
 	mostCross    = 1e30
+	mostCounted  = 1 << 25
 )
 
 // discrete is the number of discrete inputs that have pairs.
@@ -43,7 +45,7 @@ func (v view) crossed() int { return v.discrete() * (v.discrete() - 1) / 2 }
 func crossBytes(pairs int) uint64 { return uint64(4*(crossExperts+1)*crossCells+16) * uint64(pairs) }
 
 func newCrosses(v view) *crosses {
-	c := &crosses{counts: make([]uint32, v.crossed()*crossCells)}
+	c := &crosses{counts: make([]float32, v.crossed()*crossCells)}
 	for i := range v.discrete() {
 		for j := range i {
 			c.pairs = append(c.pairs, [2]int{i, j})
@@ -96,17 +98,15 @@ func (c *crosses) predict(expert int, found []uint32) float64 {
 	return sum
 }
 
-// learn teaches the cells the label of each expert. Weights do not count.
-func (c *crosses) learn(found []uint32, targets [crossExperts]float64) {
+// learn teaches the cells the label of each expert, of a row that counts ω.
+func (c *crosses) learn(found []uint32, targets [crossExperts]float64, counts float64) {
 	total := 0.0
 	for _, at := range found {
-		if c.counts[at] < math.MaxUint32 {
-			c.counts[at]++
-		}
+		c.counts[at] += float32(counts) // At 2²⁴ rows of a cell the step ends to shrink.
 		total += 1 / math.Sqrt(float64(c.counts[at]))
 	}
 	for e, cells := range c.cells {
-		step := crossStep * (targets[e] - c.predict(e, found)) / total
+		step := float64(crossStep*counts) * (targets[e] - c.predict(e, found)) / total
 		for _, at := range found {
 			cells[at] = float32(within(float64(cells[at])+float64(step/math.Sqrt(float64(c.counts[at]))), -mostCross, mostCross))
 		}
@@ -114,8 +114,11 @@ func (c *crosses) learn(found []uint32, targets [crossExperts]float64) {
 }
 
 func (c *crosses) visit(v *codec.Visitor) {
-	for i := range c.counts {
-		v.Uint32(&c.counts[i])
+	v.SinglesWithin(mostCounted, c.counts)
+	for _, counted := range c.counts {
+		if v.Reading() && counted < 0 {
+			v.Corrupt("a cell of %g rows", counted)
+		}
 	}
 	for e := range c.cells {
 		v.SinglesWithin(mostCross, c.cells[e])

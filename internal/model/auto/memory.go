@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/partitions"
@@ -149,19 +150,23 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 	}
 }
 
-// learn learns the label of the query in the scratch, whose prediction v was served.
-func (m *memory) learn(s *memoryScratch, q *query, served, y, weight float64) {
+// learn learns the label of the query in the scratch, of row r, whose prediction v was served.
+func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 	s.columns[m.view.layout().Served()] = served
-	m.window.Add(s.columns, y, served)
-	m.history.Add(y)
-	m.view.learn(m.means, q.x, q.scaledLabel(y))
+	m.window.Add(s.columns, y, served, r.counts)
+	if r.counts >= model.Light {
+		m.history.Add(y)
+	} else {
+		m.history.Repeat()
+	}
+	m.view.learn(m.means, q.x, q.scaledLabel(y), r.counts)
 	if m.partitions != nil {
-		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), weight)
+		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), r.weight)
 	}
 	if m.crosses != nil {
 		m.crosses.learn(s.crossed, [crossExperts]float64{
 			q.scaledLabel(y), q.relative(y - served), q.relative(y - s.columns[m.view.layout().Lag()]),
-		})
+		}, r.counts)
 	}
 	sums := s.sums
 	if !s.known || served != q.v {
@@ -200,7 +205,7 @@ func (m *memory) begin(l *Learner, output int, rows []row, served []float64, s *
 		l.ownColumns(q.scaled, l.own, output)
 		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
-		m.learn(s, &q, q.v, r.y[output], r.weight)
+		m.learn(s, &q, q.v, r.y[output], r)
 	}
 }
 

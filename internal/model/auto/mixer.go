@@ -3,6 +3,7 @@ package auto
 import (
 	"math"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/mix"
 )
@@ -20,11 +21,11 @@ type mixer struct {
 	// units: floor <= low <= high <= ceiling.
 	units
 	final *mix.Mixture
-	// low and high are the range of the labels.
+	// low and high are the range of the labels of rows that are not model.Light.
 	low, high float64
 	// gated is nil unless the options say so.
 	gated *gated
-	// recent is the exponentially weighted mean of the labels.
+	// recent is the exponentially weighted mean of the labels: a row takes ω of the step.
 	recent float64
 	// signs says that all labels are −1 or 1.
 	signs       bool
@@ -43,19 +44,23 @@ func newMixer(experts int, o Options) mixer {
 	return m
 }
 
-// observe learns the n-th label, from 1, value being its prediction.
-func (m *mixer) observe(y float64, n uint64, value, weight float64) {
-	if m.gated != nil && n > 1 {
+// observe learns the n-th label, from 1, of row r, value being its prediction.
+func (m *mixer) observe(y float64, n uint64, value float64, r row) {
+	heavy := r.counts >= model.Light
+	if m.gated != nil && n > 1 && heavy {
 		m.gated.overshoot(y, m.low, m.high)
 	}
 	if n == 1 {
 		m.low, m.high, m.recent = y, y, y
 	} else {
-		m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
-		m.recent = float64(discount*m.recent) + float64((1-discount)*y)
+		if heavy {
+			m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
+		}
+		step := float64(r.counts * (1 - discount))
+		m.recent = float64((1-step)*m.recent) + float64(step*y)
 	}
 	m.reach(n)
 	if m.signs = m.signs && math.Abs(y) == 1; m.signs {
-		m.calibration.learn(value, y, weight)
+		m.calibration.learn(value, y, r.weight)
 	}
 }

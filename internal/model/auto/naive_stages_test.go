@@ -11,9 +11,9 @@ func (n *naive) rebuild() {
 	n.units.offset, n.units.scale = make([]float64, k), make([]float64, k)
 	for j := range k {
 		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
-		mean, squares := moments(labels)
-		n.units.offset[j], n.units.scale[j] = mean, math.Sqrt(squares/float64(len(labels)))
-		if squares == 0 {
+		mean, square := moments(labels, n.counts())
+		n.units.offset[j], n.units.scale[j] = mean, math.Sqrt(square)
+		if square == 0 {
 			n.units.scale[j] = math.Max(math.Abs(mean), 1)
 		}
 		signs := true

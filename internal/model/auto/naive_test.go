@@ -37,6 +37,8 @@ type naiveRow struct {
 	x, y   []float64
 	lags   [][]float64
 	weight float64
+	// counts is the weight over the mean weight of the rows up to this one, at most 1.
+	counts float64
 }
 
 // dense is a forecaster: A, and b of each column.
@@ -263,8 +265,8 @@ func (n *naive) column(which int, v float64) float64 {
 					return r.x[j]
 				}
 				return r.y[j-n.o.Dimension]
-			}))
-			s := math.Sqrt(squares / float64(len(n.rows)))
+			}), n.counts())
+			s := math.Sqrt(squares)
 			if s == 0 {
 				s = math.Max(math.Abs(mean), 1)
 			}
@@ -273,8 +275,8 @@ func (n *naive) column(which int, v float64) float64 {
 		for _, span := range n.o.Joint {
 			sum := 0.0
 			for j := span.From; j < span.To; j++ {
-				_, squares := moments(n.pick(func(r naiveRow) float64 { return r.x[j] }))
-				sum += squares / float64(len(n.rows))
+				_, squares := moments(n.pick(func(r naiveRow) float64 { return r.x[j] }), n.counts())
+				sum += squares
 			}
 			for j := span.From; j < span.To; j++ {
 				if n.columnMoments[j][1] = math.Sqrt(sum); sum == 0 {
@@ -287,19 +289,27 @@ func (n *naive) column(which int, v float64) float64 {
 	return (v - m[0]) / m[1]
 }
 
-func moments(values []float64) (mean, squares float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
+// counts are what the rows so far count.
+func (n *naive) counts() []float64 { return n.pick(func(r naiveRow) float64 { return r.counts }) }
+
+// moments are the mean and the mean square of values that count something each.
+func moments(values, counts []float64) (mean, square float64) {
+	total := 0.0
+	for _, c := range counts {
+		total += c
+	}
+	for i, v := range values {
+		mean += counts[i] * v / total
 	}
 	constant := true
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
+	for i, v := range values {
+		square += counts[i] * (v - mean) * (v - mean) / total
 		constant = constant && v == values[0]
 	}
 	if constant {
 		return values[0], 0
 	}
-	return mean, squares
+	return mean, square
 }
 
 // pick are the values of a column of the rows so far.
@@ -375,7 +385,11 @@ func (n *naive) allFeatures(columns []float64) (z [5][]float64) {
 func (n *naive) lags() [][]float64 {
 	var out [][]float64
 	for i := 1; i <= max(n.o.Lags, 1) && i <= len(n.rows); i++ {
-		out = append(out, n.rows[len(n.rows)-i].y)
+		at := len(n.rows) - i
+		for at > 0 && n.rows[at].counts < 1e-3 { // A light row repeats the label before.
+			at--
+		}
+		out = append(out, n.rows[at].y)
 	}
 	return out
 }
@@ -401,10 +415,11 @@ func (n *naive) predict(x []float64, lags [][]float64) *served {
 	}
 	for j := range k {
 		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
-		mean, _ := moments(labels)
+		counts := n.counts()
+		mean, _ := moments(labels, counts)
 		recent := labels[0]
-		for _, y := range labels[1:] {
-			recent = 0.9*recent + 0.1*y
+		for i, y := range labels[1:] {
+			recent += 0.1 * counts[i+1] * (y - recent)
 		}
 		s.experts[j][0], s.experts[j][1], s.experts[j][2] = n.clip(j, mean), n.clip(j, last[j]), n.clip(j, recent)
 	}
@@ -479,6 +494,11 @@ func (n *naive) observe(x, y []float64, weight float64, then *served) []float64 
 		now = n.predict(x, then.lags)
 	}
 	row := naiveRow{x: x, y: y, lags: then.lags, weight: weight}
+	total := weight
+	for _, r := range n.rows {
+		total += r.weight
+	}
+	row.counts = math.Min(1, weight*float64(len(n.rows)+1)/total)
 	if now.complete {
 		n.learnExperts(row)
 	}
@@ -505,7 +525,9 @@ func (n *naive) observe(x, y []float64, weight float64, then *served) []float64 
 		if len(n.rows) == 0 {
 			n.low, n.high = append(n.low, v), append(n.high, v)
 		}
-		n.low[j], n.high[j] = math.Min(n.low[j], v), math.Max(n.high[j], v)
+		if row.counts >= 1e-3 {
+			n.low[j], n.high[j] = math.Min(n.low[j], v), math.Max(n.high[j], v)
+		}
 	}
 	n.rows = append(n.rows, row)
 	if c := len(n.rows); c >= 8 && c <= 128 && c&(c-1) == 0 {

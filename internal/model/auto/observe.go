@@ -29,6 +29,8 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	s, now := l.own, stageAfter(l.n)
 	l.baselines(s)
 	l.n++
+	r.counts = l.weights.Add(r.weight)
+	l.counted += r.counts
 	if now == complete {
 		l.rotate(s, r)
 		if served == nil || stageAfter(served.seen) == complete {
@@ -42,12 +44,14 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 		o.Predictions[j] = s.values[j]
 		o.Regret += l.mixers[j].account.regret(l.plan.experts())
 	}
-	l.inputs.add(r.x, l.n)
-	l.labels.add(r.y, l.n)
+	l.inputs.add(r.x, r.counts, l.counted)
+	l.labels.add(r.y, r.counts, l.counted)
 	l.keep(r, s)
 	k := l.o.Outputs
 	copy(l.lags[k:], l.lags[:len(l.lags)-k])
-	copy(l.lags, r.y)
+	if r.counts >= model.Light { // Else the last label stands twice.
+		copy(l.lags, r.y)
+	}
 	l.advance()
 }
 
@@ -144,7 +148,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		}
 	}
 	m.learn(s, advice, final, value, y, r.weight, now)
-	m.observe(y, l.n, value, r.weight)
+	m.observe(y, l.n, value, r)
 	return loss
 }
 

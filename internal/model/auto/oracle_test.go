@@ -101,6 +101,9 @@ func TestNaive(t *testing.T) {
 				}
 				if c.weighted {
 					r.weight = math.Exp(rng.NormFloat64())
+					if n%9 == 4 {
+						r.weight = model.MinWeight
+					}
 				}
 				rows = append(rows, r)
 			}

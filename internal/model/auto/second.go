@@ -210,6 +210,7 @@ func (l *Second) learn(o *model.Outcome, r row, served *advice, second []float64
 		r.lags = slices.Clone(first.own.lags)
 	}
 	first.learn(o, r, served)
+	r.counts = first.weights.Of(r.weight)
 	if !l.awake() {
 		l.sleep(o, r, rows)
 		return
@@ -284,6 +285,6 @@ func (l *Second) learnOutput(s *secondScratch, j int, r row, served *advice, sec
 	if l.first.mixers[j].signs {
 		u.calibration.learn(said, y, r.weight)
 	}
-	memory.learn(&s.memory, &s.query, v, y, r.weight)
+	memory.learn(&s.memory, &s.query, v, y, r)
 	return loss
 }

@@ -10,6 +10,8 @@ type row struct {
 	x, y, lags []float64
 	seen       uint64
 	weight     float64
+	// counts is ω, see model.Weights.
+	counts float64
 }
 
 const (
@@ -33,7 +35,7 @@ func (l *Learner) keep(r row, s *scratch) {
 		return
 	}
 	l.kept = append(l.kept, row{
-		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight,
+		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight, counts: r.counts,
 	})
 }
 

@@ -52,8 +52,12 @@ func (l *state) visit(v *codec.Visitor, o Options) {
 	if v.Reading() && (l.n > maxObservations || l.stackRounds > l.n) {
 		v.Corrupt("%d observations, %d rounds of stacks", l.n, l.stackRounds)
 	}
-	l.inputs.visit(v, l.n)
-	l.labels.visit(v, l.n)
+	v.Within(maxObservations*model.MaxWeight, &l.weights.Sum, &l.counted)
+	if l.weights.Rows = float64(l.n); v.Reading() && (l.weights.Sum < 0 || l.counted < 0 || l.n > 0 && !(min(l.weights.Sum, l.counted) > 0)) {
+		v.Corrupt("weights of %g together, that count %g, of %d observations", l.weights.Sum, l.counted, l.n)
+	}
+	l.inputs.visit(v, l.counted)
+	l.labels.visit(v, l.counted)
 	v.FloatsWithin(model.MaxMagnitude, l.lags)
 	if v.Reading() && l.n < uint64(o.last()) {
 		l.kept = make([]row, l.n)
@@ -75,7 +79,7 @@ func (l *state) visit(v *codec.Visitor, o Options) {
 	}
 }
 
-func (c *columns) visit(v *codec.Visitor, n uint64) {
+func (c *columns) visit(v *codec.Visitor, counted float64) {
 	for j := range c.moments {
 		v.Within(model.MaxMagnitude, &c.moments[j].Mean)
 	}
@@ -86,7 +90,7 @@ func (c *columns) visit(v *codec.Visitor, n uint64) {
 		}
 	}
 	if v.Reading() {
-		c.rescale(n)
+		c.rescale(counted)
 	}
 }
 
@@ -100,9 +104,9 @@ func (r *row) visit(v *codec.Visitor, at uint64, o Options) {
 	v.FloatsWithin(model.MaxMagnitude, r.y)
 	v.FloatsWithin(model.MaxMagnitude, r.lags)
 	v.Uint64(&r.seen)
-	v.Float(&r.weight)
-	if v.Reading() && (r.seen > at || model.CheckWeight(r.weight) != nil) {
-		v.Corrupt("row %d after %d labels with a weight of %g", at, r.seen, r.weight)
+	v.Float(&r.weight, &r.counts)
+	if v.Reading() && (r.seen > at || model.CheckWeight(r.weight) != nil || !(r.counts > 0 && r.counts <= 1)) {
+		v.Corrupt("row %d after %d labels with a weight of %g that counts %g", at, r.seen, r.weight, r.counts)
 	}
 }
 

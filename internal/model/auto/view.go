@@ -120,14 +120,14 @@ const categoryPrior = 8
 
 func (m *mean) value() float64 { return m.sum / (m.n + categoryPrior) }
 
-// learn teaches the means the label of an input, in the units of the experts.
-func (v view) learn(means []mean, x []float64, label float64) {
+// learn teaches the means the label of an input, in the units of the experts, of a row that counts ω.
+func (v view) learn(means []mean, x []float64, label, counts float64) {
 	for _, span := range v.categories {
 		own := means[:span.To-span.From]
 		means = means[len(own):]
 		if k := active(x[span.From:span.To]); k >= 0 {
-			own[k].n++
-			own[k].sum += label
+			own[k].n += counts
+			own[k].sum += float64(counts * label)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (l *Learner) observeSome(outcomes []model.Outcome, all []model.Observation)
 		if _, strange := l.judge(all[n].Y); strange {
 			break
 		}
-		next = l.follow(all[n].X, all[n].Y)
+		next = l.follow(all[n].X, all[n].Y, all[n].Weight)
 	}
 	if n == 0 {
 		return 1, l.observe(&outcomes[0], all[0].X, all[0].Y, all[0].Weight, nil)

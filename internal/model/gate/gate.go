@@ -57,6 +57,8 @@ type state struct {
 	// large counts the rows of this start that were set aside or admitted. stretched is large
 	// when a row last stretched the range of the labels set aside: stretched <= large <= rows.
 	large, stretched uint64
+	// weights are those of the rows: weights.Rows = rows.
+	weights model.Weights
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
 	// aside. recent <= ringRows, recent <= len(aside).
 	alarm  float64
@@ -186,7 +188,7 @@ func (l *Learner) observe(o *model.Outcome, x, y []float64, weight float64, advi
 	if err := model.ObserveAdvised(l.inner, o, x, y, weight, l.current(advice)); err != nil {
 		return fmt.Errorf("gate: learn a row: %w", err)
 	}
-	next := l.follow(x, y)
+	next := l.follow(x, y, weight)
 	l.settle(o, x, y, weight)
 	return l.conclude(o, next)
 }
@@ -203,8 +205,11 @@ const (
 
 // follow counts a learned row, and tells what follows. It reads neither the learner nor the
 // outcome.
-func (l *Learner) follow(x, y []float64) sequel {
+func (l *Learner) follow(x, y []float64, weight float64) sequel {
 	l.rows++
+	if l.weights.Add(weight) < model.Light { // It says nothing of the labels.
+		return goOn
+	}
 	l.take(y)
 	foretold := l.events.follow(x)
 	switch {
@@ -221,7 +226,7 @@ func (l *Learner) follow(x, y []float64) sequel {
 // settle accounts for the outcome of a learned row.
 func (l *Learner) settle(o *model.Outcome, x, y []float64, weight float64) {
 	l.learnedLoss.Add(o.Loss)
-	if l.taken <= l.o.last() {
+	if l.taken <= l.o.last() && l.weights.Of(weight) >= model.Light {
 		l.kept = append(l.kept, row{x: slices.Clone(x), y: slices.Clone(y), weight: weight, loss: o.Loss})
 	}
 	o.SetAside, o.Regret = false, l.closed.regret+o.Regret
@@ -327,8 +332,15 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 	copy(o.Predictions, l.prediction.Values)
 	o.Loss = r.loss
 	l.rows++
-	l.alarm++
 	l.asideLoss.Add(r.loss)
+	if l.weights.Add(weight) < model.Light { // It is no evidence of a new range of labels.
+		l.pass(&r)
+		l.account.setAside++
+		l.lastSetAside = l.rows
+		o.SetAside, o.Regret = true, l.closed.regret+l.inner.Stats().Regret
+		return nil
+	}
+	l.alarm++
 	l.keepAside(r)
 	l.recent = min(l.recent+1, ringRows)
 	if l.alarm >= restartAlarm {
@@ -504,9 +516,9 @@ func (l *Learner) startAnew(ring []row) error {
 		l.pass(&l.aside[i])
 	}
 	l.close()
-	account, rows, epoch := l.account, l.rows, l.epoch
+	account, rows, weights, epoch := l.account, l.rows, l.weights, l.epoch
 	l.inner, l.state = l.o.New(), newState(l.o)
-	l.account, l.rows, l.epoch = account, rows, epoch+1
+	l.account, l.rows, l.weights, l.epoch = account, rows, weights, epoch+1
 	l.starts++
 	l.lastStart = rows
 	return l.learnLate(ring)

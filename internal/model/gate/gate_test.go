@@ -367,3 +367,34 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// Rows of next to no weight, with any labels, change no decision of the gate on the other rows.
+func TestLightRowsAreNoEvidence(t *testing.T) {
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		alone, _ := recorded(2, 1)
+		beside, _ := recorded(2, 1)
+		var o, p model.Outcome
+		for row, y := range dirtyLabels(rng, 3000) {
+			x := []float64{rng.NormFloat64(), float64(rng.IntN(2))}
+			if err := alone.Observe(&o, x, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := beside.Observe(&p, x, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if o.SetAside != p.SetAside {
+				t.Fatalf("seed %d, row %d: label %g set aside %v, beside light rows %v", seed, row, y, o.SetAside, p.SetAside)
+			}
+			for range rng.IntN(3) {
+				light := math.Pow(10, 12*rng.Float64()) * rng.NormFloat64()
+				if err := beside.Observe(&p, x, []float64{light}, model.MinWeight); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a, b := alone.Stats().Gate, beside.Stats().Gate; a.Starts != b.Starts {
+				t.Fatalf("seed %d, row %d: %d starts, %d beside light rows", seed, row, a.Starts, b.Starts)
+			}
+		}
+	}
+}

@@ -50,6 +50,8 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 	v.Uint64(&s.setAside, &s.lastSetAside, &s.starts, &s.lastStart)
 	v.Bool(&c.uncertified, &c.broken)
 	v.Within(restartAlarm, &s.alarm)
+	v.Within(maxRows*model.MaxWeight, &s.weights.Sum)
+	s.weights.Rows = float64(s.rows)
 	v.Within(maxSum, &s.learnedLoss.High, &s.learnedLoss.Low, &s.asideLoss.High, &s.asideLoss.Low)
 	v.Float(&c.loss, &c.regret, &c.bound, &c.certificate, &c.passed)
 	v.Within(maxAdvice, &c.labelBound)
@@ -84,6 +86,8 @@ func (s *state) check(v *codec.Visitor, o Options) {
 			s.setAside, s.lastSetAside, s.starts, s.lastStart, s.rows)
 	case s.alarm < 0:
 		v.Corrupt("an alarm of %g", s.alarm)
+	case s.weights.Sum < 0 || s.rows > 0 && !(s.weights.Sum > 0):
+		v.Corrupt("weights of %g together of %d rows", s.weights.Sum, s.rows)
 	}
 	// A figure that a learner does not know is NaN.
 	for _, sum := range []float64{c.loss, c.regret, c.bound, c.certificate, c.passed} {

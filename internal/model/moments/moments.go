@@ -38,13 +38,13 @@ func (m *Exact) Deviation(n uint64) float64 {
 // Running are the mean of numbers and Σω(x − mean)², to the rounding of every step.
 type Running struct{ Mean, Squares float64 }
 
-// Add takes the n-th number, from 1, of the weight of all others.
+// Add takes a number that counts ω, given Σω with the number.
 //
-// Source: Welford, Technometrics 4 (1962).
-func (m *Running) Add(x float64, n uint64) {
+// Source: Welford, Technometrics 4 (1962); West, Communications of the ACM 22 (1979).
+func (m *Running) Add(x, counts, total float64) {
 	before := x - m.Mean
-	m.Mean += before / float64(n)
-	m.Squares += float64(before * (x - m.Mean))
+	m.Mean += float64(counts*before) / total
+	m.Squares += float64(float64(counts*before) * (x - m.Mean))
 }
 
 // AddWeighted takes a number of weight ω, given the sum of the weights before.

@@ -7,7 +7,9 @@
 // see loops.Distances. Ties go to the newer row. Let D_(k) be the k-th smallest. Of K = 64
 // neighbours, neighbour i has the weight
 //
-//	w_i = (1 − D_i/D_(K+1))² + 1e-6, and w_i = 1 + 1e-6 if D_(K+1) = 0
+//	w_i = ω_i ((1 − D_i/D_(K+1))² + 1e-6), and w_i = ω_i (1 + 1e-6) if D_(K+1) = 0
+//
+// where the row counts ω_i, see model.Weights.
 //
 // With the query's served prediction v and the rows' served predictions v_i there are three
 // experts:
@@ -17,8 +19,8 @@
 //	mean      v + the mean of y_i − v_i over the nearest K = 32, weighted by their own w_i
 //
 // with u_ij = √g_j (x_ij − x_j) and ρ a tenth of the mean of Σ w_i u_ij² over the inputs j. The
-// first two are clipped to the range of their 64 labels, y_i or y_i − v_i: an extrapolation
-// can be far off. If ρ is below 1e-100 the slopes are 0.
+// first two are clipped to the range of their 64 labels, y_i or y_i − v_i, without model.Light
+// rows beside others: an extrapolation can be far off. If ρ is below 1e-100 the slopes are 0.
 //
 // The slopes are eliminated, with the Schur complement of their block left: no fused product,
 // the same bits on every machine. A stored number out of the range of the window is at the
@@ -32,6 +34,7 @@ import (
 	"math"
 	"slices"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/window"
 )
@@ -175,7 +178,7 @@ func (s *Scratch) distance(i int) float32 { return math.Float32frombits(uint32(s
 // slot is the slot of a neighbour.
 func (s *Scratch) slot(w *window.Window, i int) int { return w.Slot(int(uint32(s.nearest[i]))) }
 
-// weight is w_i for K = k.
+// weight is w_i/ω_i for K = k.
 func (s *Scratch) weight(i, k int) float64 {
 	part := 1.0
 	if h := float64(s.distance(k)); h > 0 {
@@ -187,9 +190,11 @@ func (s *Scratch) weight(i, k int) float64 {
 // load writes the rows, with the labels and residuals relative to those of the nearest
 // neighbour, at. It finds the least and the most of them.
 func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
+	ranged := false // By a row that is not light; until then by the row itself.
 	for i := range affineRows {
-		s.w[i] = s.weight(i, affineRows)
 		slot := s.slot(w, i)
+		s.w[i] = float64(s.weight(i, affineRows) * float64(w.Counts[slot]))
+		light := w.Counts[slot] < model.Light
 		row, u := w.Row(slot), s.rows[i*s.order:][:s.order]
 		for j, root := range s.roots {
 			u[j] = float64(root * (float64(row[j]) - float64(s.query[j])))
@@ -197,11 +202,17 @@ func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [tar
 		u[s.inputs] = 1
 		for k, y := range [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]} {
 			if i == 0 {
-				at[k], least[k], most[k] = y, y, y
+				at[k] = y
 			}
 			u[s.inputs+1+k] = y - at[k]
-			least[k], most[k] = math.Min(least[k], y), math.Max(most[k], y)
+			switch {
+			case !ranged:
+				least[k], most[k] = y, y
+			case !light:
+				least[k], most[k] = math.Min(least[k], y), math.Max(most[k], y)
+			}
 		}
+		ranged = ranged || !light
 	}
 	return at
 }
@@ -238,7 +249,8 @@ func (s *Scratch) solve() {
 func (s *Scratch) mean(w *window.Window) float64 {
 	sum, total := 0.0, 0.0
 	for i := range meanRows {
-		slot, weight := s.slot(w, i), s.weight(i, meanRows)
+		slot := s.slot(w, i)
+		weight := float64(s.weight(i, meanRows) * float64(w.Counts[slot]))
 		total += weight
 		sum += float64(weight * (w.Labels[slot] - w.Served[slot]))
 	}

@@ -146,7 +146,7 @@ func TestNaive(t *testing.T) {
 					}
 				}
 			}
-			w.Add(r.columns, r.y, r.served)
+			w.Add(r.columns, r.y, r.served, 1)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestTiesGoToTheNewer(t *testing.T) {
 		if n >= 1000-64 {
 			label = 2
 		}
-		w.Add(x, label, 0)
+		w.Add(x, label, 0, 1)
 	}
 	if got := predict(w, s, x, scales, 10); got[0] != 2 || math.Abs(got[1]-12) > 1e-9 || math.Abs(got[2]-12) > 1e-9 {
 		t.Errorf("predictions %g", got)
@@ -181,7 +181,7 @@ func TestExtremes(t *testing.T) {
 			for j := range x {
 				x[j] = wide()
 			}
-			w.Add(x, wide(), wide())
+			w.Add(x, wide(), wide(), 1)
 			for _, f := range predict(w, s, x, scales, 0) {
 				if math.IsNaN(f) || math.IsInf(f, 0) {
 					t.Fatalf("predicted %g", f)
@@ -195,7 +195,7 @@ func TestAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	w, scales := begin(5, 300)
 	for _, r := range examples(rng, 400, 5) {
-		w.Add(r.columns, r.y, r.served)
+		w.Add(r.columns, r.y, r.served, 1)
 	}
 	s, row, dst := neighbors.NewScratch(5, w.Slots()), make([]float32, w.Columns()), make([]float64, neighbors.Experts)
 	if n := testing.AllocsPerRun(100, func() { s.Predict(dst, w, row, scales, 1) }); n != 0 {
@@ -208,7 +208,7 @@ func BenchmarkPredict(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		w, scales := begin(inputs, window.Layout{Inputs: inputs}.Capacity())
 		for _, r := range examples(rng, 9000, inputs) {
-			w.Add(r.columns, r.y, r.served)
+			w.Add(r.columns, r.y, r.served, 1)
 		}
 		s, dst := neighbors.NewScratch(inputs, w.Slots()), make([]float64, neighbors.Experts)
 		queries, i := make([][]float32, 256), 0

@@ -155,7 +155,7 @@ func (f *Forest) bag(r *ring) (units int64) {
 		if i%4 == 0 {
 			bits = g.rng.Uint64()
 		}
-		if bits&0xffff < inBag {
+		if float32(bits&0xffff+1) <= inBag*f.w.Counts[slot] { // Never a row of less than 1/inBag.
 			packed := pack(r.residuals[slot] - j.mean + old.values[j.old[slot]])
 			g.packed[slot] = packed
 			total += packed

@@ -35,10 +35,10 @@ type Forest struct {
 	w      *window.Window
 	// n is the number of rows observed.
 	n uint64
-	// mean is the mean of all labels.
-	mean  float64
-	rings []ring
-	cuts  cuts
+	// mean is the mean of all labels, weighted by ω, and counted is Σω.
+	mean, counted float64
+	rings         []ring
+	cuts          cuts
 	// nextCuts is the number of rows at which cut points are due.
 	nextCuts uint64
 	job      job
@@ -150,7 +150,9 @@ func (f *Forest) price(r *ring) int64 {
 func (f *Forest) Observe(eighths []int, sums []int64) {
 	slot := f.w.Slot(0)
 	f.n++
-	f.mean += (f.w.Labels[slot] - f.mean) / float64(f.n)
+	counts := float64(f.w.Counts[slot])
+	f.counted += counts
+	f.mean += float64(counts*(f.w.Labels[slot]-f.mean)) / f.counted
 	f.cuts.row(slot, f.w.Row(slot))
 	for c := range f.rings {
 		r := &f.rings[c]

@@ -20,13 +20,13 @@ const (
 // read. Reading computes codes, residuals and the fit under way again: all are exact.
 func (f *Forest) Visit(v *codec.Visitor) {
 	v.Uint64(&f.n, &f.nextCuts)
-	v.Within(model.MaxMagnitude, &f.mean)
+	v.Within(model.MaxMagnitude, &f.mean, &f.counted)
 	debt := int(f.debt)
 	v.Int(maxUnits, &debt)
 	if v.Reading() {
 		f.debt = int64(debt)
 	}
-	if v.Reading() && (f.n != f.w.Count() || f.nextCuts > 2*maxRows) {
+	if v.Reading() && (f.n != f.w.Count() || f.nextCuts > 2*maxRows || f.n > 0 && !(f.counted > 0)) {
 		v.Corrupt("a forest of %d rows, cut points due at %d, over a window of %d rows", f.n, f.nextCuts, f.w.Count())
 	}
 	f.cuts.visit(v)

@@ -72,7 +72,7 @@ func (s *stream) begin() {
 	}
 	s.w.Begin(offsets[:count], units[:count])
 	for _, r := range s.kept {
-		s.w.Add(r[:count], r[count], r[count+1])
+		s.w.Add(r[:count], r[count], r[count+1], 1)
 		s.f.Observe(nil, nil)
 	}
 	s.kept = nil
@@ -89,7 +89,7 @@ func (s *stream) predict(dst, x []float64, v float64) {
 
 func (s *stream) observe(sample modeltest.Sample, v float64) {
 	s.fill(sample.X, v)
-	s.w.Add(s.columns, sample.Y, v)
+	s.w.Add(s.columns, sample.Y, v, 1)
 	s.f.Observe(nil, nil)
 	s.seen(sample.Y)
 }

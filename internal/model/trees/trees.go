@@ -40,7 +40,8 @@
 // values, not bins, so it outlives the cut points. Random draws are keyed by the seed, the
 // column and the number of the tree.
 //
-// Weights of observations do not enter.
+// A row counts ω, see model.Weights: a fit draws the row with the probability 0.7 ω, and the
+// mean of the labels weights it by ω.
 //
 // Source: Friedman, Greedy function approximation (Annals of Statistics 29, 2001), for the
 // boosting; Zhou and Hooker, Boulevard (2018), for the limit of repeated shrunken refits.

@@ -178,7 +178,7 @@ func FuzzVisit(f *testing.F) {
 		}
 		row := make([]float64, w.Columns())
 		for range 30 {
-			w.Add(row, 1, 2)
+			w.Add(row, 1, 2, 1)
 			forest.Observe(nil, nil)
 		}
 	})

@@ -43,6 +43,16 @@ func (h *History) Add(label float64) {
 	h.n++
 }
 
+// Repeat adds the newest label and its means again, 0 without a label. The label of a model.Light row is no lag.
+func (h *History) Repeat() {
+	var e entry
+	if h.n > 0 {
+		e = h.entries[(h.n-1)%remembered]
+	}
+	h.entries[h.n%remembered] = e
+	h.n++
+}
+
 // at is the label of an age when the first seen labels were known, or 0 without that label.
 func (h *History) at(seen, age uint64) float64 {
 	if age > seen || h.n-seen+age > remembered {

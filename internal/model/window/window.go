@@ -39,6 +39,8 @@ type Window struct {
 	Rows []float32
 	// Labels and Served have the label and the served prediction of each slot.
 	Labels, Served []float64
+	// Counts has what the row of each slot counts, see model.Weights.
+	Counts []float32
 }
 
 // New is an empty window, whose offsets are 0 and whose units are 1.
@@ -48,6 +50,7 @@ func New(capacity, columns int) *Window {
 		capacity: capacity, slots: slots, columns: columns,
 		offsets: make([]float64, columns), units: make([]float64, columns),
 		Rows: make([]float32, slots*columns), Labels: make([]float64, slots), Served: make([]float64, slots),
+		Counts: make([]float32, slots),
 	}
 	for j := range w.units {
 		w.units[j] = 1
@@ -102,18 +105,18 @@ func (w *Window) Round(dst []float32, columns []float64) {
 	}
 }
 
-// Add adds the newest row and returns its slot.
-func (w *Window) Add(columns []float64, label, served float64) (slot int) {
+// Add adds the newest row, which counts more than 0 and at most 1, and returns its slot.
+func (w *Window) Add(columns []float64, label, served, counts float64) (slot int) {
 	slot = int(w.n % uint64(w.slots))
 	w.Round(w.Row(slot), columns[:w.columns])
-	w.Labels[slot], w.Served[slot] = label, served
+	w.Labels[slot], w.Served[slot], w.Counts[slot] = label, served, float32(counts)
 	w.n++
 	return slot
 }
 
 // Bytes is the memory of a window.
 func Bytes(capacity, columns int) uint64 {
-	return uint64(capacity+Slack)*uint64(4*columns+16) + uint64(16*columns)
+	return uint64(capacity+Slack)*uint64(4*columns+20) + uint64(16*columns)
 }
 
 // Visit visits the state, the slots that have a row.
@@ -129,6 +132,12 @@ func (w *Window) Visit(v *codec.Visitor) {
 	v.SinglesWithin(Limit, w.Rows[:filled*w.columns])
 	v.FloatsWithin(model.MaxMagnitude, w.Labels[:filled])
 	v.FloatsWithin(2*model.MaxMagnitude, w.Served[:filled])
+	v.SinglesWithin(1, w.Counts[:filled])
+	for _, counts := range w.Counts[:filled] {
+		if v.Reading() && !(counts > 0) {
+			v.Corrupt("a row counts %g", counts)
+		}
+	}
 	for _, unit := range w.units {
 		if v.Reading() && !(unit > 0) {
 			v.Corrupt("a column has a unit of %g", unit)

@@ -34,7 +34,7 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 	w.Begin([]float64{1, -2, 1e6}, []float64{0.5, 2, 3})
 	for n := range 1000 {
 		x := float64(n)
-		slot := w.Add([]float64{x, 3 * x, 1e6 + x}, x+0.5, x+0.25)
+		slot := w.Add([]float64{x, 3 * x, 1e6 + x}, x+0.5, x+0.25, 1)
 		if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) || slot != w.Slot(0) {
 			t.Fatalf("row %d: count %d, length %d, slot %d", n, w.Count(), w.Len(), slot)
 		}
@@ -51,7 +51,7 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 func TestStoredNumbersAreWithinTheLimit(t *testing.T) {
 	w := window.New(1, 3)
 	w.Begin([]float64{1e100, 0, 0}, []float64{1e-9, 1, 1})
-	w.Add([]float64{-1e100, 1e100, math.Copysign(0, -1)}, 0, 0)
+	w.Add([]float64{-1e100, 1e100, math.Copysign(0, -1)}, 0, 0, 1)
 	if row := w.Row(w.Slot(0)); row[0] != -window.Limit || row[1] != window.Limit || math.Signbit(float64(row[2])) {
 		t.Errorf("%v", row)
 	}
@@ -65,7 +65,7 @@ func TestStatesContinue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 1500 {
 		row := []float64{rng.Float64(), rng.Float64(), 1e9 * rng.Float64(), -1}
-		w.Add(row, rng.Float64(), rng.Float64())
+		w.Add(row, rng.Float64(), rng.Float64(), 1)
 		h.Add(rng.Float64())
 		if n%97 != 0 {
 			continue
@@ -136,7 +136,7 @@ func TestNothingAllocates(t *testing.T) {
 	w, row := window.New(10, 17), make([]float64, 17)
 	if n := testing.AllocsPerRun(100, func() {
 		h.Fill(row[2:], h.Count(), 1)
-		w.Add(row, 1, 2)
+		w.Add(row, 1, 2, 1)
 		h.Add(1)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
@@ -147,7 +147,7 @@ func TestNothingAllocates(t *testing.T) {
 func FuzzVisit(f *testing.F) {
 	w := window.New(3, 2)
 	f.Add(state(f, w.Visit))
-	w.Add([]float64{1, 2}, 3, 4)
+	w.Add([]float64{1, 2}, 3, 4, 1)
 	f.Add(state(f, w.Visit))
 	var h window.History
 	h.Add(3)
@@ -169,7 +169,7 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.Fill(row[12:], h.Count(), 1)
-		w.Add(row, 1, 2)
+		w.Add(row, 1, 2, 1)
 		h.Add(1)
 	}
 }

@@ -1,0 +1,62 @@
+package auto_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// After each row of a stream come light rows with labels that say nothing. Both levels predict the stream nearly as
+// well as without them: means, ranges, scales, trees, neighbors, partitions and crosses count a row by its weight.
+func TestLightRowsCountNextToNothing(t *testing.T) {
+	o := auto.Options{
+		// Two numbers, two flags and a category of three.
+		Dimension: 7, Outputs: 1, Joint: []auto.Span{{From: 4, To: 7}}, Flags: []int{2, 3}, Frequencies: 8, Microseconds: 500,
+	}
+	rng := rand.New(rand.NewPCG(4, 1))
+	row := func() []float64 {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64(), float64(rng.IntN(2)), float64(rng.IntN(2)), 0, 0, 0}
+		x[4+rng.IntN(3)] = 1
+		return x
+	}
+	type learner interface {
+		Predict(p *model.Prediction, x []float64) error
+		Observe(o *model.Outcome, x, y []float64, weight float64) error
+	}
+	for name, fresh := range map[string]func() learner{
+		"level 1": func() learner { return auto.New(o) },
+		"level 2": func() learner { return auto.NewSecond(o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone, beside := fresh(), fresh()
+			var loss, lossBeside float64
+			var out model.Outcome
+			for n := range 1500 {
+				x := row()
+				y := 3*x[0] + 2*x[2] - 4*x[2]*x[3] + 2*x[5] + rng.NormFloat64()/2
+				if x[1] > 0.3 {
+					y += 5
+				}
+				for l, sum := range map[learner]*float64{alone: &loss, beside: &lossBeside} {
+					if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
+						t.Fatal(err)
+					}
+					if n >= 500 {
+						*sum += out.Loss
+					}
+				}
+				for range 2 {
+					if err := beside.Observe(&out, row(), []float64{1e4 * rng.NormFloat64()}, model.MinWeight); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			t.Logf("loss beside light rows over the loss without: %.3f", lossBeside/loss)
+			if lossBeside > 1.25*loss {
+				t.Errorf("loss %g beside light rows, %g without", lossBeside, loss)
+			}
+		})
+	}
+}
