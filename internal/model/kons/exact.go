@@ -316,8 +316,8 @@ func (e *Exact) raise(d *dual, unit float64) {
 	d.base = d.logDet
 }
 
-// extend appends rows to L, given the entries of LLᵀ before the diagonal and on it. The rows
-// share a pass over L. extend overwrites the rows.
+// extend appends rows to L, given the entries of LLᵀ before the diagonal and on it. It
+// overwrites the rows, which share a pass over L.
 func (d *dual) extend(rows [][]float64, diagonals []float64, ridge float64) {
 	order := d.factor.Order()
 	for i := range order {

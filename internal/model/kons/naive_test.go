@@ -273,7 +273,7 @@ func (n *naive) observe(t *testing.T, s modeltest.Sample, served float64) {
 
 // raise makes a weight above 4Ω the new Ω. Of a Gram matrix all ridges grow at once. Otherwise the last features, whose
 // Schur complement S has Tr(S − Λ) ≤ α(Ω − max Ω_i), get αΩI for S at once, and in each round the ridges of some features,
-// the least first, grow to αΩ. m = Aw stays.
+// the least first, grow to αΩ. The product m = Aw stays.
 func (n *naive) raise(weight float64) {
 	if n.gram {
 		n.raised = len(n.units)

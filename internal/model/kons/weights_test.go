@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -158,7 +159,7 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 // solved densely, when the ridges have followed at once or one a round.
 func TestRegretWithWeightsOfAllSizes(t *testing.T) {
 	for raised := range 2 {
-		t.Run(fmt.Sprint(raised), func(t *testing.T) { regretOfAllSizes(t, raised) })
+		t.Run(strconv.Itoa(raised), func(t *testing.T) { regretOfAllSizes(t, raised) })
 	}
 }
 
