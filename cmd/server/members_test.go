@@ -47,6 +47,20 @@ func (s *seat) cluster(t *testing.T) (r *hindsightv1.GetClusterResponse) {
 	return r
 }
 
+// vote waits until so many servers have a vote. Before that the cluster does not survive the loss of a server.
+func vote(t *testing.T, s *seat, n int) {
+	t.Helper()
+	eventually(t, "every server has a vote", func() bool {
+		voters := 0
+		for _, one := range s.cluster(t).GetServers() {
+			if one.GetState() != hindsightv1.Server_STATE_JOINING {
+				voters++
+			}
+		}
+		return voters == n
+	})
+}
+
 // ready is the answer of /readyz.
 func (s *seat) ready(t *testing.T) int {
 	t.Helper()

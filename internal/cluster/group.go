@@ -85,6 +85,12 @@ func (g *Group) Owns() bool {
 	return n != nil && n.Owns()
 }
 
+// Confirm is as Node.Confirm.
+func (g *Group) Confirm(ctx context.Context) bool {
+	n := g.node.Load()
+	return n != nil && n.Confirm(ctx)
+}
+
 // Age is as Node.Age.
 func (g *Group) Age() time.Duration {
 	if n := g.node.Load(); n != nil {

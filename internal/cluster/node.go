@@ -247,6 +247,12 @@ func (n *Node) Owns() bool {
 	return l != nil && l.Owns()
 }
 
+// Confirm reports whether this server owns the store, and no other server has owned it before the call.
+func (n *Node) Confirm(ctx context.Context) bool {
+	l := n.consensus.Load()
+	return l != nil && l.Confirm(ctx)
+}
+
 // Owner returns the owner that this server knows.
 func (n *Node) Owner() (Member, bool) {
 	owner, known, _ := n.look()
