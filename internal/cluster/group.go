@@ -37,6 +37,7 @@ type Group struct {
 	once   sync.Once
 	// searching has a token while a call searches for the owner.
 	searching chan struct{}
+	repairs   repairs
 	// found is what a search has found, while this server is no member.
 	found struct {
 		sync.Mutex

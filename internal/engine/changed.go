@@ -47,6 +47,15 @@ func (e *Engine) Changed(c storage.Change) {
 	}
 }
 
+// Digest returns the digest of this server's state of a model at a sequence, empty if it is not known.
+func (e *Engine) Digest(id string, sequence uint64) string {
+	m := e.table.get(id)
+	if m == nil {
+		return ""
+	}
+	return m.DigestAt(sequence)
+}
+
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
 // notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.replicas.Wake() }
