@@ -128,6 +128,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 	for _, s := range all {
 		n = s.learn(t, n, n+30)
 	}
+	vote(t, all[2], len(all))
 	owner := ""
 	for k, s := range all {
 		if r := s.knows(t, n); r.GetPrediction().GetStateSequence() != uint64(n) {
