@@ -86,12 +86,9 @@ func (s *server) runNode(ctx context.Context, g *groups, n *cluster.Node, server
 	log := s.log.Named("cluster").With(zap.Uint32("group", n.Number()))
 	return s.runGroup(ctx, g, &part{
 		number: n.Number(), disk: n.Local(), models: n.Store(), checkpoints: n,
-		replication: engine.Replication{Owner: n.Owns, Cold: s.config.ClusterReplicas == config.ReplicasCold, Digests: true, DigestMismatch: func(model string, sequence uint64) {
-			log.Error("the state of a model differs from the owner's state: this server fetches the owner's store", zap.String("model", model), zap.Uint64("sequence", sequence))
-			n.Repair()
-		}},
+		replication: engine.Replication{Owner: n.Owns, Cold: s.config.ClusterReplicas == config.ReplicasCold, Digests: true, DigestMismatch: n.Differs},
 		serve: func(ctx context.Context, models *engine.Engine) error {
-			n.Serve(models.Changed)
+			n.Serve(models.Changed, models.Digest)
 			ctx, stop := context.WithCancel(ctx)
 			var watching sync.WaitGroup
 			watching.Go(func() { watchOwner(ctx, log, n, models) })

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,17 @@ func (s *seat) stats(t *testing.T) (found *hindsightv1.ModelStats) {
 		return err == nil
 	})
 	return found
+}
+
+// vote waits until the cluster is so many servers, and each has a vote. Before that the cluster does not survive the loss of a server.
+func vote(t *testing.T, s *seat, n int) {
+	t.Helper()
+	eventually(t, "every server has a vote", func() bool {
+		servers := s.cluster(t).GetServers()
+		return len(servers) == n && !slices.ContainsFunc(servers, func(one *hindsightv1.Server) bool {
+			return one.GetState() != hindsightv1.Server_STATE_VOTER && one.GetState() != hindsightv1.Server_STATE_OWNER
+		})
+	})
 }
 
 // ready is the answer of /readyz.
@@ -128,6 +140,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 	for _, s := range all {
 		n = s.learn(t, n, n+30)
 	}
+	vote(t, all[2], len(all))
 	owner := ""
 	for k, s := range all {
 		if r := s.knows(t, n); r.GetPrediction().GetStateSequence() != uint64(n) {

@@ -23,20 +23,6 @@ func (s *seat) learnAll(t *testing.T, n, end int) {
 	})
 }
 
-// threeVote waits until the server knows three servers that vote, and no other one.
-func (s *seat) threeVote(t *testing.T) {
-	t.Helper()
-	eventually(t, "three servers vote", func() bool {
-		servers := s.cluster(t).GetServers()
-		for _, m := range servers {
-			if m.GetState() != hindsightv1.Server_STATE_VOTER && m.GetState() != hindsightv1.Server_STATE_OWNER {
-				return false
-			}
-		}
-		return len(servers) == 3
-	})
-}
-
 // A server that has lost its disk takes no part in an election before the other servers have admitted it anew.
 // Two servers acknowledge what the third, suspended one does not know. One of the two loses its disk and starts beside
 // the third one: both together have lost acknowledged observations, so neither becomes the owner until the other one
@@ -48,7 +34,7 @@ func TestAWipedServerElectsNobody(t *testing.T) {
 	all[0].learnAll(t, 0, 20)
 	for _, s := range all {
 		s.knows(t, 20)
-		s.threeVote(t)
+		vote(t, s, 3)
 	}
 	owner := all[0].cluster(t).GetOwner()
 	var behind *seat // A server that is not the owner.
@@ -92,7 +78,7 @@ func TestAWipedServerElectsNobody(t *testing.T) {
 	ahead[0].launch(t)
 	for _, s := range all {
 		s.knows(t, end)
-		s.threeVote(t)
+		vote(t, s, 3)
 		eventually(t, "the server is ready", func() bool { return s.ready(t) == 200 })
 	}
 	for n := range end {

@@ -24,14 +24,6 @@ func (n *Node) isBehind(index uint64) {
 	}
 }
 
-// Repair requests the owner's store as a replacement for the store of this server. Restart closes when the
-// replacement has arrived. On the owner itself Repair has no effect.
-func (n *Node) Repair() {
-	if l := n.consensus.Load(); l != nil && !l.Owns() {
-		n.isBehind(l.Applied())
-	}
-}
-
 // fetchWhenBehind waits until a checkpoint is requested, fetches it from the owner, and closes Restart.
 func (n *Node) fetchWhenBehind(ctx context.Context) {
 	var index uint64

@@ -37,6 +37,7 @@ type Group struct {
 	once   sync.Once
 	// searching has a token while a call searches for the owner.
 	searching chan struct{}
+	repairs   repairs
 	// found is what a search has found, while this server is no member.
 	found struct {
 		sync.Mutex
@@ -83,6 +84,12 @@ func (g *Group) call(ctx context.Context) (n *Node, in context.Context, done fun
 func (g *Group) Owns() bool {
 	n := g.node.Load()
 	return n != nil && n.Owns()
+}
+
+// Confirm is as Node.Confirm.
+func (g *Group) Confirm(ctx context.Context) bool {
+	n := g.node.Load()
+	return n != nil && n.Confirm(ctx)
 }
 
 // Age is as Node.Age.

@@ -67,8 +67,9 @@ type Node struct {
 	// consensus is nil until become has returned. Then opened closes.
 	consensus atomic.Pointer[consensus.Log]
 	opened    chan struct{}
-	// changed is set before consensus is.
+	// changed and digest are set before consensus is.
 	changed func(storage.Change)
+	digest  func(model string, sequence uint64) string
 	// member is set once this server was a member. Only run uses it.
 	member bool
 	// The owner holds joining while it changes the members.
@@ -76,9 +77,11 @@ type Node struct {
 	// checkpoint has a token while the store has no checkpoint.
 	checkpoint chan struct{}
 	// behind has the index of a requested checkpoint.
-	behind  chan uint64
-	restart chan struct{}
-	failed  chan error
+	behind chan uint64
+	// differing has a model whose state differs from another server's.
+	differing chan difference
+	restart   chan struct{}
+	failed    chan error
 
 	// calls are the calls of other servers. lifetime ends them.
 	calls      sync.WaitGroup
@@ -93,7 +96,7 @@ type Node struct {
 func (h *Host) newNode(number uint32) *Node {
 	n := &Node{
 		host: h, number: number, o: h.o, log: h.log, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
-		behind: make(chan uint64, 1), restart: make(chan struct{}), failed: make(chan error, 1),
+		behind: make(chan uint64, 1), differing: make(chan difference, 1), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
 	n.o.Directory, n.o.Store.Member = h.directory(number), true
 	n.o.Store.Cache /= int64(len(h.groups))
@@ -191,9 +194,11 @@ func hasData(ctx context.Context, s storage.Store) (bool, error) {
 
 // Serve lets the node take part in the cluster. A node that is not a member founds or joins the cluster. Then the
 // node applies the log to the store, and calls changed for commands that other servers, or earlier runs, proposed.
+// The function digest returns the digest of this server's state of a model at a sequence, empty if it is not known.
 // Serve returns at once. The caller calls it once.
-func (n *Node) Serve(changed func(storage.Change)) {
-	n.changed = changed
+func (n *Node) Serve(changed func(storage.Change), digest func(model string, sequence uint64) string) {
+	n.changed, n.digest = changed, digest
+	n.background.Go(func() { n.compareWhenDiffering(n.lifetime) })
 	n.background.Go(func() { n.run(n.lifetime) })
 	n.background.Go(func() { n.fetchWhenBehind(n.lifetime) })
 }
@@ -245,6 +250,12 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 func (n *Node) Owns() bool {
 	l := n.consensus.Load()
 	return l != nil && l.Owns()
+}
+
+// Confirm reports whether this server owns the store, and no other server has owned it before the call.
+func (n *Node) Confirm(ctx context.Context) bool {
+	l := n.consensus.Load()
+	return l != nil && l.Confirm(ctx)
 }
 
 // Owner returns the owner that this server knows.

@@ -61,6 +61,8 @@ type server struct {
 	// fs is the file system. Nil is the operating system's.
 	fs    vfs.FS
 	front *front
+	// states has the digests of the server's states, by sequence.
+	states sync.Map
 	// log is the logger. Nil logs nothing.
 	log *zap.Logger
 
@@ -156,10 +158,17 @@ func (s *server) open(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.mu.changes = append(s.mu.changes, c)
-	})
+	}, s.digest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.node = node
+}
+
+// digest returns the digest of the server's state at a sequence.
+func (s *server) digest(_ string, sequence uint64) string {
+	digest, _ := s.states.Load(sequence)
+	text, _ := digest.(string)
+	return text
 }
 
 // report fails the test, unless the power of the server was cut.
@@ -576,7 +585,7 @@ func TestRepairReplacesTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := replica.restarts()
-	replica.node().Repair()
+	replica.node().Differs("m", 2, "")
 	eventually(t, "a restart", func() bool { return replica.restarts() == before+1 })
 	haveAll(t, map[string]uint64{"m": 2}, servers...)
 	learn(t, "n", 1, servers...)

@@ -47,6 +47,15 @@ func (e *Engine) Changed(c storage.Change) {
 	}
 }
 
+// Digest returns the digest of this server's state of a model at a sequence, empty if it is not known.
+func (e *Engine) Digest(id string, sequence uint64) string {
+	m := e.table.get(id)
+	if m == nil {
+		return ""
+	}
+	return m.DigestAt(sequence)
+}
+
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
 // notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.replicas.Wake() }
@@ -59,20 +68,36 @@ func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 // for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
 // the alias's model.
 func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
-	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
-		return err
-	}
-	t, err := e.Resolve(name)
+	t, err := e.settled(ctx, name, key)
 	if err != nil {
 		return err
-	}
-	if key != "" {
-		t = t.Of(key)
 	}
 	if f := t.model.Entry().Follow; f != nil && t.leader != nil {
 		sequence -= min(sequence, f.From)
 	}
 	return t.model.Await(ctx, sequence)
+}
+
+// AwaitLog waits until the model that predicts for a name and a key has learned every observation that its log has at
+// the call.
+func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
+	t, err := e.settled(ctx, name, key)
+	if err != nil {
+		return err
+	}
+	return t.model.AwaitLog(ctx)
+}
+
+// settled resolves a name and a key after the changes of other servers so far.
+func (e *Engine) settled(ctx context.Context, name, key string) (Target, error) {
+	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
+		return Target{}, err
+	}
+	t, err := e.Resolve(name)
+	if err == nil && key != "" {
+		t = t.Of(key)
+	}
+	return t, err
 }
 
 // takeOver takes over queued changes until the lifetime of the engine ends.

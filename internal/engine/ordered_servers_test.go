@@ -69,7 +69,7 @@ func (v *server) startOrdered() {
 func (v *server) replicates(owner func() bool) option {
 	return func(o *engine.Options) {
 		o.Owner, o.Digests = owner, true
-		o.DigestMismatch = func(_ string, sequence uint64) {
+		o.DigestMismatch = func(_ string, sequence uint64, _ string) {
 			v.servers.mu.Lock()
 			defer v.servers.mu.Unlock()
 			v.mismatches = append(v.mismatches, sequence)

@@ -125,6 +125,11 @@ func TestDigests(t *testing.T) {
 	if len(s.mu.log) != 7 { // A creation, five records, a digest.
 		t.Errorf("%d commands", len(s.mu.log))
 	}
+	for k, v := range s.all {
+		if got, want := v.host.Digest("m", 5000), a.host.Digest("m", 5000); got != want || got == "" || v.host.Digest("m", 4000) != "" {
+			t.Errorf("server %d has the digest %q, want %q", k, got, want)
+		}
+	}
 	// The digest may arrive before or after the other server has learned the sequence.
 	s.settle()
 	b.host.Changed(digested(b, 5000, "another"))

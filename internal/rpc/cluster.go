@@ -28,7 +28,7 @@ var (
 
 // Cluster has the servers of a group. They keep the same models. One server, the owner, makes all
 // changes. The methods may be called concurrently. A server that has no copy of the group also has
-// its Cluster: there Owns is false, and Age is the longest duration.
+// its Cluster: there Confirm is false, and Age is the longest duration.
 type Cluster interface {
 	Ownership
 	Membership
@@ -36,8 +36,9 @@ type Cluster interface {
 
 // Ownership finds the owner.
 type Ownership interface {
-	// Owns reports whether this server is the owner.
-	Owns() bool
+	// Confirm reports whether this server is the owner, and no other server has been the owner before
+	// the call. A server that has heard from a majority a moment ago asks no other server.
+	Confirm(ctx context.Context) bool
 	// Conn returns a connection to the cluster port of the owner. It waits for an owner until the
 	// context ends.
 	Conn(ctx context.Context) (grpc.ClientConnInterface, error)

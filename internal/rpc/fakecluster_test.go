@@ -25,7 +25,7 @@ type fakeCluster struct {
 	results map[string]int
 }
 
-func (c *fakeCluster) Owns() bool { return c.owns.Load() }
+func (c *fakeCluster) Confirm(context.Context) bool { return c.owns.Load() }
 
 func (c *fakeCluster) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	if conn := c.conn.Load(); conn != nil {

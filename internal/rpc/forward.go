@@ -161,24 +161,25 @@ func (f *forwarding) close() {
 	}
 }
 
-// becomesOwner reports whether this server changes the models of a group. A call that another server
+// becomesOwner reports whether this server is the owner of a group. A call that another server
 // has forwarded may arrive just before this server owns the models. So becomesOwner waits up to
 // farewell for such a call, unless another server owns the models.
 func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
-	if g.Cluster.Owns() || !f.member {
-		return g.Cluster.Owns()
+	if owns := g.Cluster.Confirm(ctx); owns || !f.member {
+		return owns
 	}
 	ctx, cancel := context.WithTimeout(ctx, farewell)
 	defer cancel()
 	for {
 		turned := g.Cluster.Turned()
-		if owner, _ := g.Cluster.Owner(); g.Cluster.Owns() || owner != "" {
-			return g.Cluster.Owns()
+		owner, _ := g.Cluster.Owner()
+		if owns := g.Cluster.Confirm(ctx); owns || owner != "" {
+			return owns
 		}
 		select {
 		case <-turned:
 		case <-ctx.Done():
-			return g.Cluster.Owns()
+			return false
 		}
 	}
 }
@@ -215,7 +216,7 @@ type fresh interface {
 }
 
 // ofOwner reports whether the owner of a group must answer a request. It waits up to awaitHere for
-// the observations of min_sequence.
+// the observations of min_sequence, and of a log that max_staleness accepts.
 func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, request any) (bool, error) {
 	switch f.places[method] {
 	case anywhere, here, byMessage:
@@ -236,11 +237,15 @@ func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, reques
 			return true, nil
 		}
 	}
-	if r.GetMinSequence() == 0 || g.Cluster.Owns() {
+	limited := r.GetMaxStaleness() != nil
+	if !limited && r.GetMinSequence() == 0 || g.Cluster.Confirm(ctx) {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitHere)
 	defer cancel()
+	if limited && g.Engine.AwaitLog(ctx, r.GetModel(), keyOf(request)) != nil {
+		return true, nil // The log is young enough, and the state lags behind the log.
+	}
 	return g.Engine.Await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
 }
 
@@ -278,7 +283,7 @@ func (f *forwarding) byOwner(
 	ctx, search context.Context, g Group, request any, method string, handle grpc.UnaryHandler, options ...grpc.CallOption,
 ) (answer any, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		if handle != nil && g.Cluster.Owns() {
+		if handle != nil && g.Cluster.Confirm(ctx) {
 			answer, err = handle(ctx, request)
 			err = f.absent(err)
 		} else {
@@ -294,15 +299,19 @@ func (f *forwarding) byOwner(
 }
 
 // local answers a read. If this server does not have the model, local asks the owner, because this
-// server may lag behind.
+// server may lag behind. Another server forwards a read only for the state of the owner.
 func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	owns := f.becomesOwner(ctx, g)
+	if f.member && !owns {
+		return nil, f.named(g, engine.ErrNotOwner)
+	}
+	age := g.Cluster.Age() // Before handle reads the state, which may be newer then.
 	answer, err := handle(ctx, request)
 	err = f.absent(err)
 	absent := errors.Is(err, errAbsent)
-	if f.member || g.Cluster.Owns() && !absent {
+	if f.member || owns && !absent {
 		return answer, f.named(g, err)
 	}
-	age := g.Cluster.Age() // Measured before the answer travels.
 	if absent {
 		search, cancel := searching(ctx)
 		defer cancel()

@@ -111,7 +111,7 @@ func (m *models) asked(ctx context.Context) ([]Group, error) {
 	all := m.groups.All()
 	oldest, replica := time.Duration(0), false
 	for _, g := range all {
-		if g.Engine != nil && !g.Cluster.Owns() {
+		if g.Engine != nil && !g.Cluster.Confirm(ctx) {
 			oldest, replica = max(oldest, g.Cluster.Age()), true
 		}
 	}

@@ -9,27 +9,31 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is raft's network transport. It passes on the requests of the owner, and calls heard with the commit
-// index of each.
+// transport is raft's network transport. A request to append carries a message, and heard receives the messages of the
+// requests to this server.
 type transport struct {
 	*raft.NetworkTransport
 	// quiet is nil unless Options.Calm.
-	quiet   *quiet
-	now     func() time.Time
-	commit  func() uint64
-	self    raft.ServerAddress
-	out     chan raft.RPC
-	once    sync.Once
-	closed  chan struct{}
-	ended   sync.WaitGroup
-	outcome error
+	quiet *quiet
+	now   func() time.Time
+	// tell returns the message of a request, and answered receives the number of each request that a follower has
+	// answered in its term.
+	tell     func(to raft.ServerID, term uint64) message
+	answered func(to raft.ServerID, term, number uint64, begun time.Time)
+	heard    func(term uint64, m message)
+	self     raft.ServerAddress
+	out      chan raft.RPC
+	once     sync.Once
+	closed   chan struct{}
+	ended    sync.WaitGroup
+	outcome  error
 }
 
 // LocalAddr implements raft.Transport. It returns the address that other servers connect to, because the address of
 // the listener may differ.
 func (t *transport) LocalAddr() raft.ServerAddress { return t.self }
 
-func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, admitted func() error, heard func(term, commit uint64)) *transport {
+func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, admitted func() error, heard func(term uint64, m message)) *transport {
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: stream, MaxPool: poolSize, Timeout: rpcTimeout, Logger: logger, MsgpackUseNewTimeFormat: true,
@@ -37,14 +41,14 @@ func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, adm
 			// library sends only heartbeats to the other server from then on.
 			MaxRPCsInFlight: 1,
 		}),
-		self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
+		heard: heard, self: raft.ServerAddress(self), out: make(chan raft.RPC), closed: make(chan struct{}),
 	}
-	t.ended.Go(func() { t.forward(admitted, heard) })
+	t.ended.Go(func() { t.forward(admitted) })
 	return t
 }
 
 // forward passes requests on to raft. It refuses to vote, and to stand for election, while admitted returns an error.
-func (t *transport) forward(admitted func() error, heard func(term, commit uint64)) {
+func (t *transport) forward(admitted func() error) {
 	for {
 		var rpc raft.RPC
 		select {
@@ -54,9 +58,7 @@ func (t *transport) forward(admitted func() error, heard func(term, commit uint6
 		}
 		switch request := rpc.Command.(type) {
 		case *raft.AppendEntriesRequest:
-			if request.LeaderCommitIndex > 0 {
-				heard(request.Term, request.LeaderCommitIndex)
-			}
+			t.hear(request)
 		case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest, *raft.TimeoutNowRequest:
 			if err := admitted(); err != nil {
 				rpc.Respond(refusal(request), err)
@@ -69,6 +71,34 @@ func (t *transport) forward(admitted func() error, heard func(term, commit uint6
 			return
 		}
 	}
+}
+
+// SetHeartbeatHandler implements raft.Transport. The library handles a heartbeat beside the other requests.
+func (t *transport) SetHeartbeatHandler(handle func(raft.RPC)) {
+	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
+		if request, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
+			t.hear(request)
+		}
+		handle(rpc)
+	})
+}
+
+func (t *transport) hear(r *raft.AppendEntriesRequest) {
+	if m, ok := decodeMessage(r.Leader); ok {
+		t.heard(r.Term, m)
+	}
+}
+
+// send sends a request with a message. The message replaces the address in the field Leader, which the header also has.
+func (t *transport) send(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
+	sent, begun := *r, t.now()
+	m := t.tell(id, r.Term)
+	sent.Leader = m.encode()
+	err := t.NetworkTransport.AppendEntries(id, target(id, to), &sent, out)
+	if err == nil && out.Term == r.Term {
+		t.answered(id, r.Term, m.number, begun)
+	}
+	return err
 }
 
 // refusal returns an empty response to a request, which the library encodes after the error.
@@ -140,28 +170,49 @@ type freshness struct {
 	mu      struct {
 		sync.Mutex
 		term uint64
+		// arrived has the newest requests of the term, by the number of each modulo keptArrivals.
+		arrived [keptArrivals]arrival
 		// current is the latest time at which the state had all committed commands, zero if unknown.
 		current time.Time
 		// at is the time at which the owner had committed the index commit that the state does not reach yet. It is
 		// zero if the state reaches every known index.
 		at     time.Time
 		commit uint64
+		// Before ownedAt, this server was the owner in ownedTerm.
+		ownedTerm uint64
+		ownedAt   time.Time
 	}
 }
 
-// heard records that the owner of a term has committed an index.
-func (f *freshness) heard(now time.Time, term, commit uint64) {
+// An owner has few requests to a follower on their way at a time. A request is not dated by one that is keptArrivals
+// older.
+const keptArrivals = 16
+
+// arrival is when this server received a request of the owner.
+type arrival struct {
+	number uint64
+	at     time.Time
+}
+
+// heard records a request of the owner of a term. The request is dated by the time at which the owner knew the commit
+// index, which may be long before the request arrives. A request without an answered one before it has no date.
+func (f *freshness) heard(now time.Time, term uint64, m message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if term < f.mu.term {
 		return // A previous owner that was suspended and continues.
 	}
-	f.mu.term = term
-	f.settle()
-	if f.mu.at.IsZero() {
-		f.mu.at, f.mu.commit = now, commit
-		f.settle()
+	if term > f.mu.term {
+		f.mu.term, f.mu.arrived = term, [keptArrivals]arrival{}
 	}
+	answered := f.mu.arrived[m.answered%keptArrivals]
+	f.mu.arrived[m.number%keptArrivals] = arrival{m.number, now}
+	f.settle()
+	if m.answered == 0 || answered.number != m.answered || !f.mu.at.IsZero() {
+		return
+	}
+	f.mu.at, f.mu.commit = answered.at.Add(m.after), m.commit
+	f.settle()
 }
 
 // settle moves at to current once the state has the index commit. The caller holds the lock.
@@ -169,7 +220,15 @@ func (f *freshness) settle() {
 	if f.mu.at.IsZero() || !f.has(f.mu.commit) {
 		return
 	}
-	f.mu.current, f.mu.at = f.mu.at, time.Time{}
+	f.advance(f.mu.at)
+	f.mu.at = time.Time{}
+}
+
+// advance records that the state had all committed commands at a time. The caller holds the lock.
+func (f *freshness) advance(at time.Time) {
+	if at.After(f.mu.current) {
+		f.mu.current = at
+	}
 }
 
 // has reports whether the state has all commands up to an index. Not every entry is a command.
@@ -182,10 +241,23 @@ func (f *freshness) has(index uint64) bool {
 	return err == nil && last >= index && applied >= f.tail.lastCommand()
 }
 
-func (f *freshness) confirm(now time.Time) {
+// confirm records that this server was the owner in a term until a time. An owner has applied every command that it has
+// acknowledged.
+func (f *freshness) confirm(term uint64, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.current, f.mu.at = now, time.Time{}
+	if term == f.mu.ownedTerm && at.Before(f.mu.ownedAt) {
+		return
+	}
+	f.mu.ownedTerm, f.mu.ownedAt = term, at
+	f.advance(at)
+}
+
+// confirmed returns until when this server was the owner in a term, as far as it knows.
+func (f *freshness) confirmed(term uint64) (at time.Time, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.ownedAt, f.mu.ownedTerm == term && !f.mu.ownedAt.IsZero()
 }
 
 func (f *freshness) age(now time.Time) time.Duration {

@@ -41,10 +41,6 @@ func (q *Quiet) Heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequ
 	q.heard(now, to, r, &raft.AppendEntriesResponse{Success: err == nil}, err)
 }
 
-func (q *Quiet) Current(to raft.ServerID, term, commit uint64) bool {
-	return q.current(to, term, commit)
-}
-
 // CalmTimeouts returns the lease and the least time until an election of a calm log.
 func CalmTimeouts() (lease, election time.Duration) {
 	return calmLease, calmElectionTimeout
@@ -62,3 +58,32 @@ func (s *Stall) Begin(bytes int) { s.write = &write{bytes} }
 func (s *Stall) End() { s.write = nil }
 
 func (s *Stall) Stalled(now time.Time, leads bool) bool { return s.stalled(now, leads, s.write) }
+
+// Freshness is freshness of a state that has applied the log up to an index.
+type Freshness struct{ freshness }
+
+func NewFreshness(applied uint64) *Freshness {
+	return &Freshness{freshness{applied: func() uint64 { return applied }, tail: &trackedStorage{Storage: raft.NewInmemStore()}}}
+}
+
+func (f *Freshness) Heard(now time.Time, term, number, answered uint64, after time.Duration, commit uint64) {
+	f.heard(now, term, message{number, answered, after, commit})
+}
+
+func (f *Freshness) Age(now time.Time) time.Duration { return f.age(now) }
+
+// Contacts is contacts.
+type Contacts struct{ contacts }
+
+func NewContacts() *Contacts {
+	return &Contacts{contacts{followers: map[raft.ServerID]*contact{}}}
+}
+
+// Answer answers a request that was sent at the time begun.
+func (c *Contacts) Answer(now time.Time, to raft.ServerID, term uint64, begun time.Time) {
+	c.answer(now, to, term, c.next(to, term).sent, begun)
+}
+
+func (c *Contacts) Confirmed(now time.Time, voters []raft.ServerID, self raft.ServerID, term uint64) time.Time {
+	return c.confirmed(now, voters, self, term)
+}

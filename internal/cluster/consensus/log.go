@@ -34,6 +34,7 @@ var (
 
 const (
 	electionTimeout = 500 * time.Millisecond
+	leaseTimeout    = electionTimeout / 2
 	commitTimeout   = 10 * time.Millisecond
 	// The timeouts of one of several logs of a server, whose messages at rest would else add up.
 	calmElectionTimeout = 1500 * time.Millisecond
@@ -114,10 +115,18 @@ type Log struct {
 	machine   *machine
 	tracked   *trackedStorage
 	freshness *freshness
-	gate      *gate
+	contacts  contacts
+	lease     time.Duration
+	verifying struct {
+		sync.Mutex
+		current *verification
+	}
+	gate *gate
 	// ownedTerm is the term in which this server has applied all entries before its own.
 	ownedTerm atomic.Uint64
 	elections atomic.Uint64
+	// moved is the last term in which this server began to hand ownership on.
+	moved atomic.Uint64
 	// removals counts the removals in flight.
 	removals   atomic.Int32
 	failed     chan error
@@ -167,10 +176,15 @@ func Open(o Options) (*Log, error) {
 	l.machine = &machine{o: o, marks: marks, report: l.fail}
 	l.machine.applied.Store(marks.state())
 	l.freshness = &freshness{applied: l.machine.applied.Load, tail: l.tracked}
-	l.transport = newTransport(o.Self.Address, l.layer, logger, l.admitted, func(term, commit uint64) {
-		l.freshness.heard(o.Now(), term, commit)
+	if l.lease = leaseTimeout; o.Calm {
+		l.lease = calmLease
+	}
+	l.contacts.followers = map[raft.ServerID]*contact{}
+	l.transport = newTransport(o.Self.Address, l.layer, logger, l.admitted, func(term uint64, m message) {
+		l.freshness.heard(o.Now(), term, m)
 	})
-	if l.transport.now, l.transport.commit = o.Now, l.committed; o.Calm {
+	l.transport.now, l.transport.tell, l.transport.answered = o.Now, l.tell, l.answered
+	if o.Calm {
 		l.transport.quiet = &quiet{followers: map[raft.ServerID]*acknowledged{}, tracked: l.tracked, stop: l.stop}
 	}
 	if err := l.begin(logger); err != nil {
@@ -197,17 +211,6 @@ func (l *Log) begin(logger hclog.Logger) (err error) {
 	}
 	l.raft, err = raft.NewRaft(l.config(logger), l.machine, logs, l.tracked, l.machine.marks, l.transport)
 	return err
-}
-
-// committed returns the index of the last committed entry. Raft sends messages only after begin has set l.raft, in
-// goroutines that NewRaft starts, so that committed waits for it.
-func (l *Log) committed() uint64 {
-	select {
-	case <-l.begun:
-		return l.raft.CommitIndex()
-	case <-l.stop:
-		return 0
-	}
 }
 
 // ErrNotAdmitted says that the log of a server does not have the server as a member. A server that has lost its directory has
@@ -344,6 +347,7 @@ func (l *Log) Move(ctx context.Context, to Member) error {
 	if !l.Owns() {
 		return storage.ErrNotOwner
 	}
+	l.moved.Store(l.ownedTerm.Load())
 	for range transferAttempts {
 		err = l.await(ctx, func() {}, l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)))
 		if err == nil || context.Cause(ctx) != nil || !l.Owns() {
@@ -389,10 +393,12 @@ const Unheard = time.Duration(math.MaxInt64)
 
 // Age bounds the age of the state of this server: the state has all commands that were committed before now - Age.
 func (l *Log) Age() time.Duration {
-	now := l.o.Now()
 	if l.Owns() {
-		l.freshness.confirm(now)
-		return 0
+		l.renew(l.ownedTerm.Load()) // The only voter hears nobody.
+	}
+	now := l.o.Now()
+	if at, owns := l.reach(now); owns {
+		return max(now.Sub(at), 0)
 	}
 	return l.freshness.age(now)
 }

@@ -62,14 +62,6 @@ func (q *quiet) answer(now time.Time, to raft.ServerID, r *raft.AppendEntriesReq
 	return true
 }
 
-// current reports whether a follower has acknowledged that everything up to an index is committed.
-func (q *quiet) current(to raft.ServerID, term, commit uint64) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	t := q.followers[to]
-	return t != nil && t.request.Term == term && t.request.LeaderCommitIndex == commit
-}
-
 // heard keeps the outcome of a request.
 func (q *quiet) heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
 	q.mu.Lock()
@@ -119,7 +111,7 @@ func (q *quiet) pause(d time.Duration, wake <-chan struct{}) {
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
 	if t.quiet == nil {
-		return t.NetworkTransport.AppendEntries(id, target(id, to), r, out)
+		return t.send(id, to, r, out)
 	}
 	if isHeartbeat(r) {
 		now := t.now()
@@ -130,13 +122,7 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *ra
 			return nil
 		}
 	}
-	sent := *r
-	// The commit index in a heartbeat tells a follower that its state is current. The follower knows the index, so that
-	// raft learns nothing from it.
-	if commit := t.commit(); isHeartbeat(r) && t.quiet.current(id, r.Term, commit) {
-		sent.LeaderCommitIndex = commit
-	}
-	err := t.NetworkTransport.AppendEntries(id, target(id, to), &sent, out)
+	err := t.send(id, to, r, out)
 	t.quiet.heard(t.now(), id, r, out, err)
 	return err
 }

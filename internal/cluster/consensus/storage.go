@@ -153,12 +153,12 @@ func (l *Log) trim() {
 func (l *Log) config(logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(l.o.Self.ID)
-	election, lease := electionTimeout, electionTimeout/2
+	election := electionTimeout
 	c.CommitTimeout = commitTimeout
 	if l.o.Calm {
-		election, lease, c.CommitTimeout = calmElectionTimeout, calmLease, calmCommitTimeout
+		election, c.CommitTimeout = calmElectionTimeout, calmCommitTimeout
 	}
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, lease
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = election, election, l.lease
 	c.MaxAppendEntries = maxAppend
 	c.BatchApplyCh = true
 	c.ShutdownOnRemove = false

@@ -44,9 +44,6 @@ func (l *Log) watch() {
 		case <-seen:
 			l.turn.wake()
 		case <-ticker.C:
-			if l.Owns() {
-				l.freshness.confirm(l.o.Now())
-			}
 			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.write.Load()) {
 				l.fail(ErrStalled)
 			}

@@ -40,6 +40,26 @@ func (n stateDigest) keep(side *[]stateDigest, other []stateDigest) (differs boo
 	return slices.ContainsFunc(other, func(o stateDigest) bool { return o.sequence == n.sequence && o.digest != n.digest })
 }
 
+// at returns the digest of a sequence on one side, empty if it is not known. The caller holds the lock.
+func at(side []stateDigest, sequence uint64) string {
+	n := slices.IndexFunc(side, func(d stateDigest) bool { return d.sequence == sequence })
+	if n < 0 {
+		return ""
+	}
+	return side[n].digest
+}
+
+// DigestAt returns the digest of this server's state at a sequence. It is empty if the sequence is not among the newest
+// with a digest.
+func (m *Model) DigestAt(sequence uint64) string {
+	m.digests.mu.Lock()
+	defer m.digests.mu.Unlock()
+	if m.digests.newest == nil {
+		return ""
+	}
+	return at(m.digests.newest.own, sequence)
+}
+
 // CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
 // this server has not learned the sequence yet, the comparison follows later. A cold replica has no states to compare.
 // CompareDigest does not wait.
@@ -50,9 +70,10 @@ func (m *Model) CompareDigest(sequence uint64, digest string) {
 	m.digests.mu.Lock()
 	newest := m.digests.sides()
 	differs := stateDigest{sequence, digest}.keep(&newest.owners, newest.own)
+	own := at(newest.own, sequence)
 	m.digests.mu.Unlock()
 	if differs {
-		m.mismatch(sequence)
+		m.mismatch(sequence, own)
 	}
 }
 
@@ -74,7 +95,7 @@ func (m *Model) digestIfDue(rows uint64) {
 	differs := !undone && stateDigest{sequence, digest}.keep(&newest.own, newest.owners)
 	m.digests.mu.Unlock()
 	if differs {
-		m.mismatch(sequence)
+		m.mismatch(sequence, digest)
 	}
 	proposer, ok := m.source.Kept.(interface {
 		ProposeDigest(ctx context.Context, sequence uint64, digest string) error

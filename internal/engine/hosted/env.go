@@ -84,9 +84,10 @@ type Replication struct {
 	Owner func() bool
 	// Digests: each server compares the digests of its states with the owner's digests.
 	Digests bool
-	// DigestMismatch receives the model and the sequence of a state that differs from the owner's, or that this
-	// server cannot recover from its log. It must not wait. It may be nil.
-	DigestMismatch func(model string, sequence uint64)
+	// DigestMismatch receives the model, the sequence and the digest of a state that differs from the owner's. Which of
+	// the two is wrong is not known. The digest is empty if this server cannot recover the state from its log.
+	// DigestMismatch must not wait. It may be nil.
+	DigestMismatch func(model string, sequence uint64, digest string)
 	// Cold: only the owner learns and makes snapshots. The owner sends its snapshots to the other servers. All servers
 	// have the same value.
 	Cold bool

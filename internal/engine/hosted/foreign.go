@@ -245,3 +245,12 @@ func (m *Model) Await(ctx context.Context, sequence uint64) error {
 		}
 	}
 }
+
+// AwaitLog waits until the model has learned the log as far as the store has it at the call.
+func (m *Model) AwaitLog(ctx context.Context) error {
+	last, err := m.journal.store.Last()
+	if err != nil {
+		return m.id.storagef("find the end of the log", err)
+	}
+	return m.Await(ctx, last)
+}

@@ -255,12 +255,12 @@ func (m *Model) Break(err error) {
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
 }
 
-// mismatch reports a state that differs from the owner's.
-func (m *Model) mismatch(sequence uint64) {
+// mismatch reports a state that differs from the owner's, or that cannot be recovered if the digest is empty.
+func (m *Model) mismatch(sequence uint64, digest string) {
 	m.env.Counters.DigestMismatches.Add(1)
 	m.env.Log.Error("the state of a model differs from the owner's state", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
 	if m.env.DigestMismatch != nil {
-		m.env.DigestMismatch(m.ID(), sequence)
+		m.env.DigestMismatch(m.ID(), sequence, digest)
 	}
 }
 

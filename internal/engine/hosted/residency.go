@@ -217,7 +217,7 @@ func (m *Model) lost(sequence uint64, err error) error {
 	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
 		m.forget()
 		m.Break(err)
-		m.mismatch(sequence)
+		m.mismatch(sequence, "")
 	}
 	return err
 }

@@ -961,6 +961,125 @@ func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
 	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{13}
 }
 
+// DigestRequest names the state of a model.
+type DigestRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// group is the number of the group.
+	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// model is the name of the model.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// sequence is the number of observations that the state has learned.
+	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// digest is the digest of the state at the server that asks.
+	Digest        string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigestRequest) Reset() {
+	*x = DigestRequest{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigestRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigestRequest) ProtoMessage() {}
+
+func (x *DigestRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigestRequest.ProtoReflect.Descriptor instead.
+func (*DigestRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DigestRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *DigestRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *DigestRequest) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DigestRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// DigestResponse has a digest.
+type DigestResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// digest is empty if the server does not have the digest of the state, or not yet.
+	Digest        string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigestResponse) Reset() {
+	*x = DigestResponse{}
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigestResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigestResponse) ProtoMessage() {}
+
+func (x *DigestResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_cluster_v1_member_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigestResponse.ProtoReflect.Descriptor instead.
+func (*DigestResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DigestResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
 var File_hindsight_cluster_v1_member_proto protoreflect.FileDescriptor
 
 const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
@@ -1021,7 +1140,14 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x10\n" +
 	"\x03own\x18\x02 \x01(\tR\x03own\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\tR\x06remove\"\x15\n" +
-	"\x13ChangeGroupResponse2\xb6\x04\n" +
+	"\x13ChangeGroupResponse\"o\n" +
+	"\rDigestRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
+	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\tR\x06digest\"(\n" +
+	"\x0eDigestResponse\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\tR\x06digest2\x8b\x05\n" +
 	"\rMemberService\x12P\n" +
 	"\x05Hello\x12\".hindsight.cluster.v1.HelloRequest\x1a#.hindsight.cluster.v1.HelloResponse\x12M\n" +
 	"\x04Join\x12!.hindsight.cluster.v1.JoinRequest\x1a\".hindsight.cluster.v1.JoinResponse\x12a\n" +
@@ -1030,7 +1156,8 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\tOpenGroup\x12&.hindsight.cluster.v1.OpenGroupRequest\x1a'.hindsight.cluster.v1.OpenGroupResponse\x12_\n" +
 	"\n" +
 	"LeaveGroup\x12'.hindsight.cluster.v1.LeaveGroupRequest\x1a(.hindsight.cluster.v1.LeaveGroupResponse\x12b\n" +
-	"\vChangeGroup\x12(.hindsight.cluster.v1.ChangeGroupRequest\x1a).hindsight.cluster.v1.ChangeGroupResponseB4Z2hindsight/api/proto/hindsight/cluster/v1;clusterv1b\x06proto3"
+	"\vChangeGroup\x12(.hindsight.cluster.v1.ChangeGroupRequest\x1a).hindsight.cluster.v1.ChangeGroupResponse\x12S\n" +
+	"\x06Digest\x12#.hindsight.cluster.v1.DigestRequest\x1a$.hindsight.cluster.v1.DigestResponseB4Z2hindsight/api/proto/hindsight/cluster/v1;clusterv1b\x06proto3"
 
 var (
 	file_hindsight_cluster_v1_member_proto_rawDescOnce sync.Once
@@ -1044,7 +1171,7 @@ func file_hindsight_cluster_v1_member_proto_rawDescGZIP() []byte {
 	return file_hindsight_cluster_v1_member_proto_rawDescData
 }
 
-var file_hindsight_cluster_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_hindsight_cluster_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_hindsight_cluster_v1_member_proto_goTypes = []any{
 	(*HelloRequest)(nil),        // 0: hindsight.cluster.v1.HelloRequest
 	(*HelloResponse)(nil),       // 1: hindsight.cluster.v1.HelloResponse
@@ -1060,6 +1187,8 @@ var file_hindsight_cluster_v1_member_proto_goTypes = []any{
 	(*LeaveGroupResponse)(nil),  // 11: hindsight.cluster.v1.LeaveGroupResponse
 	(*ChangeGroupRequest)(nil),  // 12: hindsight.cluster.v1.ChangeGroupRequest
 	(*ChangeGroupResponse)(nil), // 13: hindsight.cluster.v1.ChangeGroupResponse
+	(*DigestRequest)(nil),       // 14: hindsight.cluster.v1.DigestRequest
+	(*DigestResponse)(nil),      // 15: hindsight.cluster.v1.DigestResponse
 }
 var file_hindsight_cluster_v1_member_proto_depIdxs = []int32{
 	2,  // 0: hindsight.cluster.v1.HelloResponse.members:type_name -> hindsight.cluster.v1.Peer
@@ -1071,14 +1200,16 @@ var file_hindsight_cluster_v1_member_proto_depIdxs = []int32{
 	8,  // 6: hindsight.cluster.v1.MemberService.OpenGroup:input_type -> hindsight.cluster.v1.OpenGroupRequest
 	10, // 7: hindsight.cluster.v1.MemberService.LeaveGroup:input_type -> hindsight.cluster.v1.LeaveGroupRequest
 	12, // 8: hindsight.cluster.v1.MemberService.ChangeGroup:input_type -> hindsight.cluster.v1.ChangeGroupRequest
-	1,  // 9: hindsight.cluster.v1.MemberService.Hello:output_type -> hindsight.cluster.v1.HelloResponse
-	5,  // 10: hindsight.cluster.v1.MemberService.Join:output_type -> hindsight.cluster.v1.JoinResponse
-	7,  // 11: hindsight.cluster.v1.MemberService.Checkpoint:output_type -> hindsight.cluster.v1.CheckpointResponse
-	9,  // 12: hindsight.cluster.v1.MemberService.OpenGroup:output_type -> hindsight.cluster.v1.OpenGroupResponse
-	11, // 13: hindsight.cluster.v1.MemberService.LeaveGroup:output_type -> hindsight.cluster.v1.LeaveGroupResponse
-	13, // 14: hindsight.cluster.v1.MemberService.ChangeGroup:output_type -> hindsight.cluster.v1.ChangeGroupResponse
-	9,  // [9:15] is the sub-list for method output_type
-	3,  // [3:9] is the sub-list for method input_type
+	14, // 9: hindsight.cluster.v1.MemberService.Digest:input_type -> hindsight.cluster.v1.DigestRequest
+	1,  // 10: hindsight.cluster.v1.MemberService.Hello:output_type -> hindsight.cluster.v1.HelloResponse
+	5,  // 11: hindsight.cluster.v1.MemberService.Join:output_type -> hindsight.cluster.v1.JoinResponse
+	7,  // 12: hindsight.cluster.v1.MemberService.Checkpoint:output_type -> hindsight.cluster.v1.CheckpointResponse
+	9,  // 13: hindsight.cluster.v1.MemberService.OpenGroup:output_type -> hindsight.cluster.v1.OpenGroupResponse
+	11, // 14: hindsight.cluster.v1.MemberService.LeaveGroup:output_type -> hindsight.cluster.v1.LeaveGroupResponse
+	13, // 15: hindsight.cluster.v1.MemberService.ChangeGroup:output_type -> hindsight.cluster.v1.ChangeGroupResponse
+	15, // 16: hindsight.cluster.v1.MemberService.Digest:output_type -> hindsight.cluster.v1.DigestResponse
+	10, // [10:17] is the sub-list for method output_type
+	3,  // [3:10] is the sub-list for method input_type
 	3,  // [3:3] is the sub-list for extension type_name
 	3,  // [3:3] is the sub-list for extension extendee
 	0,  // [0:3] is the sub-list for field type_name
@@ -1102,7 +1233,7 @@ func file_hindsight_cluster_v1_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_cluster_v1_member_proto_rawDesc), len(file_hindsight_cluster_v1_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	MemberService_OpenGroup_FullMethodName   = "/hindsight.cluster.v1.MemberService/OpenGroup"
 	MemberService_LeaveGroup_FullMethodName  = "/hindsight.cluster.v1.MemberService/LeaveGroup"
 	MemberService_ChangeGroup_FullMethodName = "/hindsight.cluster.v1.MemberService/ChangeGroup"
+	MemberService_Digest_FullMethodName      = "/hindsight.cluster.v1.MemberService/Digest"
 )
 
 // MemberServiceClient is the client API for MemberService service.
@@ -52,6 +53,9 @@ type MemberServiceClient interface {
 	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
 	// answers.
 	ChangeGroup(ctx context.Context, in *ChangeGroupRequest, opts ...grpc.CallOption) (*ChangeGroupResponse, error)
+	// Digest returns the digest of the server's state of a model. If it differs from the digest
+	// of the server that asks, the server compares its state with all voters.
+	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
 }
 
 type memberServiceClient struct {
@@ -131,6 +135,16 @@ func (c *memberServiceClient) ChangeGroup(ctx context.Context, in *ChangeGroupRe
 	return out, nil
 }
 
+func (c *memberServiceClient) Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DigestResponse)
+	err := c.cc.Invoke(ctx, MemberService_Digest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MemberServiceServer is the server API for MemberService service.
 // All implementations must embed UnimplementedMemberServiceServer
 // for forward compatibility.
@@ -153,6 +167,9 @@ type MemberServiceServer interface {
 	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
 	// answers.
 	ChangeGroup(context.Context, *ChangeGroupRequest) (*ChangeGroupResponse, error)
+	// Digest returns the digest of the server's state of a model. If it differs from the digest
+	// of the server that asks, the server compares its state with all voters.
+	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
 	mustEmbedUnimplementedMemberServiceServer()
 }
 
@@ -180,6 +197,9 @@ func (UnimplementedMemberServiceServer) LeaveGroup(context.Context, *LeaveGroupR
 }
 func (UnimplementedMemberServiceServer) ChangeGroup(context.Context, *ChangeGroupRequest) (*ChangeGroupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ChangeGroup not implemented")
+}
+func (UnimplementedMemberServiceServer) Digest(context.Context, *DigestRequest) (*DigestResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Digest not implemented")
 }
 func (UnimplementedMemberServiceServer) mustEmbedUnimplementedMemberServiceServer() {}
 func (UnimplementedMemberServiceServer) testEmbeddedByValue()                       {}
@@ -303,6 +323,24 @@ func _MemberService_ChangeGroup_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MemberService_Digest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DigestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemberServiceServer).Digest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemberService_Digest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemberServiceServer).Digest(ctx, req.(*DigestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MemberService_ServiceDesc is the grpc.ServiceDesc for MemberService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -329,6 +367,10 @@ var MemberService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ChangeGroup",
 			Handler:    _MemberService_ChangeGroup_Handler,
+		},
+		{
+			MethodName: "Digest",
+			Handler:    _MemberService_Digest_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
