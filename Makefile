@@ -18,7 +18,6 @@ GRPC_GATEWAY_VERSION       := v2.32.0
 GOVULNCHECK_VERSION        := v1.8.0
 NFPM_VERSION               := v2.45.0
 GORELEASER_VERSION         := v2.15.1
-HUGO_VERSION               := v0.165.0
 BENCHSTAT_VERSION          := v0.0.0-20260908200009-22c9c6c9d4da
 
 # The name of a stamp has the version, so a new version is installed.
@@ -30,7 +29,6 @@ PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stam
 GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
 NFPM               := $(TOOLS)/nfpm-$(NFPM_VERSION).stamp
 GORELEASER         := $(TOOLS)/goreleaser-$(GORELEASER_VERSION).stamp
-HUGO               := $(TOOLS)/hugo-$(HUGO_VERSION).stamp
 BENCHSTAT          := $(TOOLS)/benchstat-$(BENCHSTAT_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_OPENAPI)
 
@@ -277,17 +275,6 @@ web/node_modules: web/package-lock.json
 dashboards: ## write the Grafana dashboards from deploy/grafana
 	$(GO) run ./deploy/grafana/generate deploy/grafana/dashboards
 
-# The site is one directory of files; its links work below any address, and from a disk.
-DOCS_RUN := $(TOOLS)/hugo --source docs/site --quiet --panicOnWarning --noBuildLock
-
-.PHONY: docs
-docs: $(HUGO) ## write the documentation as a site into bin/docs
-	$(DOCS_RUN) --cleanDestinationDir --destination $(CURDIR)/bin/docs
-
-.PHONY: docs-serve
-docs-serve: $(HUGO) ## show the site at http://localhost:1313/ as it is written
-	$(TOOLS)/hugo server --source docs/site --noBuildLock $(ARGS)
-
 .PHONY: reference
 reference: ## write docs/reference anew from the code
 	$(GO) test -count 1 -run 'Reference$$' ./docs ./internal/rpc ./cmd/server/internal/config ./cmd/client/internal/cli -update
@@ -348,9 +335,6 @@ $(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 $(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
-# Hugo without its optional transpiler of styles needs no C compiler.
-$(HUGO): PACKAGE := github.com/gohugoio/hugo@$(HUGO_VERSION)
-$(HUGO): export CGO_ENABLED := 0
 $(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
 $(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 $(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)

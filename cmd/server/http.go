@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"go.uber.org/zap"
 
-	"hindsight/cmd/server/internal/book"
 	"hindsight/internal/auth"
 	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
@@ -82,12 +81,12 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: s.log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), Docs: c.DocsDir != "", GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: s.refused,
+		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Refused: s.refused,
 	})
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), /debug/loglevel, /debug/pprof/ with --pprof, /docs with --docs-dir, and
+// is not draining), /debug/loglevel, /debug/pprof/ with --pprof, and
 // ServeHTTP for the rest. The guard protects /metrics and /debug.
 func (s *server) routes(level http.Handler) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
@@ -124,13 +123,6 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	mux.Handle("/debug/loglevel", administrator(level))
 	if s.config.Pprof {
 		profiles(mux, administrator)
-	}
-	if s.config.DocsDir != "" {
-		pages, err := book.Handler(s.config.DocsDir)
-		if err != nil {
-			return nil, fmt.Errorf("--docs-dir: %w", err)
-		}
-		mux.Handle("GET "+book.Path, pages)
 	}
 	mux.Handle("/", s)
 	return mux, nil

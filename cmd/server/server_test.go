@@ -447,7 +447,6 @@ func TestBadCalls(t *testing.T) {
 		"bad value":      {[]string{"--durability", "perhaps"}, 2, "durability"},
 		"unknown flag":   {[]string{"--nonsense"}, 2, "nonsense"},
 		"no such config": {[]string{"--config", "/does/not/exist.yaml"}, 2, "exist.yaml"},
-		"no site":        {[]string{"--docs-dir", "/does/not/exist", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, 1, "make docs"},
 		"help":           {[]string{"--help"}, 0, "--data-dir"},
 		"version":        {[]string{"version"}, 0, "dev"},
 		"nobody there":   {[]string{"healthcheck", "--grpc-address", "127.0.0.1:1"}, 1, "127.0.0.1:1"},

@@ -35,8 +35,6 @@ type Options struct {
 	Origins []string
 	// Console are the files of the page at /; nil is none.
 	Console fs.FS
-	// Docs says that the server has the documentation at /docs/.
-	Docs bool
 	// GRPC is where the gRPC server listens, for the console to show; nil is not known.
 	GRPC net.Addr
 	// Traced continues the W3C trace of a request in its calls.

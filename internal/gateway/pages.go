@@ -76,17 +76,16 @@ func (g *Gateway) isPage(path string) bool {
 func isCall(path string) bool { return strings.HasPrefix(path, "/v1/") }
 
 // about describes the server to the console: its gRPC address, whose host is empty if the
-// server listens on all addresses, whether its ports have TLS, whether it needs a token, whether
-// it has the documentation, and who is signed in.
+// server listens on all addresses, whether its ports have TLS, whether it needs a token,
+// and who is signed in.
 func (g *Gateway) about(r *http.Request) []byte {
 	about := struct {
 		Host   string    `json:"grpcHost,omitempty"`
 		Port   int       `json:"grpcPort,omitempty"`
 		TLS    bool      `json:"tls,omitempty"`
 		Tokens bool      `json:"tokens,omitempty"`
-		Docs   bool      `json:"docs,omitempty"`
 		Signed *signedIn `json:"signedIn,omitempty"`
-	}{TLS: r.TLS != nil, Tokens: g.Guard.on(), Docs: g.Docs}
+	}{TLS: r.TLS != nil, Tokens: g.Guard.on()}
 	if p := auth.FromContext(r.Context()); p != nil {
 		about.Signed = &signedIn{Name: p.Name, Role: p.Role.String(), Models: p.Models}
 	}

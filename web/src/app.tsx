@@ -103,7 +103,6 @@ export function App() {
 function Foot({ access, may }: { access: Access; may: May }) {
   return (
     <footer class="foot">
-      {access.docs && <a href="docs/">Documentation</a>}
       <a href="api">API</a>
       <a href="openapi.json">OpenAPI</a>
       {may.all && <a href="metrics">Metrics</a>}

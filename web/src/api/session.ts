@@ -16,8 +16,6 @@ export interface Access {
   grpcPort?: number;
   /** Both ports of the server have TLS. */
   tls?: boolean;
-  /** The server has the documentation at docs/. */
-  docs?: boolean;
 }
 
 /** May is what the reader may do: calls of the role admin, of the role write, and those over all models. */

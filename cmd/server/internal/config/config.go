@@ -28,7 +28,6 @@ type Config struct {
 	TLSClientCA                 string // A file; "" asks clients for no certificate.
 	TLSClientAuth               ClientAuth
 	CORSOrigins                 string // Between commas; "" is none. See Origins.
-	DocsDir                     string // "" is no documentation.
 	MaxMessageBytes             int64
 	MaxBatchRows, Queue         int
 	MemoryLimit                 int64 // 0 is no limit.

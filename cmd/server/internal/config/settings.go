@@ -51,7 +51,6 @@ func settings(c *Config) []setting {
 		{serving, "tls-client-ca", "", file(&c.TLSClientCA), "authorities of the clients' certificates, in PEM; none asks for no certificate"},
 		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "refuse clients without a certificate, or admit them"},
 		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
-		{serving, "docs-dir", "", file(&c.DocsDir), "directory that make docs has written, served at /docs"},
 		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
 		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
