@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"regexp"
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -108,6 +110,12 @@ func KindOf(in *hindsightv1.Input) Kind {
 	}
 }
 
+// maxExact bounds the integers that a float64 keeps apart. A larger integer is a category by its text: an integer and
+// its text are one category.
+const maxExact = 1 << 53
+
+var digits = regexp.MustCompile(`^-?[0-9]+$`)
+
 // Value converts a cell of an input into the value of a record: nil, a number, a boolean, a text,
 // or a list of numbers. It fails if the cell is not of the column's kind.
 func (c *Column) Value(cell string) (any, error) {
@@ -134,6 +142,9 @@ func (c *Column) Value(cell string) (any, error) {
 			return cell, nil
 		}
 		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
+			if math.Abs(v) >= maxExact && digits.MatchString(cell) {
+				return cell, nil
+			}
 			return v, nil
 		}
 	case Vector:
