@@ -20,7 +20,7 @@ import (
 const (
 	// DefaultPort is the port of an address that has none.
 	DefaultPort = "50051"
-	// DefaultTimeout bounds one try of a call.
+	// DefaultTimeout bounds a call, all its tries together.
 	DefaultTimeout = 10 * time.Second
 )
 
@@ -52,8 +52,9 @@ type settings struct {
 	plaintextToken bool // The token is sent without TLS too.
 }
 
-// WithTimeout bounds every try of a call, in place of DefaultTimeout. The context of a call
-// bounds all its tries together.
+// WithTimeout bounds a call, all its tries together, in place of DefaultTimeout; 0 is no bound. In a
+// session it bounds the wait for the next answer. The context of a call may bound the call further.
+// With several servers a try has a share of the time, until every server had a try.
 func WithTimeout(timeout time.Duration) Option {
 	return func(s *settings) { s.timeout = timeout }
 }
@@ -212,22 +213,38 @@ func (c *Client) translated(
 func invoke[Q, A any](
 	ctx context.Context, c *Client, repeatable bool, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (answer A, err error) {
+	ctx, cancel := c.bounded(ctx, time.Now())
+	defer cancel()
 	for attempt := 0; ; attempt++ {
-		answer, err = bounded(ctx, c, rpc, request)
+		answer, err = try(ctx, c, repeatable, attempt, rpc, request)
 		if err == nil || !repeatable || ctx.Err() != nil || !c.retry.wait(ctx, attempt, err) {
 			return answer, err
 		}
 	}
 }
 
-// bounded makes one try of a call.
-func bounded[Q, A any](
-	ctx context.Context, c *Client, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
+// bounded returns a context that ends when the timeout has passed since began.
+func (c *Client) bounded(ctx context.Context, began time.Time) (context.Context, context.CancelFunc) {
+	if c.timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, began.Add(c.timeout))
+}
+
+// try makes one try of a call.
+func try[Q, A any](
+	ctx context.Context, c *Client, repeatable bool, attempt int, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (A, error) {
-	if c.timeout > 0 {
+	if deadline, ok := ctx.Deadline(); ok && repeatable {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.share(time.Until(deadline), attempt))
 		defer cancel()
 	}
 	return rpc(ctx, request)
+}
+
+// share returns the time of one try. A server that does not answer leaves time for the servers without a try.
+func (c *Client) share(left time.Duration, attempt int) time.Duration {
+	further := min(len(c.servers.conns)-1, c.retry.Max) - attempt
+	return left / time.Duration(1+max(0, further))
 }

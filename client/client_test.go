@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -131,6 +132,37 @@ func TestRetryWithinDeadline(t *testing.T) {
 	_, err := c.With(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour, Stop: stop}).Model("m").Predict(t.Context(), client.Features(1))
 	if !errors.Is(err, client.ErrOverloaded) || f.calls != 2 {
 		t.Errorf("%d calls, %v: want none after Stop", f.calls, err)
+	}
+}
+
+// WithTimeout bounds all tries together, of calls and of sessions.
+func TestTimeoutBoundsAllTries(t *testing.T) {
+	f := &fake{fault: func(int, bool) error { return refuse(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
+	patient := client.WithRetry(client.Retry{Max: 3, MaxBackoff: time.Hour})
+	if _, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), client.Features(1)); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
+		t.Errorf("%d calls, %v: want no wait beyond the timeout", f.calls, err)
+	}
+	var deadlines []time.Time
+	lost := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+		deadline, _ := ctx.Deadline()
+		deadlines = append(deadlines, deadline)
+		return status.Error(codes.Unavailable, "lost")
+	}
+	c := serve(t, f, client.WithTimeout(time.Hour), client.WithRetry(client.Retry{Max: 2, Backoff: time.Millisecond}), client.WithDialOptions(grpc.WithChainUnaryInterceptor(lost)))
+	if _, err := c.Model("m").Get(t.Context()); err == nil || len(deadlines) != 3 || deadlines[2].Sub(deadlines[0]) > time.Minute {
+		t.Errorf("deadlines %v: %v", deadlines, err)
+	}
+	endless := client.WithRetry(client.Retry{Max: math.MaxInt, Backoff: time.Millisecond, MaxBackoff: time.Millisecond})
+	m := serve(t, &fake{fault: func(int, bool) error { return status.Error(codes.Unavailable, "lost") }}, client.WithTimeout(100*time.Millisecond), endless).Model("m")
+	if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err == nil {
+		t.Error("a call without an answer succeeded")
+	}
+	s := m.Session(t.Context(), 0)
+	if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); err == nil {
+		t.Error("a call of a session without an answer succeeded")
+	}
+	if err := s.Close(); err == nil {
+		t.Error("the session has not failed")
 	}
 }
 

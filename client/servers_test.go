@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"net"
 	"strings"
 	"testing"
@@ -147,14 +146,13 @@ func TestServersThatFail(t *testing.T) {
 			first, second := &fake{fault: fault}, &fake{}
 			defer first.start(a)()
 			defer second.start(b)()
-			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(100*time.Millisecond),
+			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(2*time.Second),
 				client.WithRetry(client.Retry{Max: 1, Backoff: time.Millisecond}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close() //nolint:errcheck // the test is over
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
+			ctx := t.Context()
 			for n := range 3 {
 				if _, err := c.Model("m").Observe(ctx, client.ByInput(client.Features(1), client.Label(1))); err != nil {
 					t.Errorf("call %d: %v", n, err)

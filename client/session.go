@@ -39,8 +39,8 @@ type Session struct {
 		// Calls without an answer: in flight in the current stream, in the order of their
 		// answers, and behind them the calls to be sent.
 		flying, waiting []*call
-		next            uint64 // the correlation id of the next call
-		answered        bool   // the current stream has answered a call
+		next            uint64    // the correlation id of the next call
+		owing           time.Time // since when the current stream owes the next answer, zero before its first answer
 		closing         bool
 		leaving         bool  // the session looks for the owner by its next stream
 		err             error // why the session has failed
@@ -180,18 +180,24 @@ func (s *Session) signal() {
 // run begins streams until the session is closed and every call has its answer.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	for attempt := 0; s.idle(ctx); attempt++ {
-		err := s.stream(ctx)
+	attempt, began := 0, time.Time{} // The streams in turn without an answer, and the begin of the first.
+	for s.idle(ctx) {
+		if attempt == 0 {
+			began = time.Now()
+		}
+		err := s.stream(ctx, s.limit(began, attempt))
+		if since := s.progress(); !since.IsZero() {
+			attempt, began = 0, since
+		}
 		if err == nil {
+			attempt = 0
 			continue
 		}
-		if s.progress() {
-			attempt = 0
-		}
-		if ctx.Err() != nil || !s.model.client.retry.wait(ctx, attempt, err) {
+		if ctx.Err() != nil || !s.again(ctx, began, attempt, err) {
 			s.fail(err)
 			return
 		}
+		attempt++
 	}
 	s.mu.Lock()
 	closing := s.mu.closing
@@ -199,6 +205,22 @@ func (s *Session) run(ctx context.Context) {
 	if !closing {
 		s.fail(ctx.Err())
 	}
+}
+
+// limit returns how long a stream may wait for each answer, 0 for no limit.
+func (s *Session) limit(began time.Time, attempt int) time.Duration {
+	c := s.model.client
+	if c.timeout <= 0 {
+		return 0
+	}
+	return max(1, c.share(time.Until(began.Add(c.timeout)), attempt))
+}
+
+// again waits before the next stream. It returns false for no further stream.
+func (s *Session) again(ctx context.Context, began time.Time, attempt int, err error) bool {
+	ctx, cancel := s.model.client.bounded(ctx, began)
+	defer cancel()
+	return s.model.client.retry.wait(ctx, attempt, err)
 }
 
 // idle waits for a call. It returns false if the session is closed or ctx has ended.
@@ -218,14 +240,14 @@ func (s *Session) idle(ctx context.Context) bool {
 	}
 }
 
-// progress reports whether the last stream has answered a call. Its other calls wait to be sent
-// again.
-func (s *Session) progress() bool {
+// progress returns since when the last stream owed the next answer, the zero time if the stream has answered no
+// call. Its other calls wait to be sent again.
+func (s *Session) progress() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answered := s.mu.answered
-	s.mu.answered = false
-	return answered
+	owing := s.mu.owing
+	s.mu.owing = time.Time{}
+	return owing
 }
 
 // fail ends every call without an answer.
@@ -242,11 +264,11 @@ func (s *Session) fail(err error) {
 }
 
 // stream sends calls over one stream until it breaks, or until the session is closed
-// and every call has its answer.
-func (s *Session) stream(ctx context.Context) error {
+// and every call has its answer. It waits for each answer until limit, 0 for ever.
+func (s *Session) stream(ctx context.Context, limit time.Duration) error {
 	alive, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &watchdog{limit: s.model.client.timeout, expire: func() { cancel(errLate) }}
+	w := &watchdog{limit: limit, expire: func() { cancel(errLate) }}
 	w.start() // The time of the connection.
 	calls, err := s.model.client.predictions.Session(context.WithValue(alive, sessionOf{}, s.model.id))
 	w.stop()
@@ -323,6 +345,9 @@ func (s *Session) take(w *watchdog) (request *hindsightv1.SessionRequest, closed
 	s.mu.waiting = s.mu.waiting[1:]
 	if len(s.mu.flying) == 0 {
 		w.start()
+		if !s.mu.owing.IsZero() {
+			s.mu.owing = time.Now()
+		}
 	}
 	s.mu.flying = append(s.mu.flying, c)
 	return c.request, false
@@ -387,7 +412,7 @@ func (s *Session) land(answer *hindsightv1.SessionResponse, w *watchdog) (*call,
 		return nil, refused // A new stream sends it again, and those behind it.
 	}
 	s.mu.flying = s.mu.flying[1:]
-	s.mu.answered = true
+	s.mu.owing = time.Now()
 	w.stop()
 	if len(s.mu.flying) > 0 {
 		w.start()

@@ -48,6 +48,8 @@ def number(value: Any, field: str) -> float:
     """A value as a number. The error names the field."""
     try:
         return float(value)
+    except OverflowError:
+        raise ValueError(f"{field}: got an integer that is too large, want a number of at most 1e100") from None
     except (TypeError, ValueError) as e:
         raise type(e)(f"{field}: got {value!r}, want a number") from None
 
@@ -78,7 +80,7 @@ def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
     elif isinstance(value, str):
         out.string_value = value
     elif isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
-        out.number_value = float(value)
+        out.number_value = number(value, f"input {name!r}")
     elif isinstance(value, datetime.date):
         out.string_value = _moment(value)
     elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):

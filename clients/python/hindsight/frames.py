@@ -6,6 +6,7 @@ all columns in their order as features. What pandas takes for missing is a missi
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -64,14 +65,23 @@ class Observations:
 
 def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
     """The rows as inputs of a model. Columns that a model with named inputs has not are left out."""
-    inputs = [i["name"] for i in (info.spec or {}).get("inputs", ())]
+    declared = (info.spec or {}).get("inputs", ())
+    inputs = [i["name"] for i in declared]
     if not inputs:
         return numbers_of(frame)
     columns = {str(c): frame[c] for c in frame.columns}
     if absent := [name for name in inputs if name not in columns]:
         raise ValueError(f"the frame has no column {absent[0]!r}, an input of the model: add it, with None where it is missing")
     values = [[None if is_missing(v) else v for v in columns[name].tolist()] for name in inputs]
+    for n, i in enumerate(declared):
+        if "categorical" in i:
+            values[n] = [_exact(v) for v in values[n]]
     return [dict(zip(inputs, row)) for row in zip(*values)]
+
+
+def _exact(category: Any) -> Any:
+    """A category, which keeps all digits of an integer that a float64 would round. An integer and its text are one category."""
+    return str(category) if isinstance(category, numbers.Integral) and abs(int(category)) >= 1 << 53 else category
 
 
 def class_of(label: Any) -> str:

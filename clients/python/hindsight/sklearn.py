@@ -6,13 +6,16 @@
     regressor.predict(X_new)
     regressor.predict_interval(X_new)
 
-fit creates a model and learns the rows in their order, once; partial_fit goes on learning. Without a client
-all estimators share one server of hindsight.local(). The model is deleted with its estimator. A pickle and a
-copy of an estimator contain the model itself.
+fit creates a model and learns the rows once, shuffled: the model does not depend on the order in which they are
+given. shuffle=False keeps the order, for a series that partial_fit follows label by label. partial_fit goes on
+learning, in the order given. Without a client all estimators share one server of hindsight.local(). The model is
+deleted with its estimator. A pickle and a copy of an estimator contain the model itself.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -28,8 +31,7 @@ __all__ = ["XFAIL_CHECKS", "HindsightClassifier", "HindsightRegressor"]
 
 #: The checks of check_estimator that do not apply, and why.
 XFAIL_CHECKS = {
-    "check_sample_weights_invariance": "an online learner depends on the order of its rows, which this check shuffles",
-    "check_sample_weight_equivalence_on_dense_data": "an online learner depends on the order of its rows, which this check shuffles",
+    "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is one observation of an online learner, and two rows are two",
 }
 
 # scikit-learn 1.6 and later have functions where earlier versions have methods.
@@ -60,13 +62,18 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     spec: Optional[Mapping[str, Any]]
     seed: int
     client: Given
+    shuffle: bool
     _hosted: Hosted
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
-        return self._learn(X, y, sample_weight, fresh=True)
+        """Learns the rows, from nothing. A DataFrame has named inputs, see hindsight.infer.
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, fresh: bool) -> Any:
+        shuffle (the default) learns them in an order that their content and seed decide, and auto gets no lags: the
+        last labels say nothing about a row. shuffle=False learns them in the order given.
+        """
+        return self._learn(X, y, sample_weight, fresh=True, shuffle=self.shuffle)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, *, fresh: bool, shuffle: bool = False) -> Any:
         framed = _is_frame(X) and (fresh or hasattr(self, "feature_names_in_"))
         if framed:
             _check_names(self, X, reset=fresh)
@@ -85,9 +92,14 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError("sample_weight has no weight above 0: nothing to learn")
         if fresh:
             shape: dict[str, Any] = _infer.infer(X) if framed else {"dimension": self.n_features_in_}
-            self._hosted = Hosted(self.client, spec_of(self.learner, self.seed, self.spec, **shape, **self._outputs(y)), "sklearn")
-        rows = self._rows(X)
-        self._hosted.learn([rows[n] for n in kept], [y[n] for n in kept], None if weights is None else weights[kept].tolist())
+            spec = spec_of(self.learner, self.seed, self.spec, **shape, **self._outputs(y))
+            self._hosted = Hosted(self.client, _unordered(spec) if shuffle else spec, "sklearn")
+        rows, labels = self._rows(X), y if isinstance(y, list) else y.tolist()
+        given = [(rows[n], labels[n], 1.0 if weights is None else float(weights[n])) for n in kept]
+        if shuffle:
+            given = _shuffled(given, self.seed)
+        weighted = None if weights is None else [weight for _, _, weight in given]
+        self._hosted.learn([row for row, _, _ in given], [label for _, label, _ in given], weighted)
         return self
 
     def _rows(self, X: Any) -> list[Any]:
@@ -133,21 +145,22 @@ class HindsightRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     learner is the name of a learner, or a mapping such as {"fourier_awv": {"lambda": 1.0}}. coverage is the
     intended share of labels inside predict_interval. spec has further fields of the spec, such as
-    {"scaling": {"none": {}}}. client is a client, the address of a server, or None for a server of its own.
+    {"scaling": {"none": {}}}. shuffle=False learns the rows of fit in the order given. client is a client, the address of a server, or None for a server of its own.
     """
 
     def __init__(
         self, learner: Union[str, Mapping[str, Any]] = "auto", *, coverage: float = 0.9, spec: Optional[Mapping[str, Any]] = None,
-        seed: int = 0, client: Given = None,
+        seed: int = 0, client: Given = None, shuffle: bool = True,
     ) -> None:
         self.learner = learner
         self.coverage = coverage
         self.spec = spec
         self.seed = seed
         self.client = client
+        self.shuffle = shuffle
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> HindsightRegressor:
-        """Learns further rows in their order."""
+        """Learns further rows, in the order given."""
         self._learn(X, y, sample_weight, fresh=not hasattr(self, "_hosted"))
         return self
 
@@ -195,15 +208,16 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def __init__(
         self, learner: Union[str, Mapping[str, Any]] = "auto", *, spec: Optional[Mapping[str, Any]] = None, seed: int = 0,
-        client: Given = None,
+        client: Given = None, shuffle: bool = True,
     ) -> None:
         self.learner = learner
         self.spec = spec
         self.seed = seed
         self.client = client
+        self.shuffle = shuffle
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> HindsightClassifier:
-        """Learns further rows in their order. The first call names all classes."""
+        """Learns further rows, in the order given. The first call names all classes."""
         fresh = not hasattr(self, "_hosted")
         if fresh and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
@@ -216,7 +230,7 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learns the rows in their order, from nothing. A DataFrame has named inputs, see hindsight.infer."""
+        """The same as HindsightRegressor.fit."""
         self.__dict__.pop("classes_", None)
         return super().fit(X, y, sample_weight)
 
@@ -247,6 +261,22 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The probabilities of the classes, in the order of classes_."""
         predictions = self._predict(X)
         return numpy.array([[p.scores.get(text, 0.0) for text in self._texts()] for p in predictions])
+
+
+def _shuffled(rows: list[tuple[Any, Any, float]], seed: int) -> list[tuple[Any, Any, float]]:
+    """Rows in an order that does not depend on the given order: by a hash of each. Equal rows are apart."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for row in rows:
+        seen[text := repr(row)] += 1
+        keys.append(hashlib.blake2b(f"{seed} {seen[text]} {text}".encode(), digest_size=16).digest())
+    return [rows[n] for n in sorted(range(len(rows)), key=keys.__getitem__)]
+
+
+def _unordered(spec: dict[str, Any]) -> dict[str, Any]:
+    """A spec whose auto has no lags, unless the spec names them."""
+    auto = spec.get("auto")
+    return spec if auto is None else {**spec, "auto": {"lags": 0, **auto}}
 
 
 def _is_frame(x: Any) -> bool:

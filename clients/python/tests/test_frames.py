@@ -70,6 +70,23 @@ class FramesTest(unittest.TestCase):
         predicted = model.predict_frame(frame[["t", "city", "at", "on"]].head(10))
         self.assertTrue((predicted["lower_0.9"] < predicted["upper_0.9"]).all())
 
+    def test_ids_as_categories(self):
+        model = self.client.create("ids", {"inputs": [{"name": "id", "categorical": {}}, {"name": "n", "numeric": {}}], "linear_awv": {}})
+        ids = [1_000_185, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1]
+        texts = pandas.DataFrame({"id": [str(i) for i in ids] * 20, "n": 2**60, "y": [10.0 * n for n in range(len(ids))] * 20})
+        model.learn_frame(texts, "y")
+        want = model.predict_frame(texts[["id", "n"]].head(6))["value"].tolist()
+        self.assertEqual(len(set(want)), 6)
+        for dtype in ("int64", "uint64", "Int64", "UInt64", "object", "string", "category"):
+            values = [str(i) for i in ids] if dtype == "string" else ids
+            frame = pandas.DataFrame({"id": pandas.Series(values, dtype=dtype), "n": 2**60})
+            with self.subTest(dtype):
+                self.assertEqual(model.predict_frame(frame)["value"].tolist(), want)
+        for value in (numpy.int64(ids[1]), numpy.uint64(ids[1]), ids[1], str(ids[1])):
+            self.assertEqual(model.predict({"id": value, "n": 2**60}, remember=False).value, want[1])
+        with self.assertRaisesRegex(hindsight.errors.InvalidArgument, r"inputs.id: got the number .*, want a text, or a number between -2\^53 and 2\^53"):
+            model.predict({"id": ids[2], "n": 1})
+
     def test_classes_and_outputs(self):
         model = self.client.create("classes", {"dimension": 1, "classes": {}})
         frame = pandas.DataFrame({"a": [n % 2 for n in range(200)], "y": ["odd" if n % 2 else "even" for n in range(200)]})

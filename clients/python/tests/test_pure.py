@@ -125,6 +125,12 @@ class ValuesTest(unittest.TestCase):
             with self.assertRaises(TypeError):
                 _values.inputs(wrong)
 
+    def test_an_integer_that_is_too_large(self):
+        with self.assertRaisesRegex(ValueError, "input 'n': got an integer that is too large"):
+            _values.inputs({"n": 10**400})
+        with self.assertRaisesRegex(ValueError, r"features\[1\]: got an integer that is too large"):
+            _values.features([1, 10**400])
+
     def test_empty_list_is_a_list(self):
         self.assertEqual(_values.inputs({"v": []}).fields["v"].WhichOneof("kind"), "list_value")
 

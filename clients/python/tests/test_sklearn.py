@@ -47,16 +47,40 @@ class CheckEstimatorTest(unittest.TestCase):
     def test_classifier(self):
         self.check(HindsightClassifier())
 
-    def test_the_check_that_does_not_apply_fails_by_the_order_alone(self):
+    def test_the_order_of_the_rows_means_nothing(self):
         rng = numpy.random.default_rng(1)
         x, y = rng.normal(size=(60, 2)), rng.normal(size=60)
-        for estimator in (HindsightRegressor(), HindsightRegressor("linear_awv", spec={"scaling": {"none": {}}})):
-            plain = estimator.fit(x, y).predict(x)
-            numpy.testing.assert_array_equal(estimator.fit(x, y, sample_weight=numpy.ones(60)).predict(x), plain)
-            twice, labels, weights = numpy.repeat(x, 2, axis=0), numpy.repeat(y, 2), numpy.tile([1, 0], 60)
-            numpy.testing.assert_array_equal(estimator.fit(twice, labels, weights).predict(x), plain)
-            if estimator.learner == "linear_awv":  # Without a scaling the order means nothing to it.
-                numpy.testing.assert_allclose(estimator.fit(x[::-1], y[::-1]).predict(x), plain)
+        x[50:], y[50:] = x[:10], y[:10]  # Equal rows.
+        weights, order = rng.uniform(0.5, 2, size=60), rng.permutation(60)
+
+        def predict(estimator):
+            return getattr(estimator, "predict_proba", estimator.predict)(x)
+
+        for estimator in (HindsightRegressor(), HindsightRegressor("linear_awv"), HindsightClassifier()):
+            labels = y > 0 if isinstance(estimator, HindsightClassifier) else y
+            plain = predict(estimator.fit(x, labels))
+            numpy.testing.assert_array_equal(predict(estimator.fit(x[order], labels[order])), plain)
+            numpy.testing.assert_array_equal(predict(estimator.fit(x, labels, sample_weight=numpy.ones(60))), plain)
+            twice = numpy.repeat(x, 2, axis=0), numpy.repeat(labels, 2), numpy.tile([1, 0], 60)
+            numpy.testing.assert_array_equal(predict(estimator.fit(*twice)), plain)
+            weighted = predict(estimator.fit(x, labels, weights))
+            numpy.testing.assert_array_equal(predict(estimator.fit(x[order], labels[order], weights[order])), weighted)
+            self.assertFalse(numpy.array_equal(weighted, plain))
+            self.assertFalse(numpy.array_equal(predict(estimator.set_params(seed=5).fit(x, labels)), plain))
+
+    def test_sorted_rows(self):
+        x, y = datasets.load_iris(return_X_y=True)
+        self.assertGreater(model_selection.cross_val_score(HindsightClassifier(), x, y, cv=5).mean(), 0.95)
+        self.assertLess(HindsightClassifier(shuffle=False).fit(x, y).score(x, y), 0.5)
+
+    def test_the_order_of_a_series(self):
+        x, y = numpy.zeros((200, 1)), numpy.arange(200.0) % 2
+        series = HindsightRegressor(shuffle=False).fit(x, y)
+        self.assertEqual(series.model_.get().spec["auto"]["lags"], 2)
+        self.assertLess(series.model_.stats().loss_sum, HindsightRegressor().fit(x, y).model_.stats().loss_sum / 2)
+        for learner, lags in (("auto", 0), ({"auto": {}}, 0), ({"auto": {"lags": 1}}, 1)):
+            self.assertEqual(HindsightRegressor(learner).fit(x, y).model_.get().spec["auto"].get("lags", 2), lags)
+        self.assertEqual(HindsightRegressor().partial_fit(x, y).model_.get().spec["auto"]["lags"], 2)
 
 
 class RegressorTest(unittest.TestCase):
@@ -80,7 +104,7 @@ class RegressorTest(unittest.TestCase):
 
     def test_partial_fit_goes_on_and_fit_begins_anew(self):
         x, y = self.x, self.y
-        whole = HindsightRegressor().fit(x, y)
+        whole = HindsightRegressor(shuffle=False).fit(x, y)
         parts = HindsightRegressor().partial_fit(x[:250], y[:250])
         first = parts.model_.id
         parts.partial_fit(x[250:], y[250:])

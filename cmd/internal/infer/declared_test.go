@@ -81,6 +81,23 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 	}
 }
 
+// Large ids stay apart: two integers that one float64 stands for are two categories. The text of an integer and the
+// integer are one.
+func TestDeclaredIDs(t *testing.T) {
+	c, err := infer.Declared(strings.NewReader("id,y\n9007199254740992,1\n9007199254740993,2\n7,3\n"), "a.csv", 0, inputs(t, `[{"name": "id", "categorical": {}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cell, want := range map[string]any{
+		"7": "7", "9007199254740992": "9007199254740992", "9007199254740993": "9007199254740993",
+		"-18446744073709551615": "-18446744073709551615",
+	} {
+		if got, err := c.Columns["id"].Value(cell); err != nil || got != want {
+			t.Errorf("%q is %v, %v, want %v", cell, got, err, want)
+		}
+	}
+}
+
 func TestDeclaredTimes(t *testing.T) {
 	const at = `[{"name": "at", "time": {}}]`
 	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", 0, inputs(t, at))

@@ -25,8 +25,11 @@ import (
 )
 
 const (
-	// The limit of one try of a call. A server that finds no owner answers earlier.
+	// The limit of a call to one server, and the longest wait before a call to the cluster is sent again.
 	demoTry = 2 * time.Second
+	// The limit of a call to the cluster, while its servers choose an owner. A server that finds no owner answers
+	// earlier.
+	demoCall = 20 * time.Second
 	// The time from the first acknowledgement of the next owner to the restart of the killed
 	// server.
 	demoDown  = 2 * time.Second
@@ -153,7 +156,7 @@ func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 		}})
 	}
 	var err error
-	c.client, err = client.Dial(strings.Join(free[:n], ","), client.WithTimeout(demoTry), client.WithRetry(client.Retry{
+	c.client, err = client.Dial(strings.Join(free[:n], ","), client.WithTimeout(demoCall), client.WithRetry(client.Retry{
 		Max: math.MaxInt, Backoff: demoPoll, MaxBackoff: demoTry, OnRetry: func(error, time.Duration) { c.Retries++ },
 	}))
 	return err

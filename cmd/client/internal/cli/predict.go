@@ -26,7 +26,6 @@ observe sends the label. With --no-remember it keeps nothing.
 
 A model with named inputs takes --inputs: null is a missing value.
 
-
 --csv asks for a prediction of every row of a file and keeps nothing. It writes a line of
 CSV for each row, to standard output or to the file of --out, which is complete or as
 before: the row, from 1; prediction, which is a class of a classifier, or prediction1,
@@ -37,7 +36,10 @@ columns are ignored. Of other models every column is a feature, in the order of 
 unless it is a target: that of --target, or y, y1, y2 and so on.
 
 With --local a new model learns the rows of --train, and is asked. The target is --target,
-else y, else the last column of --train.
+else y, else the last column of --train. The rows of --csv follow those of --train: the last
+of N rows is predicted N-1 rows after the last label. So the model learns each row of --train
+N-1 rows late, at most a quarter of --train, and its weights and intervals are those of
+predictions so far ahead.
 
 The standard error is the mean's: intervals say where the label will lie. Of a
 classifier the predicted class need not be the most probable one.`,

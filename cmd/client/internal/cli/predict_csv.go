@@ -17,11 +17,20 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// predictedRows is how many rows are predicted in a call.
-const predictedRows = 256
+const (
+	// predictedRows is how many rows are predicted in a call.
+	predictedRows = 256
+	// trainPipeline is how many calls are in flight while a model learns with a delay.
+	trainPipeline = 64
+)
 
-// learn creates the model of --train and takes the rows of the file through it.
+// learn creates the model of --train and takes the rows of the file through it. The rows of --csv follow those of
+// --train without their labels, so the model learns with the delay that it meets: see delay.
 func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err error) {
+	delay, err := p.delay(e)
+	if err != nil {
+		return err
+	}
 	if err := startModel(ctx, c, localModel, p.spec, 0, 1); err != nil {
 		return err
 	}
@@ -32,7 +41,7 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	defer func() { err = errors.Join(err, source.Close()) }()
 	bar := newProgress(e.Stderr, "train", p.rows)
 	result, err := drive.Run(ctx, c, localModel, source, drive.Options{
-		Run: "train", Batches: true,
+		Run: "train", Delay: delay, Batches: delay == 0, Pipeline: min(delay, trainPipeline),
 		OnObserved: func(drive.Observed) error { bar.step(); return nil },
 	})
 	bar.end()
@@ -41,6 +50,37 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	}
 	e.Say("learned %d rows of %s", result.Acknowledged, p.train)
 	return nil
+}
+
+// delay returns how many rows late the model of --train learns each row: as late as the last row of --csv is asked
+// for, and at most a quarter of --train. Labels of the rows before the delay come too late for their predictions, so
+// a longer delay leaves too few predictions to weigh the experts and the errors by.
+func (p *prediction) delay(e *env) (delay int, err error) {
+	if p.csv == "" {
+		return 0, nil
+	}
+	source, err := p.unlabelled(p.spec)
+	if err != nil {
+		return 0, &command.UsageError{Err: err}
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	asked := 0
+	for ; ; asked++ {
+		if _, err := source.Next(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return 0, &command.UsageError{Err: err}
+		}
+	}
+	delay = min(max(0, asked-1), p.rows/4, maxDelay)
+	switch {
+	case delay == 0:
+	case delay < asked-1:
+		e.Say("each row is learned %d rows late, a quarter of --train: the last of %d rows is asked for still later", delay, asked)
+	default:
+		e.Say("each row is learned %d rows late, as the last of %d rows is asked for", delay, asked)
+	}
+	return delay, nil
 }
 
 // predictFile writes the predictions of the rows of --csv.

@@ -40,7 +40,7 @@ auto the prequential losses and the regret are the same.
 
 Every round has an id, RUN-t. RUN is random unless --run gives it. A call without an answer,
 or one that the server asks to repeat, is sent again under the same id, at most --retries
-times: after 100 ms at most, then after twice as long, 5 s at most. If no server answers in
+times within --timeout: after 100 ms at most, then after twice as long, 5 s at most. If no server answers in
 the end, the exit code is 3 and the table shows how many observations were acknowledged.
 After an interrupt the calls in flight are finished, the labels that are due are sent, the
 table is printed, and the exit code is 130. A second interrupt kills the client.

@@ -379,6 +379,29 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
+// Every boolean, number, size and duration refuses a text that is none, by its name. None means false or 0.
+func TestNoValueIsGuessed(t *testing.T) {
+	known := map[string]string{"bool": "true or false", "N": "a whole number", "SHARE": "a number", "BYTES": "a number of bytes", "DURATION": "a duration"}
+	seen := map[string]bool{}
+	for _, s := range config.Settings() {
+		want, ok := known[s.Placeholder]
+		if !ok {
+			continue
+		}
+		seen[s.Placeholder] = true
+		for _, text := range []string{"", "yes", "TRUE", "0x10", "1,5", "on ", "5 apples"} {
+			_, err := config.Load(nil, environment{envName(s.Name): text}.lookup)
+			begin := fmt.Sprintf("%s (from environment variable %s): got %q, want ", s.Name, envName(s.Name), text)
+			if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v\n begins with %s\n contains    %s", err, begin, want)
+			}
+		}
+	}
+	if len(seen) != len(known) {
+		t.Errorf("the settings have the kinds %v, want those of %v", seen, known)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{"queue: 1\nqeue: 2\n", `FILE line 2: unknown key "qeue"`},
