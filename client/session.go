@@ -39,8 +39,8 @@ type Session struct {
 		// Calls without an answer: in flight in the current stream, in the order of their
 		// answers, and behind them the calls to be sent.
 		flying, waiting []*call
-		next            uint64    // the correlation id of the next call
-		owing           time.Time // since when the current stream owes the next answer, zero before its first answer
+		next            uint64 // the correlation id of the next call
+		answered        bool   // the current stream has answered a call
 		closing         bool
 		leaving         bool  // the session looks for the owner by its next stream
 		err             error // why the session has failed
@@ -180,18 +180,17 @@ func (s *Session) signal() {
 // run begins streams until the session is closed and every call has its answer.
 func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	attempt, began := 0, time.Time{} // The streams in turn without an answer, and the begin of the first.
+	attempt, began := 0, time.Time{} // The streams in turn without an answer, and when the first of them failed.
 	for s.idle(ctx) {
-		if attempt == 0 {
-			began = time.Now()
-		}
 		err := s.stream(ctx, s.limit(began, attempt))
-		if since := s.progress(); !since.IsZero() {
-			attempt, began = 0, since
+		if s.progress() || err == nil {
+			attempt = 0
 		}
 		if err == nil {
-			attempt = 0
 			continue
+		}
+		if attempt == 0 {
+			began = time.Now()
 		}
 		if ctx.Err() != nil || !s.again(ctx, began, attempt, err) {
 			s.fail(err)
@@ -207,11 +206,12 @@ func (s *Session) run(ctx context.Context) {
 	}
 }
 
-// limit returns how long a stream may wait for each answer, 0 for no limit.
+// limit returns how long a stream may wait for its first answer, 0 for no limit. The streams after a failure have
+// the timeout together.
 func (s *Session) limit(began time.Time, attempt int) time.Duration {
 	c := s.model.client
-	if c.timeout <= 0 {
-		return 0
+	if c.timeout <= 0 || attempt == 0 {
+		return c.timeout
 	}
 	return max(1, c.share(time.Until(began.Add(c.timeout)), attempt))
 }
@@ -240,14 +240,14 @@ func (s *Session) idle(ctx context.Context) bool {
 	}
 }
 
-// progress returns since when the last stream owed the next answer, the zero time if the stream has answered no
-// call. Its other calls wait to be sent again.
-func (s *Session) progress() time.Time {
+// progress reports whether the last stream has answered a call. Its other calls wait to be sent
+// again.
+func (s *Session) progress() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owing := s.mu.owing
-	s.mu.owing = time.Time{}
-	return owing
+	answered := s.mu.answered
+	s.mu.answered = false
+	return answered
 }
 
 // fail ends every call without an answer.
@@ -264,7 +264,7 @@ func (s *Session) fail(err error) {
 }
 
 // stream sends calls over one stream until it breaks, or until the session is closed
-// and every call has its answer. It waits for each answer until limit, 0 for ever.
+// and every call has its answer. limit bounds the wait for the first answer, 0 does not.
 func (s *Session) stream(ctx context.Context, limit time.Duration) error {
 	alive, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -345,9 +345,6 @@ func (s *Session) take(w *watchdog) (request *hindsightv1.SessionRequest, closed
 	s.mu.waiting = s.mu.waiting[1:]
 	if len(s.mu.flying) == 0 {
 		w.start()
-		if !s.mu.owing.IsZero() {
-			s.mu.owing = time.Now()
-		}
 	}
 	s.mu.flying = append(s.mu.flying, c)
 	return c.request, false
@@ -412,8 +409,9 @@ func (s *Session) land(answer *hindsightv1.SessionResponse, w *watchdog) (*call,
 		return nil, refused // A new stream sends it again, and those behind it.
 	}
 	s.mu.flying = s.mu.flying[1:]
-	s.mu.owing = time.Now()
+	s.mu.answered = true
 	w.stop()
+	w.limit = s.model.client.timeout // The stream works.
 	if len(s.mu.flying) > 0 {
 		w.start()
 	}
