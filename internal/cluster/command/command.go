@@ -169,7 +169,19 @@ func (c *Command) appendRewind(dst []byte) []byte {
 }
 
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	return Copy(binary.AppendUvarint(dst, uint64(len(b))), b)
+}
+
+// piece bounds what one call copies. The runtime stops no goroutine inside such a call, and the garbage collector would
+// wait for it, while other goroutines, heartbeats among them, wait for the garbage collector.
+const piece = 64 << 10
+
+// Copy appends b to dst in pieces, so that the copy of a large command delays no heartbeat.
+func Copy[T string | []byte](dst []byte, b T) []byte {
+	for ; len(b) > piece; b = b[piece:] {
+		dst = append(dst, b[:piece]...)
+	}
+	return append(dst, b...)
 }
 
 func appendRecord(dst []byte, r storage.Record) []byte {

@@ -32,6 +32,8 @@ var (
 	ErrNotOwner = errors.New("storage: another server owns the store")
 	// ErrUnknown: the store may or may not make the change, now or later.
 	ErrUnknown = errors.New("storage: the outcome is unknown")
+	// ErrTooLarge: the change is larger than a replicated log takes. Nothing was written.
+	ErrTooLarge = errors.New("storage: the change is too large for a cluster")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
