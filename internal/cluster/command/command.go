@@ -9,8 +9,10 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Version is the newest version of an entry that this program applies, and the version that it writes.
-const Version = 1
+// Version is the version of the entries that this program writes and applies. A change of the bytes of any command raises
+// Version, so that a program that does not know the bytes refuses the entry. Version 2 has the snapshot of a Rewind, the
+// answers of an Append, and Expire.
+const Version = 2
 
 // Kind says which call a command is.
 type Kind byte

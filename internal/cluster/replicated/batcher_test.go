@@ -389,15 +389,19 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// Apply refuses an entry of a newer version or of another group, and malformed bytes.
+// Apply refuses an entry of another version or of another group, malformed bytes, and an entry with an unknown command
+// behind a known one. It applies no command of such an entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
-	alias := command.Command{Kind: command.PutAlias, Name: "x"}
+	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Snapshot + 1}
 	for _, c := range []struct {
 		entry []byte
 		want  error
 	}{
 		{append([]byte{command.Version + 1}, make([]byte, 40)...), command.ErrNewer},
+		{append([]byte{command.Version - 1}, make([]byte, 40)...), command.ErrOlder},
 		{[]byte{command.Version, 0}, command.ErrMalformed},
+		{unknown.Append(alias.Append(command.NewEntry(command.Header{}, 0))), command.ErrNewer},
+		{append(alias.Append(command.NewEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
 		{alias.Append(command.NewEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, memory.New(time.Now))
