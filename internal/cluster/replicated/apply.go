@@ -137,7 +137,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 	if c.Model != 0 {
 		m := s.model(c.Model)
 		if m == nil {
-			return storage.Change{}, fmt.Errorf("model %d is deleted: %w", c.Model, storage.ErrNotFound)
+			return storage.Change{}, fmt.Errorf("model %d: %w", c.Model, storage.ErrDeleted)
 		}
 		return m.effect(p, c, own)
 	}

@@ -47,7 +47,7 @@ func (m *Model) failed(what string, err error) error {
 // propose puts a durable command of the model into the log.
 func (m *Model) propose(ctx context.Context, what string, c *command.Command) error {
 	if m.gone.Load() {
-		return m.failed(what, storage.ErrNotFound)
+		return m.failed(what, storage.ErrDeleted)
 	}
 	c.Model = m.Number()
 	_, err := m.store.propose(ctx, c)
