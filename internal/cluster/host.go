@@ -115,7 +115,7 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.stream.DialBy(o.Dial)
-	h.peers = newPeers(h.stream)
+	h.peers = newPeers(h.stream, o.Now)
 	// Stop waits for handlers, because they read stores.
 	h.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	clusterv1.RegisterMemberServiceServer(h.server, memberServer{h: h})
