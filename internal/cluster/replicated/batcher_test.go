@@ -415,3 +415,30 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		must(t, g.EachAlias(t.Context(), func(name string, _ []byte) error { return errors.New("applied " + name) }))
 	}
 }
+
+// An owner that fails leaves snapshots without their last parts. A server keeps the parts of the newest four.
+func TestSnapshotsThatNeverArrive(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abcdef")
+	g.changes = nil
+	part := func(m storage.Model, offset uint64) {
+		c := command.Command{Kind: command.Snapshot, Model: m.Number(), Sequence: 7, Size: 8, Offset: offset, Snapshot: []byte("half")}
+		g.index++
+		must(t, g.Apply(g.index, c.Append(command.NewEntry(command.Header{Proposer: [16]byte{1}}, 0))))
+	}
+	for _, m := range all {
+		part(m, 0)
+	}
+	for _, m := range all {
+		part(m, 4)
+	}
+	var names string
+	for _, c := range g.changes {
+		if c.Kind == storage.Snapshotted && string(c.Value) == "halfhalf" {
+			names += c.Name
+		}
+	}
+	if names != "cdef" {
+		t.Errorf("complete snapshots of %q, want %q", names, "cdef")
+	}
+}

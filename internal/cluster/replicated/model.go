@@ -27,11 +27,6 @@ type Model struct {
 		// ids of its own record, and the local store knows none of them.
 		own bool
 	}
-	// arriving has the first parts of the owner's newest snapshot, until all parts have arrived. Only Apply uses it.
-	arriving struct {
-		sequence uint64
-		data     []byte
-	}
 }
 
 // A command has a part of a snapshot of at most snapshotPart bytes.
