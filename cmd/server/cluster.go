@@ -160,18 +160,22 @@ func (r *replicated) watchMembers(ctx context.Context) {
 	}
 }
 
-// knowsOwners reports whether this server knows the owner of each of its groups, so that clients can make changes.
-func (g *groups) knowsOwners() bool {
+// takesPart returns why this server cannot take part in the cluster, nil if it can: other servers connect to its cluster
+// port, and it knows the owner of each of its groups, so that clients can make changes.
+func (g *groups) takesPart() error {
 	if g.host == nil {
-		return true
+		return nil
+	}
+	if err := g.host.Accepts(); err != nil {
+		return fmt.Errorf("other servers cannot connect to this server: %w", err)
 	}
 	for n := range g.all {
 		group := g.host.Group(uint32(n))
 		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
-			return false
+			return errors.New("this server knows no owner of the cluster")
 		}
 	}
-	return true
+	return nil
 }
 
 // drain hands the ownership of all groups on.

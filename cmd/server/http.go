@@ -85,16 +85,15 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	})
 }
 
-// routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), /debug/loglevel, /debug/pprof/ with --pprof, and
-// ServeHTTP for the rest. The guard protects /metrics and /debug.
+// routes are /metrics, /healthz (the process answers), /readyz (isReady), /debug/loglevel, /debug/pprof/
+// with --pprof, and ServeHTTP for the rest. The guard protects /metrics and /debug.
 func (s *server) routes(level http.Handler) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
-	err = metrics.Watch(s.instruments, func() serving { return serving{s.isReady()} })
+	err = metrics.Watch(s.instruments, func() serving { return serving{s.isReady() == nil} })
 	if err != nil {
 		return nil, fmt.Errorf("instruments of the server: %w", err)
 	}
@@ -110,14 +109,11 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		switch {
-		case s.isReady():
-			answer(w, http.StatusOK, "ready\n")
-		case s.ready.Load():
-			answer(w, http.StatusServiceUnavailable, "this server knows no owner of the cluster\n")
-		default:
-			answer(w, http.StatusServiceUnavailable, "starting or draining\n")
+		if err := s.isReady(); err != nil {
+			answer(w, http.StatusServiceUnavailable, err.Error()+"\n")
+			return
 		}
+		answer(w, http.StatusOK, "ready\n")
 	})
 	administrator := func(next http.Handler) http.Handler { return s.guard.Require(auth.Admin, next) }
 	mux.Handle("/debug/loglevel", administrator(level))

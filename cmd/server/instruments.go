@@ -114,5 +114,5 @@ func (s *server) closeTracing(ctx context.Context) {
 
 // serving shows server.isReady.
 type serving struct {
-	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains, or knows no owner of its cluster."`
+	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains, or cannot take part in its cluster."`
 }

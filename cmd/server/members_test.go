@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,13 +26,21 @@ import (
 // seat is a place in a cluster: a directory and an address.
 type seat struct {
 	dir   string
+	by    []string // The command that ends in the server's.
 	flags []string
 	*process
 }
 
 func (s *seat) launch(t *testing.T) {
 	t.Helper()
-	s.process = launch(t, s.dir, s.flags...)
+	s.process = launchBy(t, s.dir, s.by, s.flags...)
+}
+
+func (s *seat) signal(t *testing.T, by syscall.Signal) {
+	t.Helper()
+	if err := s.command.Process.Signal(by); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // cluster returns the cluster as the server knows it.
@@ -88,8 +97,8 @@ func (s *seat) ready(t *testing.T) int {
 	return a.StatusCode
 }
 
-// seats found a cluster of three servers with TLS among them. The first one owns the models.
-func seats(t *testing.T) []*seat {
+// seats found a cluster of three servers with TLS among them. The first one owns the models. The command by starts each.
+func seats(t *testing.T, by ...string) []*seat {
 	t.Helper()
 	ca, files := authority.New(t, "cluster"), t.TempDir()
 	root := authority.Write(t, files, "ca.pem", ca.PEM)
@@ -100,7 +109,7 @@ func seats(t *testing.T) []*seat {
 	}
 	var all []*seat
 	for n, address := range addresses {
-		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), flags: []string{
+		all = append(all, &seat{dir: filepath.Join(t.TempDir(), strconv.Itoa(n)), by: by, flags: []string{
 			"--cluster-address", address, "--cluster-join", strings.Join(addresses, ","),
 			"--cluster-cert", certificate, "--cluster-key", key, "--cluster-ca", root,
 		}})
@@ -134,7 +143,7 @@ func (s *seat) knows(t *testing.T, n int) (r *hindsightv1.PredictResponse) {
 // Three servers are one service. Each server answers every call, two servers continue without the third, and one
 // server continues alone after the loss of the others for good.
 func TestThreeServersAreOneService(t *testing.T) {
-	all := seats(t)
+	all := seats(t, binary)
 	all[2].create(t)
 	n := 0
 	for _, s := range all {

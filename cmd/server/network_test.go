@@ -83,6 +83,33 @@ type gate struct {
 	shut   bool
 	delay  time.Duration
 	opened chan struct{} // Closed while the gate is open.
+	// rate bounds the bytes a second of all connections together, unless 0. The last byte passes at free.
+	rate int
+	free time.Time
+}
+
+// queued is the time of the bytes that a gate with a rate takes ahead, as the queue of a router does.
+const queued = 50 * time.Millisecond
+
+// limit bounds the bytes a second.
+func (g *gate) limit(rate int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rate = rate
+}
+
+// reserve returns when n bytes have passed a gate with a rate, and how long the sender must wait before it sends more.
+func (g *gate) reserve(now time.Time, n int) (due time.Time, wait time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.rate == 0 {
+		return now, 0
+	}
+	if g.free.Before(now) {
+		g.free = now
+	}
+	g.free = g.free.Add(time.Duration(n) * time.Second / time.Duration(g.rate))
+	return g.free, g.free.Sub(now) - queued
 }
 
 func (g *gate) set(shut bool, delay time.Duration) {
@@ -175,7 +202,7 @@ type chunk struct {
 
 // pass copies one direction. The reader goes on while bytes are delayed.
 func (l *link) pass(from, to net.Conn, g *gate) {
-	const chunks, size = 256, 32 << 10
+	const chunks, size = 256, 16 << 10
 	queue := make(chan chunk, chunks)
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -194,7 +221,11 @@ func (l *link) pass(from, to net.Conn, g *gate) {
 		n, err := from.Read(b)
 		if n > 0 {
 			delay, _ := g.state()
-			queue <- chunk{b[:n], time.Now().Add(delay)}
+			due, wait := g.reserve(time.Now(), n)
+			queue <- chunk{b[:n], due.Add(delay)}
+			if wait > 0 {
+				time.Sleep(wait) // The sender waits for its share of the rate.
+			}
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) { // A reset: nothing more of either direction counts.

@@ -243,8 +243,13 @@ func (s *server) storeOptions() store.Options {
 	}
 }
 
-// isReady reports whether the server serves and, in a cluster, knows an owner.
-func (s *server) isReady() bool { return s.ready.Load() && s.models.Load().knowsOwners() }
+// isReady returns why the server is not ready, nil if it serves and, in a cluster, takes part.
+func (s *server) isReady() error {
+	if !s.ready.Load() {
+		return errors.New("starting or draining")
+	}
+	return s.models.Load().takesPart()
+}
 
 // drain ends the calls in flight, within the shutdown timeout. An owner first hands ownership on.
 func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, models *groups) {

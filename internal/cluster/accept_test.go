@@ -1,7 +1,10 @@
 package cluster_test
 
 import (
+	"context"
+	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,7 +28,8 @@ func (e *exhausted) Accept() (net.Conn, error) {
 func TestTheClusterPortSurvivesMissingDescriptors(t *testing.T) {
 	l := &exhausted{Listener: listen(t)}
 	l.left.Store(3)
-	s, err := consensus.Listen(l, nil, func(error) {})
+	reported := make(chan error, 3)
+	s, err := consensus.Listen(l, nil, func(err error) { reported <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +38,86 @@ func TestTheClusterPortSurvivesMissingDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	if err := <-reported; !errors.Is(err, syscall.EMFILE) || !errors.Is(s.Accepts(), syscall.EMFILE) {
+		t.Errorf("reported %v and accepts %v, want EMFILE", err, s.Accepts())
+	}
 	if !reaches(t, s, s, consensus.Members) {
 		t.Error("the cluster port accepts no connection after errors of Accept")
+	}
+	if err := s.Accepts(); err != nil {
+		t.Errorf("a port that accepts says: %v", err)
+	}
+}
+
+// counted counts the open accepted connections.
+type counted struct {
+	net.Listener
+	open, most atomic.Int32
+}
+
+func (c *counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if n := c.open.Add(1); n > c.most.Load() { // One goroutine accepts.
+		c.most.Store(n)
+	}
+	return &leaving{Conn: conn, left: func() { c.open.Add(-1) }}, nil
+}
+
+type leaving struct {
+	net.Conn
+	once sync.Once
+	left func()
+}
+
+func (l *leaving) Close() error {
+	l.once.Do(l.left)
+	return l.Conn.Close()
+}
+
+// A crowd opens connections to the cluster port, sends nothing, and opens a connection for each that the port closes.
+func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
+	const strangers, members, limit = 200, 5, 64
+	a, l := newAuthority(t), &counted{Listener: listen(t)}
+	to, err := consensus.Listen(l, a.config(t, "127.0.0.1"), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	var closed atomic.Int32
+	for range strangers {
+		crowd.Go(func() {
+			for ctx.Err() == nil {
+				conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+				if err != nil {
+					continue
+				}
+				leave := context.AfterFunc(ctx, func() { _ = conn.Close() })
+				_, _ = conn.Read(make([]byte, 1)) // The connection ends.
+				closed.Add(1)
+				leave()
+				_ = conn.Close()
+			}
+		})
+	}
+	defer func() {
+		stop()
+		crowd.Wait()
+		if err := to.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	eventually(t, "the port closes connections of the crowd", func() bool { return closed.Load() > 0 })
+	from := stream(t, a.config(t, "127.0.0.1"))
+	for n := range members {
+		if !reaches(t, from, to, consensus.Members) {
+			t.Errorf("connection %d of a member did not arrive", n)
+		}
+	}
+	if most := l.most.Load(); most > limit+members {
+		t.Errorf("%d connections were open at once, want at most %d without a greeting", most, limit)
 	}
 }

@@ -1,6 +1,32 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"google.golang.org/grpc"
+
+	"hindsight/internal/cluster/consensus"
+)
+
+// UnusedFor is unusedFor.
+const UnusedFor = unusedFor
+
+// Peers are peers.
+type Peers struct{ *peers }
+
+// NewPeers is newPeers.
+func NewPeers(s *consensus.Stream, now func() time.Time) Peers { return Peers{newPeers(s, now)} }
+
+// Conn is conn of the kind Members.
+func (p Peers) Conn(address string) (*grpc.ClientConn, error) {
+	return p.conn(consensus.Members, address)
+}
+
+// Keep is keep.
+func (p Peers) Keep(servers ...string) error { return p.keep(servers) }
+
+// Close is close.
+func (p Peers) Close() error { return p.close() }
 
 // Repairs is repairs.
 type Repairs struct{ repairs }

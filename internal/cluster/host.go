@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
@@ -56,11 +57,13 @@ type Options struct {
 // Host is a server of a cluster: the cluster port, and the groups that have this server as a member. With several
 // groups of models, these are the groups 1 to Options.Groups, and the members of group 0 are all servers.
 type Host struct {
-	o      Options
-	log    *zap.Logger
-	stream *consensus.Stream
-	peers  *peers
-	server *grpc.Server
+	o   Options
+	log *zap.Logger
+	// strangers logs failed connections, one in failureInterval.
+	strangers *zap.Logger
+	stream    *consensus.Stream
+	peers     *peers
+	server    *grpc.Server
 	// groups are the groups of the cluster: group 0, then the groups of models if there are several.
 	groups   []*Group
 	draining atomic.Bool
@@ -73,6 +76,9 @@ type Host struct {
 	closeOnce   sync.Once
 	closed      error
 }
+
+// The log has at most one failed connection to the cluster port in failureInterval.
+const failureInterval = time.Second
 
 // OpenHost opens the cluster port. The server answers other servers, but has no group before Open.
 func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
@@ -91,6 +97,9 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrGroups, o.Groups, placement.MaxGroups)
 	}
 	h := &Host{o: o, log: o.Logger, failed: make(chan error, 1), opening: make(chan uint32, placement.MaxGroups+1)}
+	h.strangers = h.log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, failureInterval, 1, 0)
+	}))
 	h.groups = append(h.groups, newGroup(h, 0))
 	if o.Groups > 1 {
 		for n := range o.Groups {
@@ -106,7 +115,7 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.stream.DialBy(o.Dial)
-	h.peers = newPeers(h.stream)
+	h.peers = newPeers(h.stream, o.Now)
 	// Stop waits for handlers, because they read stores.
 	h.server = grpc.NewServer(grpc.WaitForHandlers(true))
 	clusterv1.RegisterMemberServiceServer(h.server, memberServer{h: h})
@@ -120,8 +129,11 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 
 // connectionFailed logs the failure of an accepted connection. Info is enough, because anyone can connect.
 func (h *Host) connectionFailed(err error) {
-	h.log.Info("a connection to the cluster port failed", zap.Error(err))
+	h.strangers.Info("a connection to the cluster port failed", zap.Error(err))
 }
+
+// Accepts returns the error of the cluster port while the port cannot accept connections, as without free descriptors.
+func (h *Host) Accepts() error { return h.stream.Accepts() }
 
 func (h *Host) fail(err error) {
 	select {

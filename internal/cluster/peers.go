@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,16 +23,26 @@ const (
 	// This server connects to a restarted server within maxBackoff.
 	maxBackoff     = 500 * time.Millisecond
 	connectTimeout = 2 * time.Second
+	// No call of unusedFor or longer uses the connection of a removed server, because a call takes at most 10 minutes, and
+	// sessions and watches end with the server.
+	unusedFor = 11 * time.Minute
 )
 
 // peers are the connections to other servers, one for each kind and address.
 type peers struct {
 	stream *consensus.Stream
+	now    func() time.Time
 	mu     struct {
 		sync.Mutex
 		closed bool
-		conns  map[peer]*grpc.ClientConn
+		conns  map[peer]*used
 	}
+}
+
+// used is a connection, and the time when conn last returned the connection.
+type used struct {
+	*grpc.ClientConn
+	at time.Time
 }
 
 type peer struct {
@@ -39,10 +50,25 @@ type peer struct {
 	address string
 }
 
-func newPeers(stream *consensus.Stream) *peers {
-	p := &peers{stream: stream}
-	p.mu.conns = map[peer]*grpc.ClientConn{}
+func newPeers(stream *consensus.Stream, now func() time.Time) *peers {
+	p := &peers{stream: stream, now: now}
+	p.mu.conns = map[peer]*used{}
 	return p
+}
+
+// keep closes the connections to addresses that are none of the servers, once no call uses the connection: a server that
+// leaves answers calls until it has left.
+func (p *peers) keep(servers []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var failures []error
+	for at, conn := range p.mu.conns {
+		if !slices.Contains(servers, at.address) && p.now().Sub(conn.at) > unusedFor {
+			delete(p.mu.conns, at)
+			failures = append(failures, conn.Close())
+		}
+	}
+	return errors.Join(failures...)
 }
 
 func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error) {
@@ -53,7 +79,8 @@ func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error)
 	}
 	at := peer{k, address}
 	if conn := p.mu.conns[at]; conn != nil {
-		return conn, nil
+		conn.at = p.now()
+		return conn.ClientConn, nil
 	}
 	wait := backoff.DefaultConfig
 	wait.BaseDelay, wait.MaxDelay = maxBackoff/4, maxBackoff
@@ -67,7 +94,7 @@ func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	p.mu.conns[at] = conn
+	p.mu.conns[at] = &used{conn, p.now()}
 	return conn, nil
 }
 

@@ -125,7 +125,7 @@ func reachesGroup(t *testing.T, s *consensus.Stream, group uint32) bool {
 
 func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, address string) (net.Conn, error)) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	conn, err := dial(ctx, l.Addr().String())
 	if err != nil {

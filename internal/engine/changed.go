@@ -138,9 +138,9 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	m := e.table.stored(c.model)
 	value, err := c.model.Value()
 	switch {
-	case errors.Is(err, storage.ErrNotFound) && m == nil:
+	case errors.Is(err, storage.ErrDeleted) && m == nil:
 		return nil
-	case errors.Is(err, storage.ErrNotFound):
+	case errors.Is(err, storage.ErrDeleted):
 		return m.Turn(ctx, func(ctx context.Context) error {
 			if err := m.Supersede(ctx); err != nil {
 				return err

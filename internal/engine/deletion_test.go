@@ -254,3 +254,59 @@ func TestFirstEntries(t *testing.T) {
 		t.Errorf("%+v, %v; spec %+v", again, err, info.Spec)
 	}
 }
+
+// Calls of every kind run beside the purges of their model, at the owner and at another server. A call finds the model or
+// does not: no call takes a model that is being removed for a failure of the storage.
+func TestCallsBesideAPurge(t *testing.T) {
+	const purges, each = 10, 6
+	s := startOrdered(t, 2, func(o *engine.Options) { o.DeletedKept = 0 })
+	owner, ctx := s.move(0), t.Context()
+	calls := map[string]func(*host, int) error{
+		"observe": func(h *host, n int) error {
+			_, err := h.Observe(ctx, "m", one(fmt.Sprint("o", n), 1, 2))
+			return err
+		},
+		"predict": func(h *host, n int) error {
+			_, err := h.Predict(ctx, "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: n%2 == 0})
+			return err
+		},
+		"stats":    func(h *host, _ int) error { _, err := h.ModelStats(ctx, "m", engine.StatsOptions{}); return err },
+		"snapshot": func(h *host, _ int) error { _, err := h.SnapshotModel(ctx, "m"); return err },
+		"list":     func(h *host, _ int) error { _, err := h.ListSnapshots(ctx, "m"); return err },
+		"export":   func(h *host, _ int) error { _, err := h.ExportModel(ctx, "m", engine.ExportOptions{}); return err },
+		"restore":  func(h *host, _ int) error { _, err := h.RestoreModel(ctx, "m", 0); return err },
+		"sequence": func(h *host, _ int) error { _, err := h.SequenceAt(ctx, "m", time.Unix(1<<31, 0)); return err },
+		"update": func(h *host, _ int) error {
+			_, err := h.UpdateModel(ctx, "m", engine.UpdateOptions{Edit: func(*engine.Metadata) {}})
+			return err
+		},
+		"models": func(h *host, _ int) error {
+			_, err := h.Engine.ListModels(ctx, engine.ListOptions{Limit: 10})
+			return err
+		},
+	}
+	for range purges {
+		owner.host.create(t, "m", linear(2))
+		s.waitAll(s.all...)
+		var callers sync.WaitGroup
+		for _, v := range s.all {
+			for what, call := range calls {
+				callers.Go(func() {
+					for n := range each {
+						err := call(v.host, n)
+						if err != nil && !errors.Is(err, engine.ErrModelNotFound) && !errors.Is(err, engine.ErrNotOwner) && !errors.Is(err, engine.ErrSnapshotNotFound) {
+							t.Errorf("%s at server %d: %v", what, v.place, err)
+						}
+					}
+				})
+			}
+		}
+		for n := range each {
+			owner.host.observe(t, "m", one(fmt.Sprint("p", n), 1, 2)...)
+		}
+		if _, err := owner.host.Engine.DeleteModel(ctx, "m", engine.DeleteOptions{Purge: true}); err != nil {
+			t.Error(err)
+		}
+		callers.Wait()
+	}
+}

@@ -16,6 +16,8 @@ import (
 type overLog struct {
 	store    *replicated.Store
 	unfollow func() error
+	// maxCommand bounds the commands of the store from the next start on.
+	maxCommand int
 	// from is the index behind which the log is applied.
 	from uint64
 }
@@ -46,7 +48,7 @@ func startOrdered(t *testing.T, n int, options ...option) *servers {
 func (v *server) startOrdered() {
 	s, server := v.servers, v.servers.log.Server(v.place)
 	store, err := replicated.New(context.Background(), replicated.Options{
-		Local: v.local, Log: server, Owner: server.Owner, Undone: recovery.Undone,
+		Local: v.local, Log: server, Owner: server.Owner, Undone: recovery.Undone, MaxCommand: v.maxCommand,
 		Changed: func(c storage.Change) { v.host.Changed(c) },
 	})
 	if err != nil {

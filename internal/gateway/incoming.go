@@ -24,8 +24,14 @@ const (
 // BoundBodies bounds the time of the body of a request. It is the outermost handler of a server:
 // without it, a client that sends a part of a body holds its connection for ever, because
 // net/http reads the rest without a deadline.
+//
+// BoundBodies closes the connection after a chunked request. The request may also have a Content-Length, by which a proxy in
+// front may have found another end of the request; net/http has removed the header.
 func BoundBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
 		if r.ContentLength != 0 {
 			setReadDeadline(http.NewResponseController(w), strayTimeout)
 		}

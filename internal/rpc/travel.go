@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +103,10 @@ const maxImportBytes = 2 << 30
 
 func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
 	var id string
-	var data []byte
-	defer func() { m.transfers.give(int64(len(data))) }()
+	// The garbage collector waits while a large slice grows, so that the chunks become one slice at the end.
+	var chunks [][]byte
+	size := 0
+	defer func() { m.transfers.give(int64(size)) }()
 	for n := 0; ; n++ {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -126,17 +129,22 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 				Field: "id", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q after %q", r.GetId(), id), Want: "one id, in the first message",
 			}
 		}
-		if len(data)+len(r.GetChunk()) > maxImportBytes {
+		if size+len(r.GetChunk()) > maxImportBytes {
 			return &model.FieldError{
 				Field: "chunk", Err: model.ErrSpecTooLarge, Got: fmt.Sprintf("more than %d bytes", maxImportBytes), Want: "less",
 			}
 		}
-		if err := m.transfers.take(int64(len(r.GetChunk())), int64(len(data)+len(r.GetChunk()))); err != nil {
+		if err := m.transfers.take(int64(len(r.GetChunk())), int64(size+len(r.GetChunk()))); err != nil {
 			return err
 		}
-		data = append(data, r.GetChunk()...)
+		size += len(r.GetChunk())
+		if last := len(chunks) - 1; last >= 0 && len(chunks[last]) < chunkBytes { // Small chunks are one.
+			chunks[last] = append(chunks[last], r.GetChunk()...)
+		} else {
+			chunks = append(chunks, r.GetChunk())
+		}
 	}
-	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, data)
+	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, bytes.Join(chunks, nil))
 	if err != nil {
 		return err
 	}

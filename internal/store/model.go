@@ -56,10 +56,10 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("store: %s of model %q: %w", what, m.name, err)
 }
 
-// gone returns ErrNotFound if the model is deleted.
+// gone returns ErrDeleted if the model is deleted.
 func (m *Model) gone() error {
 	if m.stage.Load() == stageDeleted {
-		return fmt.Errorf("the model was deleted: %w", storage.ErrNotFound)
+		return storage.ErrDeleted
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func (s *Store) removeAnswered(answered []storage.Answered) error {
 			ids[k] = answered[k].ID
 		}
 		if m := s.handle(answered[0].Model); m != nil {
-			if err := m.removePending(ids); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			if err := m.removePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
 				return err
 			}
 		}

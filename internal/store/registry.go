@@ -314,7 +314,7 @@ func (m *Model) Value() ([]byte, error) {
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("the model was deleted: %w", storage.ErrNotFound)
+		err = storage.ErrDeleted
 	}
 	return nil, m.failed("read the value", err)
 }

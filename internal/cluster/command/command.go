@@ -9,8 +9,10 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Version is the newest version of an entry that this program applies, and the version that it writes.
-const Version = 1
+// Version is the version of the entries that this program writes and applies. A change of the bytes of any command raises
+// Version, so that a program that does not know the bytes refuses the entry. Version 2 has the snapshot of a Rewind, the
+// answers of an Append, and Expire.
+const Version = 2
 
 // Kind says which call a command is.
 type Kind byte
@@ -169,7 +171,19 @@ func (c *Command) appendRewind(dst []byte) []byte {
 }
 
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	return Copy(binary.AppendUvarint(dst, uint64(len(b))), b)
+}
+
+// piece bounds what one call copies. The runtime stops no goroutine inside such a call, and the garbage collector would
+// wait for it, while other goroutines, heartbeats among them, wait for the garbage collector.
+const piece = 64 << 10
+
+// Copy appends b to dst in pieces, so that the copy of a large command delays no heartbeat.
+func Copy[T string | []byte](dst []byte, b T) []byte {
+	for ; len(b) > piece; b = b[piece:] {
+		dst = append(dst, b[:piece]...)
+	}
+	return append(dst, b...)
 }
 
 func appendRecord(dst []byte, r storage.Record) []byte {

@@ -13,6 +13,8 @@ import (
 var (
 	// ErrNewer: a newer program wrote the entry. This program must apply neither the entry nor later entries.
 	ErrNewer = errors.New("command: the entry is of a newer version")
+	// ErrOlder: an older program wrote the entry. This program does not know its bytes.
+	ErrOlder = errors.New("command: the entry is of an older version")
 	// ErrMalformed: the bytes are not an entry.
 	ErrMalformed = errors.New("command: the entry is malformed")
 )
@@ -30,21 +32,37 @@ type Raw struct {
 	Body  []byte
 }
 
-// Decode reads the header of an entry. The entry aliases data.
+// Decode reads the header of an entry, and checks the kinds and the lengths of all commands, so that no command of an entry
+// is applied if one of its commands is not known. The entry aliases data.
 func Decode(data []byte) (*Entry, error) {
 	r := reader{data: data}
-	if version := r.octet(); r.err == nil && version != Version {
-		if version == 0 {
-			return nil, fmt.Errorf("%w: version 0", ErrMalformed)
-		}
-		return nil, fmt.Errorf("%w: version %d, this program applies %d", ErrNewer, version, Version)
+	switch version := r.octet(); {
+	case r.err != nil:
+		return nil, r.err
+	case version == 0:
+		return nil, fmt.Errorf("%w: version 0", ErrMalformed)
+	case version < Version:
+		return nil, fmt.Errorf("%w: version %d, this program applies %d: restore a backup into a new cluster", ErrOlder, version, Version)
+	case version > Version:
+		return nil, fmt.Errorf("%w: version %d, this program applies %d: start a newer program", ErrNewer, version, Version)
 	}
 	e := &Entry{}
 	e.Group = r.uvarint()
 	copy(e.Proposer[:], r.take(uint64(len(e.Proposer))))
 	e.Serial = r.uvarint()
 	e.rest = r
-	return e, r.err
+	if r.err != nil {
+		return nil, r.err
+	}
+	for all := *e; ; {
+		c, ok, err := all.Next()
+		if !ok || err != nil {
+			return e, err
+		}
+		if c.Kind == 0 || c.Kind > Snapshot {
+			return nil, fmt.Errorf("%w: a command of kind %d", ErrNewer, c.Kind)
+		}
+	}
 }
 
 // Next returns the next command. After the last command ok is false.

@@ -83,8 +83,8 @@ func TestALargeEntryPassesASlowLink(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	eventually(t, "an entry of 16 MiB is committed", func() bool { // A busy machine may elect another owner meanwhile.
-		return owner(t, servers...).Propose(ctx, bytes.Repeat([]byte("x"), 16<<20)) == nil
+	eventually(t, "an entry of 8 MiB is committed", func() bool { // A busy machine may elect another owner meanwhile.
+		return owner(t, servers...).Propose(ctx, bytes.Repeat([]byte("x"), 8<<20)) == nil
 	})
 	for _, s := range servers {
 		select {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -58,6 +59,11 @@ type Stream struct {
 	kinds    map[Kind]*port
 	dial     Dialer
 	failed   func(error)
+	// greetings are the accepted connections without a complete greeting.
+	greetings greetings
+	// refusal is the error of the last Accept. The timer recovered removes the error after accept has stopped to fail.
+	refusal   atomic.Pointer[error]
+	recovered *time.Timer
 	// closed closes with the stream.
 	closed    chan struct{}
 	closeOnce sync.Once
@@ -95,6 +101,8 @@ func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Str
 		s.tls.MinVersion = tls.VersionTLS13
 		s.tls.ClientAuth = tls.RequireAndVerifyClientCert
 	}
+	s.greetings.left = make(chan struct{}, 1)
+	s.recovered = time.AfterFunc(2*maxAcceptPause, func() { s.refusal.Store(nil) })
 	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
 	for _, k := range []Kind{Members, Forwarded} {
 		s.kinds[k] = newPort(listener)
@@ -220,7 +228,10 @@ func (s *Stream) accept() {
 			return
 		}
 		if err != nil {
-			s.failed(fmt.Errorf("cluster: accept: %w", err))
+			err = fmt.Errorf("cluster: accept: %w", err)
+			s.refusal.Store(&err)
+			s.failed(err)
+			s.recovered.Reset(2 * maxAcceptPause)
 			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
 			select {
 			case <-time.After(pause):
@@ -230,11 +241,20 @@ func (s *Stream) accept() {
 			}
 		}
 		pause = 0
-		if !s.add(conn) {
+		s.refusal.Store(nil)
+		if !s.add(conn) || !s.greetings.add(conn, s.closed) {
 			return
 		}
 		s.background.Go(func() { s.route(conn) })
 	}
+}
+
+// Accepts returns the error of Accept while the port cannot accept connections, as without free descriptors.
+func (s *Stream) Accepts() error {
+	if err := s.refusal.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // route gives a connection to the port of its kind.
@@ -242,6 +262,7 @@ func (s *Stream) route(conn net.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	p, secure, err := s.receive(ctx, conn)
+	s.greetings.end(conn)
 	if err != nil {
 		s.failed(errors.Join(fmt.Errorf("cluster: connection from %s: %w", conn.RemoteAddr(), err), s.drop(conn)))
 		return
@@ -356,6 +377,7 @@ func (s *Stream) Close() error {
 		p.close()
 	}
 	s.background.Wait()
+	s.recovered.Stop()
 	return err
 }
 

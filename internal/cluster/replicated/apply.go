@@ -18,6 +18,20 @@ type applier struct {
 	// the missing one.
 	failed  error
 	command command.Command
+	// arriving are the snapshots of the owner whose parts have not all arrived, the oldest first.
+	//
+	//	len(arriving) <= maxArriving
+	arriving []arriving
+}
+
+// An owner sends few snapshots at once. So older ones than the newest maxArriving are of an owner that has failed.
+const maxArriving = 4
+
+// arriving has the first parts of a snapshot.
+type arriving struct {
+	model    *Model
+	sequence uint64
+	data     []byte
 }
 
 // Apply applies an entry of the log to the local store. The log calls Apply with every entry, one at a time, in the
@@ -137,7 +151,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storag
 	if c.Model != 0 {
 		m := s.model(c.Model)
 		if m == nil {
-			return storage.Change{}, fmt.Errorf("model %d is deleted: %w", c.Model, storage.ErrNotFound)
+			return storage.Change{}, fmt.Errorf("model %d: %w", c.Model, storage.ErrDeleted)
 		}
 		return m.effect(p, c, own)
 	}
@@ -200,6 +214,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 	case command.Delete:
 		change.Kind = storage.Removed
 		if err = m.localModel.Delete(ctx); err == nil {
+			m.store.apply.forget(m)
 			m.store.drop(m)
 		}
 	case command.Rewind:
@@ -222,7 +237,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	case command.Snapshot:
-		if data := m.join(c); data != nil {
+		if data := m.store.apply.join(m, c); data != nil {
 			change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, data
 		}
 	default:
@@ -231,21 +246,32 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 	return change, err
 }
 
-// join adds a part to the snapshot that arrives, and returns the snapshot once it is complete. It ignores parts that do
+// join adds a part to a snapshot that arrives, and returns the snapshot once it is complete. It ignores parts that do
 // not continue the snapshot: an owner that fails sends no more parts, and a restart forgets the previous parts.
-func (m *Model) join(c *command.Command) (whole []byte) {
+func (a *applier) join(m *Model, c *command.Command) (whole []byte) {
 	if c.Offset == 0 {
-		m.arriving.sequence, m.arriving.data = c.Sequence, nil
+		a.forget(m)
+		if len(a.arriving) == maxArriving {
+			a.arriving = slices.Delete(a.arriving, 0, 1)
+		}
+		a.arriving = append(a.arriving, arriving{model: m, sequence: c.Sequence})
 	}
-	a := &m.arriving
-	if c.Sequence != a.sequence || c.Offset != uint64(len(a.data)) {
+	k := slices.IndexFunc(a.arriving, func(s arriving) bool { return s.model == m })
+	if k < 0 || c.Sequence != a.arriving[k].sequence || c.Offset != uint64(len(a.arriving[k].data)) {
 		return nil
 	}
-	if a.data = append(a.data, c.Snapshot...); uint64(len(a.data)) != c.Size {
+	s := &a.arriving[k]
+	if s.data = append(s.data, c.Snapshot...); uint64(len(s.data)) != c.Size {
 		return nil
 	}
-	whole, a.data = a.data, nil
+	whole = s.data
+	a.forget(m)
 	return whole
+}
+
+// forget drops the parts of a model's snapshot.
+func (a *applier) forget(m *Model) {
+	a.arriving = slices.DeleteFunc(a.arriving, func(s arriving) bool { return s.model == m })
 }
 
 // append applies a commit at a position. The local store may know its ids: this server has derived them from its log,

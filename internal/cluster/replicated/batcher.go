@@ -291,7 +291,7 @@ func (b *batcher) remove(c *call) {
 func (b *batcher) entry(f *flight) []byte {
 	data := command.NewEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
-		data = append(data, c.body...)
+		data = command.Copy(data, c.body)
 	}
 	return data
 }

@@ -389,15 +389,19 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// Apply refuses an entry of a newer version or of another group, and malformed bytes.
+// Apply refuses an entry of another version or of another group, malformed bytes, and an entry with an unknown command
+// behind a known one. It applies no command of such an entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
-	alias := command.Command{Kind: command.PutAlias, Name: "x"}
+	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Snapshot + 1}
 	for _, c := range []struct {
 		entry []byte
 		want  error
 	}{
 		{append([]byte{command.Version + 1}, make([]byte, 40)...), command.ErrNewer},
+		{append([]byte{command.Version - 1}, make([]byte, 40)...), command.ErrOlder},
 		{[]byte{command.Version, 0}, command.ErrMalformed},
+		{unknown.Append(alias.Append(command.NewEntry(command.Header{}, 0))), command.ErrNewer},
+		{append(alias.Append(command.NewEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
 		{alias.Append(command.NewEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, memory.New(time.Now))
@@ -409,5 +413,32 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 			t.Errorf("the next entry: %v", err)
 		}
 		must(t, g.EachAlias(t.Context(), func(name string, _ []byte) error { return errors.New("applied " + name) }))
+	}
+}
+
+// An owner that fails leaves snapshots without their last parts. A server keeps the parts of the newest four.
+func TestSnapshotsThatNeverArrive(t *testing.T) {
+	g := newGate(t, memory.New(time.Now))
+	all := g.models(t, "abcdef")
+	g.changes = nil
+	part := func(m storage.Model, offset uint64) {
+		c := command.Command{Kind: command.Snapshot, Model: m.Number(), Sequence: 7, Size: 8, Offset: offset, Snapshot: []byte("half")}
+		g.index++
+		must(t, g.Apply(g.index, c.Append(command.NewEntry(command.Header{Proposer: [16]byte{1}}, 0))))
+	}
+	for _, m := range all {
+		part(m, 0)
+	}
+	for _, m := range all {
+		part(m, 4)
+	}
+	var names string
+	for _, c := range g.changes {
+		if c.Kind == storage.Snapshotted && string(c.Value) == "halfhalf" {
+			names += c.Name
+		}
+	}
+	if names != "cdef" {
+		t.Errorf("complete snapshots of %q, want %q", names, "cdef")
 	}
 }

@@ -27,11 +27,6 @@ type Model struct {
 		// ids of its own record, and the local store knows none of them.
 		own bool
 	}
-	// arriving has the first parts of the owner's newest snapshot, until all parts have arrived. Only Apply uses it.
-	arriving struct {
-		sequence uint64
-		data     []byte
-	}
 }
 
 // A command has a part of a snapshot of at most snapshotPart bytes.
@@ -47,7 +42,7 @@ func (m *Model) failed(what string, err error) error {
 // propose puts a durable command of the model into the log.
 func (m *Model) propose(ctx context.Context, what string, c *command.Command) error {
 	if m.gone.Load() {
-		return m.failed(what, storage.ErrNotFound)
+		return m.failed(what, storage.ErrDeleted)
 	}
 	c.Model = m.Number()
 	_, err := m.store.propose(ctx, c)

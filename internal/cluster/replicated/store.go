@@ -37,6 +37,8 @@ type Options struct {
 	// Owner reports whether this server owns the store: it may propose, and has applied all commands of earlier
 	// owners. Nil: this server always owns the store.
 	Owner func() bool
+	// MaxCommand is the greatest number of bytes of a command that a caller waits for. Zero is no limit.
+	MaxCommand int
 	// Undone returns the storage.Rewind.Undone of a rewind to a sequence. The result depends on nothing else.
 	Undone func(sequence uint64) func(value []byte) bool
 	// Changed receives the changes of commands that no call of this Store waits for, in the order of the log. Apply
@@ -229,6 +231,9 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 		return nil, storage.ErrNotOwner
 	}
 	sent := newCall(c, false)
+	if most := s.o.MaxCommand; most > 0 && len(sent.body) > most {
+		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), most)
+	}
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (m *Model) capture(release func()) (c capture, err error) {
 // countFailure counts a snapshot that failed, but none that its caller gave up or that nobody needs any
 // more.
 func (m *Model) countFailure(err error) {
-	for _, ignored := range []error{nil, ErrSuperseded, errLeft, ErrNotOwner, context.Canceled, context.DeadlineExceeded} {
+	for _, ignored := range []error{nil, ErrSuperseded, errLeft, ErrNotOwner, ErrModelNotFound, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, ignored) {
 			return
 		}
@@ -246,7 +246,7 @@ func (m *Model) LastSnapshot() error {
 	if err == nil {
 		err = c.write(m.env.appends)
 	}
-	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, storage.ErrNotFound) || errors.Is(err, ErrNotOwner)) {
+	if m.journal.replicated && (errors.Is(err, ErrSuperseded) || errors.Is(err, ErrModelNotFound) || errors.Is(err, ErrNotOwner)) {
 		return nil // Another server has restored or deleted the model, or makes its snapshots.
 	}
 	return err

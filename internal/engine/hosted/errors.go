@@ -13,7 +13,7 @@ import (
 
 // Reasons to refuse a call. A number that a learner does not take is a *model.FieldError.
 var (
-	ErrModelNotFound      = errors.New("no such model")
+	ErrModelNotFound      = recovery.ErrModelNotFound
 	ErrInvalidID          = errors.New("invalid id")
 	ErrInvalidRequest     = errors.New("invalid request")
 	ErrSnapshotNotFound   = errors.New("no such state is kept")

@@ -54,20 +54,25 @@ func (m *Model) Snapshotted(sequence uint64, data []byte) {
 		replay: max(0, m.Replay()-left), made: m.env.Now().UnixNano(),
 	}
 	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}
+	missed := func(why string) {
+		m.env.Counters.SnapshotFailures.Add(1)
+		m.env.Log.Warn("this server leaves out a snapshot of the owner: "+why, fields...)
+	}
+	release := m.env.Memory.tryCopies((1 + copiesOf) * int64(len(data))) // The snapshot, and the copies of its check.
+	if release == nil {
+		missed("the memory of other copies of states is in use")
+		return
+	}
 	select {
 	case m.env.received <- func(ctx context.Context) {
-		release, err := m.env.Memory.TakeCopies(ctx, copiesOf*int64(len(data))) // For the check.
-		if err != nil {
-			return // The engine closes.
-		}
 		defer release()
 		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) && ctx.Err() == nil {
 			m.env.Log.Error("a snapshot of the owner cannot be written", append(fields, zap.Error(err))...)
 		}
 	}:
 	default:
-		m.env.Counters.SnapshotFailures.Add(1)
-		m.env.Log.Warn("the disk is too slow for the owner's snapshots: this server leaves one out", fields...)
+		release()
+		missed("the disk is too slow")
 	}
 }
 

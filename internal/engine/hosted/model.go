@@ -6,7 +6,6 @@ package hosted
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -195,9 +194,6 @@ func (m *Model) Close() { m.box.Close(ErrClosed) }
 // LogEnd is the last sequence of the log.
 func (m *Model) LogEnd() (uint64, error) {
 	last, err := m.journal.store.Last()
-	if errors.Is(err, storage.ErrNotFound) {
-		return 0, NotFound(m.ID()) // The model is being removed.
-	}
 	return last, m.id.storagef("find the end of the log", err)
 }
 

@@ -12,7 +12,6 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
-	"hindsight/internal/engine/storage"
 )
 
 // View loads the model and calls f with its machine, which does not change during f.
@@ -389,11 +388,7 @@ func (m *Model) Delete(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	err := m.source.Kept.Delete(ctx)
-	if m.journal.replicated && errors.Is(err, storage.ErrNotFound) {
-		return NotFound(m.ID()) // Another call has deleted it.
-	}
-	return m.id.storagef("delete the data", err)
+	return m.id.storagef("delete the data", m.source.Kept.Delete(ctx))
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.

@@ -96,8 +96,8 @@ func (m Recovered) Cause(err error) error {
 	return err
 }
 
-// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt, ErrUnknown
-// or ErrStorage. Errors of a context stay as they are.
+// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt, ErrUnknown, ErrModelNotFound,
+// model.ErrSpecTooLarge or ErrStorage. Errors of a context stay as they are.
 func StorageError(err error) error {
 	switch {
 	case err == nil:
@@ -105,10 +105,14 @@ func StorageError(err error) error {
 	case errors.Is(err, storage.ErrUnknown): // ErrUnknown may wrap an error of a context.
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.Is(err, machine.ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, storage.ErrNotOwner):
+		errors.Is(err, storage.ErrNotOwner), errors.Is(err, ErrModelNotFound):
 		return err
+	case errors.Is(err, storage.ErrDeleted):
+		return fmt.Errorf("%w: %w", ErrModelNotFound, err)
 	case errors.Is(err, storage.ErrCorrupt):
 		return fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
+	case errors.Is(err, storage.ErrTooLarge):
+		return fmt.Errorf("%w: %w", model.ErrSpecTooLarge, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrStorage, err)
 	}
@@ -136,8 +140,11 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 		if errors.Is(err, ErrUnread) {
 			unread = errors.Join(unread, err)
 		}
-		if errors.Is(err, codec.ErrNewer) {
+		switch {
+		case errors.Is(err, codec.ErrNewer):
 			return Recovered{}, fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
+		case errors.Is(err, storage.ErrDeleted):
+			return Recovered{}, StorageError(err)
 		}
 		bad(sequence, err)
 	}
@@ -209,6 +216,9 @@ func same(m *machine.Machine, digest [32]byte) error {
 	}
 	return nil
 }
+
+// ErrModelNotFound says that no model has the id, or that the model is being removed.
+var ErrModelNotFound = errors.New("no such model")
 
 // ErrStorage says that the store cannot be read or written.
 var ErrStorage = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")

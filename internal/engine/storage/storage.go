@@ -11,6 +11,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -28,10 +29,14 @@ var (
 	ErrCorrupt = errors.New("storage: what is stored is corrupt")
 	// ErrNotFound: the snapshot does not exist, or the model was deleted.
 	ErrNotFound = errors.New("storage: not found")
+	// ErrDeleted is ErrNotFound: the model was deleted.
+	ErrDeleted = fmt.Errorf("%w: the model was deleted", ErrNotFound)
 	// ErrNotOwner: another server owns the replicated store. Nothing was written.
 	ErrNotOwner = errors.New("storage: another server owns the store")
 	// ErrUnknown: the store may or may not make the change, now or later.
 	ErrUnknown = errors.New("storage: the outcome is unknown")
+	// ErrTooLarge: the change is larger than a replicated log takes. Nothing was written.
+	ErrTooLarge = errors.New("storage: the change is too large for a cluster")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )

@@ -278,7 +278,7 @@ func (m *Model) locked(what string, f func() error) error {
 	m.store.mu.Lock()
 	defer m.store.mu.Unlock()
 	if m.deleted {
-		return m.failed(what, fmt.Errorf("the model was deleted: %w", storage.ErrNotFound))
+		return m.failed(what, storage.ErrDeleted)
 	}
 	return m.failed(what, f())
 }

@@ -68,7 +68,7 @@ func (c Config) checkCluster() (name, want string) {
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
 		return "durability", "sync in a cluster, because the owner acknowledges what a majority of the servers has on disk"
 	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:
-		return "pending-durability", "written in a cluster, because Predict does not wait until other servers have its features"
+		return "pending-durability", "written in a cluster, where Predict waits until a majority of the servers has its features on disk"
 	}
 	return "", ""
 }

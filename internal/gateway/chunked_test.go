@@ -1,0 +1,58 @@
+package gateway_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A proxy that ends a request by its Content-Length takes the chunk behind for another request. So the server answers nothing
+// on the connection after a chunked request.
+func TestAChunkedRequestEndsItsConnection(t *testing.T) {
+	const chunked, length, body = "Transfer-Encoding: chunked\r\n", "Content-Length: 4\r\n", "2\r\n{}\r\n0\r\n\r\n"
+	h := serve(t)
+	for _, c := range []struct {
+		name, headers, body string
+		ends                bool
+	}{
+		{"chunked", chunked, body, true},
+		{"chunked, with a length", chunked + length, body, true},
+		{"a length", "Content-Length: 2\r\n", "{}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
+			if _, err := io.WriteString(conn, one+one); err != nil {
+				t.Fatal(err)
+			}
+			from, answers := bufio.NewReader(conn), 0
+			for answers < 2 {
+				r, err := http.ReadResponse(from, nil)
+				if err != nil {
+					break
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Body.Close(); err != nil {
+					t.Error(err)
+				}
+				answers++
+			}
+			if ended := answers == 1; ended != c.ends {
+				t.Errorf("%d answers to two requests", answers)
+			}
+		})
+	}
+}
