@@ -118,7 +118,7 @@ hindsight_labels_set_aside_total{learner="pkawv_taylor",model="energy"} 2
 # HELP hindsight_learner_starts_total Restarts of the learner by the label gate.
 # TYPE hindsight_learner_starts_total counter
 hindsight_learner_starts_total{learner="pkawv_taylor",model="energy"} 1
-# HELP hindsight_loss_total Sum of the losses: of prequential or of served predictions.
+# HELP hindsight_loss_total Sum of the losses of judged observations, all but the first and those set aside: of prequential or of served predictions.
 # TYPE hindsight_loss_total counter
 hindsight_loss_total{kind="prequential",learner="linear_awv",model="price"} 0
 hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
