@@ -100,7 +100,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the followed model that this one has not learned yet.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
 		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_learner_starts_total", "Restarts of the learner by the label gate.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_loss_total", losses, counter, judgedLoss}, growth, prequential},
+		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Whole.Prequential.Loss }}, growth, prequential},
 		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
 		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_pending_labels", "Pending predictions.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
@@ -109,7 +109,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *figures.Live) float64 { return float64(m.Queued) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
 		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss over the last 1000 to 1050 judged observations: served, else prequential.", gauge, func(m *figures.Live) float64 {
-			return known(m.Recent.Observations >= recent, m.Recent.Served.Loss/m.Recent.Observations)
+			return known(m.Recent.Observations >= recent, m.Recent.MeanLoss(&m.Recent.Served))
 		}}, nothing, nil},
 		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error over the last 1000 to 1050 judged observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.MAE(&m.Recent.Served))
@@ -134,15 +134,6 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_state_bytes", "Memory of the model's state.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
 	}...)
-}
-
-// judgedLoss is the loss over the observations of the baselines: behind a label gate, of those that
-// were not set aside.
-func judgedLoss(m *figures.Live) float64 {
-	if m.Gate.On {
-		return m.Whole.Prequential.Loss
-	}
-	return m.Loss
 }
 
 // baseline is the loss of a baseline. The baselines of a classifier are beside its errors.

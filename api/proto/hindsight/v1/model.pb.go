@@ -1552,7 +1552,7 @@ type ModelStats struct {
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
-	// loss_sum / observations. Absent before the first observation.
+	// performance.prequential.mean_loss. Absent before a judged observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
 	// constants. Absent, like regret, if not tracked.

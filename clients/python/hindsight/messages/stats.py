@@ -329,7 +329,7 @@ class ModelStats(ShownStats):
     observations: int
     #: The sum of prequential losses.
     loss_sum: float
-    #: loss_sum / observations. Absent before the first observation.
+    #: performance.prequential.mean_loss. Absent before a judged observation.
     mean_loss: Optional[float]
     #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
     #: constants. Absent, like regret, if not tracked.
