@@ -289,6 +289,7 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 		},
 		Timings:       func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
 		ForgetTimings: instruments.Forget,
+		Counted:       instruments.Counted,
 		Durability:    string(c.Durability),
 		IDWindow:      c.IDWindow,
 		IDWindowMin:   c.IDWindowMin,

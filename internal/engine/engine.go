@@ -27,6 +27,9 @@ type Options struct {
 	// Timings returns the instruments of a model. ForgetTimings is called when the model is deleted.
 	Timings       func(model, learner string) Timings
 	ForgetTimings func(model, learner string)
+	// Counted takes the statistics of a model just before and just after a restore of its state, so that what a
+	// counter counts between two scrapes is not lost. It must not wait, and may be nil.
+	Counted func(*Live)
 	// Durability is reported in the statistics: sync or async.
 	Durability string
 	// Ids are remembered for IDWindow, and longer while fewer than IDWindowMin over all models are.
@@ -106,8 +109,19 @@ func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 // LossAt returns the loss of a sequence for a replica, nil if it is not known.
 func (m *entry) LossAt(sequence uint64) *float64 { return m.losses.At(sequence) }
 
+// Restoring counts what the model has learned before a restore.
+func (m *entry) Restoring() { m.counted() }
+
+func (m *entry) counted() {
+	var live Live
+	if f := m.engine.o.Counted; f != nil && m.reader.Live(&live) {
+		f(&live)
+	}
+}
+
 // Restored reports a restore.
 func (m *entry) Restored(sequence uint64) {
+	m.counted()
 	m.replica.Restored()
 	m.losses.Forget()
 	m.watchers.Restored(sequence)

@@ -100,7 +100,7 @@ func testObservingTwiceLearnsOnce(t *testing.T, newDisk func() disk) {
 		if first.Duplicate || !second.Duplicate {
 			t.Errorf("duplicate %v, then %v", first.Duplicate, second.Duplicate)
 		}
-		if second.Duplicate = false; !reflect.DeepEqual(second, first) {
+		if second.Duplicate = false; fmt.Sprint(second) != fmt.Sprint(first) { // The recent figures of the first are NaN.
 			t.Errorf("the retry is answered %+v, first %+v", second, first)
 		}
 	}
@@ -190,7 +190,7 @@ func testBatchIsAtomicAndInOrder(t *testing.T, newDisk func() disk) {
 	answers := h.observe(t, "batch", rows...)
 	for n, r := range rows {
 		single := h.observe(t, "single", r)[0]
-		if !reflect.DeepEqual(single, answers[n]) {
+		if fmt.Sprint(single) != fmt.Sprint(answers[n]) { // The recent figures of the first are NaN.
 			t.Errorf("row %d: %+v in the batch, %+v alone", n, answers[n], single)
 		}
 	}

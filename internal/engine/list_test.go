@@ -79,7 +79,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 		return *page.Models[0].Figures
 	}
 	loaded := figures()
-	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 10 || !(loaded.Regret > 0) {
+	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 9 || !(loaded.Regret > 0) {
 		t.Errorf("in memory %+v", loaded)
 	}
 	h.hibernate(t)

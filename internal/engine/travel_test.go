@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -287,4 +288,25 @@ func testExportAndImport(t *testing.T, newDisk func() disk) {
 			t.Errorf("%+v, %v", models, err)
 		}
 	}
+}
+
+// A restore has what the model learned before it counted, and what is left of it.
+func TestARestoreIsCounted(t *testing.T) {
+	onBackends(t, func(t *testing.T, newDisk func() disk) {
+		t.Helper()
+		var counted []uint64
+		h := start(t, newDisk(), newClock(), func(o *engine.Options) {
+			o.Counted = func(live *engine.Live) { counted = append(counted, live.Observations) }
+		})
+		h.create(t, "m", linear(1))
+		for n := range 30 {
+			h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
+		}
+		if _, err := h.RestoreModel(t.Context(), "m", 5); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(counted, []uint64{30, 5}) {
+			t.Errorf("counted at %v observations, want 30 and 5", counted)
+		}
+	})
 }

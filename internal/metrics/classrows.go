@@ -14,7 +14,7 @@ func classRows() []modelRow {
 	const (
 		baselines = "Errors of predictors that ignore the inputs: majority, the most frequent class; last, the last class."
 		brier     = "Sum of the Brier scores: squared distances between probabilities and the observed class."
-		wrong     = "Wrong classes: of prequential or of served predictions."
+		wrong     = "Wrong classes, of all observations but the first: of prequential or of served predictions."
 		logLoss   = "Sum of -log of the probability of the observed class, which counts as at least 1e-9."
 		skill     = "1 - errors / errors of the better baseline."
 	)

@@ -230,6 +230,53 @@ func TestCountersOfARestoredModelNeverFall(t *testing.T) {
 	}
 }
 
+// What a model learns between a scrape and a restore, and between the restore and the next scrape, counts: in its own
+// series and in one that it shares.
+func TestCountersCountBetweenScrapesAroundARestore(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		names []string
+	}{
+		{"a", []string{"hindsight_observations_total", "hindsight_input_seen_total"}},
+		{metrics.Other, []string{"hindsight_observations_total"}},
+	} {
+		m, src := watch(t, 1)
+		name := c.model
+		if name == metrics.Other {
+			name = "b"
+		}
+		at := func(n int) Model {
+			model := plain(name, n)
+			model.Inputs = []Input{{Name: "load", Seen: uint64(n), Mean: math.NaN(), Deviation: math.NaN(), Shift: math.NaN()}}
+			return model
+		}
+		scrape := func(n, want int) {
+			t.Helper()
+			src.set(at(n))
+			if name == "b" {
+				src.set(plain("a", 1), at(n))
+			}
+			for _, metric := range c.names {
+				if got := value(t, m, metric, c.model); got != float64(want) {
+					t.Errorf("%s of %s is %v, want %d", metric, c.model, got, want)
+				}
+			}
+		}
+		restore := func(from, to int) {
+			before, after := at(from).live(), at(to).live()
+			m.Counted(&before)
+			m.Counted(&after)
+		}
+		restore(3, 1) // Before the first scrape.
+		scrape(9, 9)
+		restore(30, 2)  // 21 since the scrape.
+		scrape(42, 70)  // 40 since the restore.
+		restore(42, 10) // None since the scrape.
+		restore(11, 4)
+		scrape(4, 71)
+	}
+}
+
 // A model may be named "other", and does not collide with the others.
 func TestAModelNamedOther(t *testing.T) {
 	m, src := watch(t, 1)

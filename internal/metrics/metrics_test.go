@@ -118,7 +118,7 @@ hindsight_labels_set_aside_total{learner="pkawv_taylor",model="energy"} 2
 # HELP hindsight_learner_starts_total Restarts of the learner by the label gate.
 # TYPE hindsight_learner_starts_total counter
 hindsight_learner_starts_total{learner="pkawv_taylor",model="energy"} 1
-# HELP hindsight_loss_total Sum of the losses: of prequential or of served predictions.
+# HELP hindsight_loss_total Sum of the losses of judged observations, all but the first and those set aside: of prequential or of served predictions.
 # TYPE hindsight_loss_total counter
 hindsight_loss_total{kind="prequential",learner="linear_awv",model="price"} 0
 hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
@@ -173,7 +173,7 @@ func TestPerformanceSeries(t *testing.T) {
 	}
 	src.set(energy(), fresh)
 	compare(t, m, `
-# HELP hindsight_baseline_loss_total Sum of the losses of predictors that ignore the inputs: mean, the running mean of the labels; last, the last label.
+# HELP hindsight_baseline_loss_total Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total: mean, the running mean of the labels; last, the last label.
 # TYPE hindsight_baseline_loss_total counter
 hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="linear_awv",model="fresh"} 0
 hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="pkawv_taylor",model="energy"} 10
@@ -220,13 +220,13 @@ hindsight_interval_realised_coverage{coverage="0.99",learner="pkawv_taylor",mode
 # TYPE hindsight_interval_recent_coverage gauge
 hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.874
 hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.984
-# HELP hindsight_recent_loss Mean loss over the last 1000 to 1050 observations: served, else prequential.
+# HELP hindsight_recent_loss Mean loss over the last 1000 to 1050 judged observations: served, else prequential.
 # TYPE hindsight_recent_loss gauge
 hindsight_recent_loss{learner="pkawv_taylor",model="energy"} 0.125
-# HELP hindsight_recent_skill Skill over the last 1000 to 1050 observations.
+# HELP hindsight_recent_skill Skill over the last 1000 to 1050 judged observations.
 # TYPE hindsight_recent_skill gauge
 hindsight_recent_skill{learner="pkawv_taylor",model="energy"} 0.75
-# HELP hindsight_served_observations_total Observations with a served prediction.
+# HELP hindsight_served_observations_total Judged observations with a served prediction: the divisor of losses with kind="served".
 # TYPE hindsight_served_observations_total counter
 hindsight_served_observations_total{learner="linear_awv",model="fresh"} 0
 hindsight_served_observations_total{learner="pkawv_taylor",model="energy"} 6

@@ -70,8 +70,8 @@ const recent = 1000
 // modelRows are the metrics of a model, by name and then by their own labels.
 func modelRows() []modelRow {
 	const (
-		losses    = "Sum of the losses: of prequential or of served predictions."
-		baselines = "Sum of the losses of predictors that ignore the inputs: mean, the running mean of the labels; last, the last label."
+		losses    = "Sum of the losses of judged observations, all but the first and those set aside: of prequential or of served predictions."
+		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total: mean, the running mean of the labels; last, the last label."
 		changes   = "Detected changes of the loss."
 		skill     = "1 - loss / loss of the better baseline."
 	)
@@ -100,7 +100,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the followed model that this one has not learned yet.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
 		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_learner_starts_total", "Restarts of the learner by the label gate.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_loss_total", losses, counter, judgedLoss}, growth, prequential},
+		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Whole.Prequential.Loss }}, growth, prequential},
 		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
 		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_pending_labels", "Pending predictions.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
@@ -108,16 +108,16 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *figures.Live) float64 { return float64(m.Predictions) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *figures.Live) float64 { return float64(m.Queued) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
-		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss over the last 1000 to 1050 observations: served, else prequential.", gauge, func(m *figures.Live) float64 {
-			return known(m.Recent.Observations >= recent, m.Recent.Served.Loss/m.Recent.Observations)
+		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss over the last 1000 to 1050 judged observations: served, else prequential.", gauge, func(m *figures.Live) float64 {
+			return known(m.Recent.Observations >= recent, m.Recent.MeanLoss(&m.Recent.Served))
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error over the last 1000 to 1050 observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
+		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error over the last 1000 to 1050 judged observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.MAE(&m.Recent.Served))
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error over the last 1000 to 1050 observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
+		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error over the last 1000 to 1050 judged observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
 			return known(m.Recent.Observations >= recent, m.Recent.RMSE(&m.Recent.Served))
 		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_skill", "Skill over the last 1000 to 1050 observations.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
+		{row[*figures.Live]{"hindsight_recent_skill", "Skill over the last 1000 to 1050 judged observations.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
 		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of all inputs.", gauge, largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
@@ -125,7 +125,7 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the shown regret was computed; 0 if regret is tracked.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
 		{row[*figures.Live]{"hindsight_regret_bound", "The guarantee of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimated time to replay the log after the newest snapshot.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},
-		{row[*figures.Live]{"hindsight_served_observations_total", "Observations with a served prediction.", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
+		{row[*figures.Live]{"hindsight_served_observations_total", "Judged observations with a served prediction: the divisor of losses with kind=\"served\".", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
 		{row[*figures.Live]{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, func(m *figures.Live) float64 { return m.ServedRegret }}, sum, nil},
 		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }}, least, prequential},
 		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Served.Skill() }}, least, served},
@@ -134,15 +134,6 @@ func modelRows() []modelRow {
 		{row[*figures.Live]{"hindsight_state_bytes", "Memory of the model's state.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
 		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
 	}...)
-}
-
-// judgedLoss is the loss over the observations of the baselines: behind a label gate, of those that
-// were not set aside.
-func judgedLoss(m *figures.Live) float64 {
-	if m.Gate.On {
-		return m.Whole.Prequential.Loss
-	}
-	return m.Loss
 }
 
 // baseline is the loss of a baseline. The baselines of a classifier are beside its errors.

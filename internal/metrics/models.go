@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -74,7 +75,7 @@ func (m *models) add(live *figures.Live) {
 		}
 	}
 	if p.own {
-		m.set(p, live)
+		m.set(p, live, s.values)
 	} else {
 		m.mu.others++
 		m.join(p, live)
@@ -82,8 +83,8 @@ func (m *models) add(live *figures.Live) {
 	m.addParts(s, live, p.own)
 }
 
-// set shows a model in its own series.
-func (m *models) set(p *place, live *figures.Live) {
+// set sets the values of a model in its own series.
+func (m *models) set(p *place, live *figures.Live, values []float64) {
 	if p.counts == nil {
 		p.counts = make([]count, m.growing)
 	}
@@ -94,14 +95,56 @@ func (m *models) set(p *place, live *figures.Live) {
 			v = counts[0].show(v)
 			counts = counts[1:]
 		}
-		p.series.values[i] = v
+		values[i] = v
+	}
+}
+
+// Counted takes the statistics of a model just before and just after its state is replaced by an earlier one. What
+// the model has learned since the last scrape then counts, and the next scrape shows no fall. A call for an unknown model
+// does nothing.
+func (m *Metrics) Counted(live *figures.Live) { m.models.counted(live) }
+
+func (m *models) counted(live *figures.Live) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.mu.places[newKey(live.ID, live.Learner)]
+	if p == nil {
+		return
+	}
+	if !p.own {
+		p.series.values = slices.Clone(p.series.values) // The last scrape may still be printed.
+		m.grow(p, live)
+		return
+	}
+	m.set(p, live, make([]float64, len(m.rows)))
+	m.countParts(p.series, live)
+}
+
+// countParts is counted for the parts that the last scrape had.
+func (m *models) countParts(s *series, live *figures.Live) {
+	for k := range m.kinds {
+		kind := &m.kinds[k]
+		for at := range kind.count(live) {
+			one := partOf{live, at}
+			name, ok := kind.name(m.mu.name[:0], one)
+			m.mu.name = name
+			p := named(s.parts.of(k), at, bytes.ToValidUTF8(name, []byte("?")))
+			if !ok || p == nil {
+				continue
+			}
+			for j, r := range kind.rows {
+				if r.kind == counter {
+					p.counts[j].show(r.value(one))
+				}
+			}
+		}
 	}
 }
 
 // count keeps one counter from falling when RestoreModel sets a model's state back: rate()
 // takes a fall for a restart and adds the whole count again.
 type count struct {
-	// last is the number in the model's state at the last scrape, lost the sum of its falls.
+	// last is the number in the model's state at the last scrape or Counted, lost the sum of its falls.
 	last, lost float64
 }
 
@@ -119,16 +162,26 @@ func (c *count) show(v float64) float64 {
 
 // join takes a model into the values of the series that it shares.
 func (m *models) join(p *place, live *figures.Live) {
+	values := p.series.values
+	for i, r := range m.rows {
+		if r.together != growth {
+			values[i] = r.together.join(values[i], r.value(live))
+		}
+	}
+	m.grow(p, live)
+}
+
+// grow adds to the values of the series that a model shares what has grown of the model.
+func (m *models) grow(p *place, live *figures.Live) {
 	if p.last == nil {
 		p.last = make([]float64, m.growing)
 	}
 	values, last := p.series.values, p.last
 	for i, r := range m.rows {
-		v := r.value(live)
 		if r.together != growth {
-			values[i] = r.together.join(values[i], v)
 			continue
 		}
+		v := r.value(live)
 		// A number that is not known has not grown, nor has that of a model that
 		// was set back to an earlier state.
 		if finite(v) {

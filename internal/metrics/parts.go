@@ -164,14 +164,16 @@ func (s *series) part(k int, kind *partKind, name []byte) *part {
 
 // partBefore is the part of a kind that had a name at the last scrape, nil if none had. A part
 // has the same place, at, in nearly every scrape.
-func (s *series) partBefore(k, at int, name []byte) *part {
-	before := s.before.of(k)
-	if at < len(before) && before[at].name == string(name) {
-		return &before[at]
+func (s *series) partBefore(k, at int, name []byte) *part { return named(s.before.of(k), at, name) }
+
+// named is the part with a name, which is most often the part at a place, nil if there is none.
+func named(parts []part, at int, name []byte) *part {
+	if at < len(parts) && parts[at].name == string(name) {
+		return &parts[at]
 	}
-	for i := range before {
-		if before[i].name == string(name) {
-			return &before[i]
+	for i := range parts {
+		if parts[i].name == string(name) {
+			return &parts[i]
 		}
 	}
 	return nil

@@ -181,7 +181,8 @@ func TestCompareModels(t *testing.T) {
 		if first.GetModel() != leader || first.GetFollowed() != nil || shadow.GetObservations() != 20 || shadow.GetBehind() != 0 || shadow.GetLearner() != "linear_awv" {
 			t.Errorf("compared %v", r)
 		}
-		if shadow.GetPerformance().GetObservations() != 20 || shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
+		if shadow.GetPerformance().GetObservations() != 19 || // The first that it learned is not judged.
+			shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
 			t.Errorf("compared %v", shadow)
 		}
 		if kind == "classes" && shadow.GetFollowedClasses().GetObservations() != 20 {

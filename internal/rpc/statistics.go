@@ -20,7 +20,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Observations: s.Observations, LossSum: s.Loss,
 		Certified: s.Certified, LogDeterminant: some(s.LogDeterminant), LabelBound: some(s.LabelBound),
 		Features: int32(s.Features), ServedObservations: s.Predicted,
-		PendingLabels: s.Pending, StateBytes: s.StateBytes,
+		PendingLabels: s.Pending, StateBytes: s.StateBytes, MeanLoss: known(s.Whole.MeanLoss(&s.Whole.Prequential)),
 		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
@@ -52,10 +52,6 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if s.Dictionary > 0 {
 		centres := int32(s.Dictionary)
 		p.Dictionary = &centres
-	}
-	if s.Observations > 0 {
-		mean := s.Loss / float64(s.Observations)
-		p.MeanLoss = &mean
 	}
 	if s.Gate.On {
 		p.LabelGate = gateToProto(s.Gate, s.Observations)
@@ -100,7 +96,7 @@ func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Perf
 		return out
 	}
 	means := func(f account.Figures) *hindsightv1.PerformanceFigures {
-		out := &hindsightv1.PerformanceFigures{MeanLoss: f.Loss / p.Observations, Rmse: known(p.RMSE(&f)), Mae: known(p.MAE(&f))}
+		out := &hindsightv1.PerformanceFigures{MeanLoss: p.MeanLoss(&f), Rmse: known(p.RMSE(&f)), Mae: known(p.MAE(&f))}
 		if baselines {
 			mean, last := f.RunningMean/p.Observations, f.LastLabel/p.Observations
 			out.RunningMeanLoss, out.LastLabelLoss, out.Skill = &mean, &last, known(f.Skill())

@@ -38,6 +38,7 @@ func TestStatsThatDoNotApply(t *testing.T) {
 		LogDeterminant: 0.5, LabelBound: 7,
 	}}
 	known.Predicted = 1
+	known.Whole = account.Performance{Observations: 2, Prequential: account.Figures{Loss: 3}}
 	wantFigures := func(s engine.Stats, want string) {
 		t.Helper()
 		p := rpc.StatsToProto(s)
@@ -46,9 +47,9 @@ func TestStatsThatDoNotApply(t *testing.T) {
 			LogDeterminant: p.LogDeterminant, LabelBound: p.LabelBound, ServedLossSum: p.ServedLossSum,
 		}, want)
 	}
-	wantFigures(known, `{"meanLoss": 2, "regretBound": 3, "certificate": 2, "certificateOk": true, "logDeterminant": 0.5, "labelBound": 7, "servedLossSum": 0}`)
+	wantFigures(known, `{"meanLoss": 1.5, "regretBound": 3, "certificate": 2, "certificateOk": true, "logDeterminant": 0.5, "labelBound": 7, "servedLossSum": 0}`)
 	wantFigures(engine.Stats{Stats: model.Stats{CertificateOK: true}}, `{}`)
-	wantFigures(engine.Stats{Stats: model.Stats{Observations: 2, CertificateOK: false}}, `{"meanLoss": 0, "certificateOk": false}`)
+	wantFigures(engine.Stats{Stats: model.Stats{Observations: 2, CertificateOK: false}}, `{"certificateOk": false}`)
 }
 
 // What is not known of an input is absent: the numbers of categories and before the

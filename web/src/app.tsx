@@ -93,14 +93,14 @@ export function App() {
             {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
           </MayContext.Provider>
         </main>
-        {access.value && open && <Foot access={access.value} may={may} />}
+        {open && <Foot may={may} />}
       </NoticeContext.Provider>
     </ThemeContext.Provider>
   );
 }
 
 /** Foot links to what the server has beside the console. */
-function Foot({ access, may }: { access: Access; may: May }) {
+function Foot({ may }: { may: May }) {
   return (
     <footer class="foot">
       <a href="api">API</a>

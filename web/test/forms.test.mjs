@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { learn, rows, setup, stats, test, told, until, visit } from "./harness.mjs";
+import { judged, learn, rows, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "plain", { dimension: 2, linearAwv: {} }, rows(50));
@@ -248,7 +248,7 @@ test("a model with every choice of the form is created as it was described", () 
   await page.getByRole("combobox", { name: "Learner" }).selectOption("rlsc");
   await page.getByLabel("kernel", { exact: true }).selectOption("KIND_LAPLACIAN");
   await page.getByLabel("kernel.sigma").fill("2");
-  await until("the spec is valid", async () => !(await create.isDisabled()));
+  await judged(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "riders" }).waitFor();
   await page.getByText("Model riders was created.").waitFor();
@@ -282,7 +282,7 @@ test("bounds of labels are described by the form", () => creating(async (page, c
   await page.getByLabel("Whole labels").check();
   await page.getByText("got 0.5, want a whole number, because integer is true", { exact: true }).waitFor();
   await page.getByLabel("Least label").fill("0");
-  await until("the spec is valid", async () => !(await create.isDisabled()));
+  await judged(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "counts" }).waitFor();
   const { model } = await it.server.call("GET", "models/counts");
@@ -296,7 +296,7 @@ test("a spec as JSON", () => creating(async (page, create) => {
   await text.fill('{"dimension": 3, ');
   await page.getByText(/^Not JSON/).waitFor();
   await text.fill('{"dimension": 3, "fogd": {"frequencies": 20}}');
-  await until("the spec is valid", async () => !(await create.isDisabled()));
+  await judged(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "written" }).waitFor();
   assert.equal((await it.server.call("GET", "models/written")).model.spec.fogd.frequencies, 20);
@@ -304,7 +304,7 @@ test("a spec as JSON", () => creating(async (page, create) => {
 
 test("an id that another model has is refused", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("plain");
-  await until("the spec is valid", async () => !(await create.isDisabled()));
+  await judged(page, create);
   await create.click();
   await until("the refusal is there", async () => /ALREADY_EXISTS · MODEL_EXISTS/.test(await page.getByRole("alert").innerText()));
 }, { refusals: [409] }));

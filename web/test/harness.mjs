@@ -184,6 +184,14 @@ export async function told(page, name) {
   return Number(await page.locator(`[data-name="${name}"]`).first().getAttribute("title"));
 }
 
+/**
+ * judged waits until the server has accepted the spec that the page for a new model shows. Until then the answer to
+ * an earlier spec may disable the button under a click.
+ */
+export async function judged(page, create) {
+  await until("the spec is accepted", async () => await create.isEnabled() && await page.locator('.cost[aria-busy="false"]').count() === 1);
+}
+
 /** until waits until a function of the test answers true. */
 export async function until(what, test) {
   const end = Date.now() + LIMIT;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { accessible, fits, learn, rows, setup, test, told, until, visit } from "./harness.mjs";
+import { accessible, fits, judged, learn, rows, setup, test, told, until, visit } from "./harness.mjs";
 
 const SEED = "18446744073709551615";
 
@@ -131,11 +131,9 @@ test("a model that follows another is created by the form", () => visit(it, "#/c
   await page.getByLabel("Follows").fill("champion-1");
   await page.getByLabel("Dimension").fill("2");
   const create = page.getByRole("button", { name: "Create", exact: true });
-  // The check of what was typed last may disable the button under the click, and the page may change before it.
-  await until("the model is created", async () => {
-    await create.click({ timeout: 1000 }).catch(() => undefined);
-    return page.getByRole("heading", { level: 1, name: "challenger-2" }).isVisible();
-  });
+  await judged(page, create);
+  await create.click();
+  await page.getByRole("heading", { level: 1, name: "challenger-2" }).waitFor();
   await page.getByText("follows champion-1").waitFor();
   assert.equal((await model("challenger-2")).follows, "champion-1");
 }));
@@ -166,7 +164,7 @@ test("a seed of 64 bits has all its digits, shown and written by hand", async ()
     await press(page, "As JSON");
     await page.getByRole("textbox", { name: "Spec as JSON" }).fill(`{"dimension": 1, "seed": ${SEED}, "linearAwv": {}}`);
     const create = page.getByRole("button", { name: "Create", exact: true });
-    await until("the spec is good", async () => create.isEnabled());
+    await judged(page, create);
     await create.click();
     await page.getByRole("heading", { level: 1, name: "sown" }).waitFor();
   });

@@ -22,14 +22,14 @@ const (
 type greetings struct {
 	mu struct {
 		sync.Mutex
-		arrivals []arrival
+		arrivals []stranger
 	}
 	// left has a token if a greeting may have ended.
 	left chan struct{}
 }
 
-// arrival is a connection without a complete greeting. The channel old delivers after leastGreeting.
-type arrival struct {
+// stranger is a connection without a complete greeting. The channel old delivers after leastGreeting.
+type stranger struct {
 	conn net.Conn
 	old  <-chan time.Time
 }
@@ -40,7 +40,7 @@ func (g *greetings) add(conn net.Conn, stop <-chan struct{}) bool {
 	for {
 		g.mu.Lock()
 		if len(g.mu.arrivals) < maxGreetings {
-			g.mu.arrivals = append(g.mu.arrivals, arrival{conn, time.After(leastGreeting)})
+			g.mu.arrivals = append(g.mu.arrivals, stranger{conn, time.After(leastGreeting)})
 			g.mu.Unlock()
 			return true
 		}
@@ -60,7 +60,7 @@ func (g *greetings) add(conn net.Conn, stop <-chan struct{}) bool {
 // end removes a connection, if the connection is there.
 func (g *greetings) end(conn net.Conn) {
 	g.mu.Lock()
-	g.mu.arrivals = slices.DeleteFunc(g.mu.arrivals, func(a arrival) bool { return a.conn == conn })
+	g.mu.arrivals = slices.DeleteFunc(g.mu.arrivals, func(a stranger) bool { return a.conn == conn })
 	g.mu.Unlock()
 	select {
 	case g.left <- struct{}{}:

@@ -17,21 +17,22 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// predicted counts the observations with a served prediction, served sums the losses of
-	// these predictions, without errors.
+	// predicted counts the judged observations with a served prediction, served sums the
+	// losses of these predictions, without errors.
 	predicted uint64
 	served    Figures
 	labels    labels
-	// whole is over all observations, discounted forgets as the learner does, recent has the
-	// newest observations.
+	// whole is over all judged observations, discounted forgets as the learner does, recent
+	// has the newest judged observations.
 	whole, discounted Performance
 	recent            window
 	// excess is the loss of the served predictions minus that of the prequential ones of
-	// the same observations.
+	// the same observations, over all that were learned: the regret counts the first one.
 	excess float64
 	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
 	squares float64
-	// pairs sum up prequential loss − prequential loss of the leader, over the observations with both.
+	// pairs sum up prequential loss − prequential loss of the leader, over the judged observations
+	// with both.
 	pairs  confidence.Moments
 	levels []float64
 	// intervals has an entry each output, and none without levels.
@@ -90,6 +91,11 @@ type Round struct {
 
 // Observe takes one observation. It returns the observation's performance, and whether the
 // observation shows a change of the loss. It costs O(outputs · levels).
+//
+// Observe judges every observation but those set aside and the first that is learned: the
+// performance of these is the zero value. The model and the baselines answer the first
+// observation before any label, with 0, so that its loss is the square of the label's level
+// and would outweigh the losses of thousands of observations.
 func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) {
 	now := Figures{Loss: r.Loss}
 	now.RunningMean, now.LastLabel = total(a.labels.means, r, loss), total(a.labels.last, r, loss)
@@ -107,12 +113,18 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	a.judge(r, notes)
 	changed = a.drift.Observe(served.Loss / r.Weight)
 	if r.SetAside {
-		return Performance{Observations: 1}, changed
+		return Performance{}, changed
+	}
+	if r.Served != nil {
+		a.excess += r.ServedLoss - r.Loss
+	}
+	if a.labels.weight == 0 { // The first: every weight is above 0.
+		a.learn(r)
+		return Performance{}, changed
 	}
 	if r.Served != nil {
 		a.predicted++
 		a.served.add(&Figures{Loss: served.Loss, RunningMean: served.RunningMean, LastLabel: served.LastLabel}, 1)
-		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: served}
 	if r.SquaredLoss {
@@ -194,18 +206,18 @@ type Summary struct {
 
 // Sums are the part of a Summary that every model has.
 type Sums struct {
-	// Predicted counts the observations with a served prediction. Served sums the losses
-	// of these predictions and of the baselines at their time.
+	// Predicted counts the judged observations with a served prediction: see Observe. Served
+	// sums the losses of these predictions and of the baselines at their time.
 	Predicted uint64
 	Served    Figures
 	// Excess is the loss of the served predictions minus that of the prequential ones of
-	// the same observations.
+	// the same observations, the first one included.
 	Excess float64
 	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
 	Squares float64
-	// Whole is the performance over all observations, Recent over the newest ones.
+	// Whole is the performance over all judged observations, Recent over the newest ones.
 	Whole, Recent Performance
-	// Observed counts the observations, including those set aside.
+	// Observed counts the observations, including the first and those set aside.
 	Observed uint64
 }
 

@@ -93,6 +93,14 @@ func (p *Performance) scale(by float64) {
 	p.Served.scale(by)
 }
 
+// MeanLoss returns Loss / Observations of figures of p. It is NaN without observations.
+func (p *Performance) MeanLoss(f *Figures) float64 {
+	if p.Observations == 0 { // The bits of 0/0 depend on the processor.
+		return math.NaN()
+	}
+	return f.Loss / p.Observations
+}
+
 // RMSE returns sqrt(Σ ω (y − ŷ)² / Weight) of figures of p, in the unit of the label, and MAE
 // Σ ω |y − ŷ| / Weight. Both are NaN while Weight is 0.
 func (p *Performance) RMSE(f *Figures) float64 { return math.Sqrt(f.Squared / p.Weight) }

@@ -10,11 +10,12 @@ import (
 )
 
 // Versions of the bytes of an account. Version 1 has the served loss alone, version 2 no
-// errors in the unit of the label, no squares and no pairs.
+// errors in the unit of the label, no squares and no pairs. The sums of versions 1 to 3 count
+// the first observation.
 const (
 	versionServed = 1
 	versionLosses = 2
-	version       = 3
+	version       = 4
 )
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,

@@ -222,7 +222,7 @@ func (o *ListOptions) key(r *Reader, e *record.Entry) uint64 {
 		case o.Order == ByRegret:
 			key, known = orderOf(f.Regret)
 		case o.Order == ByRecentLoss:
-			key, known = orderOf(f.Recent.Served.Loss / f.Recent.Observations)
+			key, known = orderOf(f.Recent.MeanLoss(&f.Recent.Served))
 		case f.Classes != nil:
 			key, known = orderOf(f.Classes.Served.Skill())
 		default:

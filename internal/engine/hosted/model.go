@@ -23,12 +23,14 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// Owner is the table entry of a model. The model calls Learned and Restored at its turn.
+// Owner is the table entry of a model. The model calls Learned, Restoring and Restored at its turn.
 type Owner interface {
 	// Timings takes the durations of the model's calls.
 	Timings() Timings
 	// Learned takes a record that was learned. It must not wait.
 	Learned(r *record.Record, answers []record.Answer)
+	// Restoring precedes a restore, which may fail. The state is still the one before.
+	Restoring()
 	// Restored takes the sequence that the model was restored to.
 	Restored(sequence uint64)
 	// KeepFrom returns the first sequence that the log must keep, at most through.

@@ -229,6 +229,7 @@ func (m *Model) followRewind() error {
 		return nil
 	}
 	sequence := pending - 1
+	m.owner.Restoring()
 	err := m.restoreRewound(sequence)
 	if err != nil && !errors.Is(err, ErrCorrupt) || !m.journal.rewound.CompareAndSwap(pending, 0) {
 		return err // The next turn tries again, or follows a rewind to an earlier sequence.

@@ -88,6 +88,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	if ctx.Err() != nil {
 		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
 	}
+	m.owner.Restoring()
 	m.snapshots.epoch.Add(1)
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -84,7 +85,7 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if !reflect.DeepEqual(got, want) {
+				if fmt.Sprint(got) != fmt.Sprint(want) { // The recent figures of the first are NaN.
 					t.Fatalf("after %d observations: answers %+v, one by one %+v", one.Sequence(), got, want)
 				}
 			}

@@ -67,12 +67,12 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 	}
 	judged, changed := m.account.Observe(losses, m.lossOf)
 	figures := c.account.Observe(round)
-	if o.LeaderLoss != nil {
+	if o.LeaderLoss != nil && figures.Observations > 0 {
 		m.account.Pair(figures.Prequential.Errors - *o.LeaderLoss)
 	}
 	m.record(&judged, &figures, changed)
 	recent, classified := m.account.Recent(), c.account.Recent()
-	a.Recent.Loss, a.Recent.Skill = recent.Served.Loss/recent.Observations, classified.Served.Skill()
+	a.Recent.Loss, a.Recent.Skill = recent.MeanLoss(&recent.Served), classified.Served.Skill()
 	return nil
 }
 

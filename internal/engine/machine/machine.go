@@ -276,12 +276,12 @@ func (m *Machine) settle(o *record.Observation, outcome *model.Outcome, a *recor
 		round.ServedLoss = a.ServedLoss
 	}
 	judged, changed := m.account.Observe(round, m.lossOf)
-	if o.LeaderLoss != nil && !outcome.SetAside {
+	if o.LeaderLoss != nil && judged.Observations > 0 {
 		m.account.Pair(outcome.Loss - *o.LeaderLoss)
 	}
 	m.record(&judged, nil, changed)
 	recent := m.account.Recent()
-	a.Recent.Loss, a.Recent.Skill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
+	a.Recent.Loss, a.Recent.Skill = recent.MeanLoss(&recent.Served), recent.Served.Skill()
 	return nil
 }
 

@@ -87,9 +87,14 @@ func TestApplyIsTheLearner(t *testing.T) {
 			if o.Served != nil {
 				miss := o.Labels[0] - o.Served.Predictions[0]
 				want.Served, want.ServedPredictions, want.ServedLoss = true, o.Served.Predictions, miss*miss
-				served, servedLoss = served+1, servedLoss+want.ServedLoss
+				if sequence > 0 { // The first is not judged.
+					served, servedLoss = served+1, servedLoss+want.ServedLoss
+				}
 			}
-			want.Recent = answers[sequence].Recent // Package account tests them.
+			if recent := answers[sequence].Recent; sequence == 0 && !math.IsNaN(recent.Loss) {
+				t.Errorf("a recent loss of %g of no judged observation", recent.Loss)
+			}
+			answers[sequence].Recent = want.Recent // Package account tests them.
 			if !reflect.DeepEqual(answers[sequence], want) {
 				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
 			}
@@ -249,7 +254,7 @@ func TestHistoryWithoutStatistics(t *testing.T) {
 		sequence += uint64(len(r.Observations))
 	}
 	for n, p := range points {
-		if told := uint64(n) >= sequence; math.IsNaN(p.Regret) == told || math.IsNaN(p.RegretBound) == told || p.Performance.Observations != 1 {
+		if told := uint64(n) >= sequence; math.IsNaN(p.Regret) == told || math.IsNaN(p.RegretBound) == told || p.Performance.Observations != float64(min(n, 1)) {
 			t.Errorf("point %d is %+v", n, p)
 		}
 	}

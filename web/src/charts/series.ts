@@ -20,29 +20,20 @@ export function placesOf(points: { sequence?: number; time?: string }[], time: b
  * the least number of them that has RECENT observations.
  */
 export function means(sums: (number | null)[], weights: number[], smoothing: Smoothing): (number | null)[] {
-  const out: (number | null)[] = [];
-  let first = 0;
-  let sum = 0;
-  let weight = 0;
-  for (let i = 0; i < sums.length; i++) {
-    const v = sums[i];
-    const w = v === null || v === undefined ? 0 : (weights[i] ?? 0);
-    sum += v ?? 0;
-    weight += w;
-    if (smoothing === "points") {
-      out.push(w > 0 ? (v ?? 0) / w : null);
-      continue;
+  const least = { points: 1, recent: RECENT, whole: Infinity }[smoothing];
+  return sums.map((_, i) => {
+    // Each window is summed anew: one sum that is subtracted from would keep the rounding errors of large losses.
+    let sum = 0;
+    let weight = 0;
+    for (let k = i; k >= 0 && weight < least; k--) {
+      if (sums[k] !== null) {
+        sum += sums[k] ?? 0;
+        weight += weights[k] ?? 0;
+      }
+      if (smoothing === "points") break;
     }
-    while (smoothing === "recent" && first < i) {
-      const leaving = sums[first] === null ? 0 : (weights[first] ?? 0);
-      if (weight - leaving < RECENT) break;
-      sum -= sums[first] ?? 0;
-      weight -= leaving;
-      first++;
-    }
-    out.push(weight > 0 ? sum / weight : null);
-  }
-  return out;
+    return weight > 0 ? sum / weight : null;
+  });
 }
 
 /** figureOf reads one figure of a point's performance. */
@@ -89,21 +80,33 @@ export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
   ]);
 }
 
+/** skills are 1 − loss / the smaller loss of the trivial predictors over the same observations, of a classifier with errors. */
+export function skills(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
+  const skill = (side: "served" | "prequential", look: Omit<Curve, "values">): Curve | undefined => {
+    const all = points.map((p): { losses: [number, number, number]; judged: number } | undefined => {
+      const c = p.classes?.[side], f = p.performance?.[side];
+      if (c) return { losses: [number(c.errorRate), number(c.majorityErrorRate), number(c.lastClassErrorRate)], judged: number(p.classes?.observations) };
+      if (f?.runningMeanLoss === undefined || f.lastLabelLoss === undefined) return undefined;
+      return { losses: [number(f.meanLoss), f.runningMeanLoss, f.lastLabelLoss], judged: number(p.performance?.observations) };
+    });
+    if (all.every((one) => one === undefined)) return undefined;
+    const weights = all.map((one) => one?.judged ?? 0);
+    const [own, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.judged : null)), weights, smoothing));
+    return { ...look, values: points.map((_, i) => {
+      const loss = own?.[i], least = Math.min(mean?.[i] ?? 0, last?.[i] ?? 0);
+      return typeof loss === "number" && least > 0 ? 1 - loss / least : null;
+    }) };
+  };
+  const prequential = skill("prequential", { label: "prequential", colour: "--prequential", dash: [8, 3, 2, 3] });
+  const served = skill("served", { label: "served", colour: "--model" });
+  const differ = prequential?.values.some((v, i) => v !== served?.values[i]);
+  return present([differ ? prequential : undefined, served]);
+}
+
 /** The colours of the predictors that ignore the inputs. */
 const TRIVIAL = ["--last", "--mean"];
 
 const isTrivial = (c: Curve): boolean => TRIVIAL.includes(c.colour);
-
-/** skills are 1 − loss / the smaller loss of the trivial predictors, for every other curve of losses or errors. */
-export function skills(curves: Curve[]): Curve[] {
-  const trivial = curves.filter(isTrivial);
-  return curves.filter((c) => !isTrivial(c)).map((c) => ({
-    ...c, values: c.values.map((v, i) => {
-      const least = Math.min(...trivial.map((t) => t.values[i] ?? Infinity));
-      return typeof v === "number" && least > 0 && least < Infinity ? 1 - v / least : null;
-    }),
-  }));
-}
 
 /** DWARFED is how many times the loss of a model a baseline has, so that a linear axis no longer shows the model. */
 const DWARFED = 20;

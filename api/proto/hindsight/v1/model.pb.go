@@ -1552,7 +1552,7 @@ type ModelStats struct {
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
-	// loss_sum / observations. Absent before the first observation.
+	// performance.prequential.mean_loss. Absent before a judged observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
 	// constants. Absent, like regret, if not tracked.
@@ -1587,9 +1587,9 @@ type ModelStats struct {
 	EffectiveDimension *float64 `protobuf:"fixed64,16,opt,name=effective_dimension,json=effectiveDimension,proto3,oneof" json:"effective_dimension,omitempty"`
 	// The number of dictionary centres, for learners with a dictionary.
 	Dictionary *int32 `protobuf:"varint,17,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The number of observations with a served prediction.
+	// The number of judged observations with a served prediction: see Performance.
 	ServedObservations uint64 `protobuf:"varint,18,opt,name=served_observations,json=servedObservations,proto3" json:"served_observations,omitempty"`
-	// The sum of served losses. Absent if no prediction was served.
+	// The sum of their served losses. Absent if there are none.
 	ServedLossSum *float64 `protobuf:"fixed64,19,opt,name=served_loss_sum,json=servedLossSum,proto3,oneof" json:"served_loss_sum,omitempty"`
 	// Predictions whose label has not come.
 	PendingLabels uint64 `protobuf:"varint,20,opt,name=pending_labels,json=pendingLabels,proto3" json:"pending_labels,omitempty"`
@@ -1601,7 +1601,7 @@ type ModelStats struct {
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	// The performance over all observations.
+	// The performance over all judged observations.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The performance over the last 1000 to 1050 observations.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
@@ -2252,7 +2252,7 @@ func (x *InputStats) GetShift() float64 {
 // ClassStats is the performance of a classifier.
 type ClassStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Over all observations.
+	// Over all judged observations.
 	Performance *ClassPerformance `protobuf:"bytes,1,opt,name=performance,proto3" json:"performance,omitempty"`
 	// Over the last 1000 to 1050 observations.
 	Recent *ClassPerformance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
@@ -2323,10 +2323,10 @@ func (x *ClassStats) GetClasses() []*ClassCounts {
 }
 
 // ClassPerformance is the performance of a classifier beside the most frequent class so far, and
-// the last class.
+// the last class. It judges every observation but the first.
 type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of observations.
+	// The number of judged observations.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *ClassFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
@@ -2565,9 +2565,9 @@ type ClassCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The class.
 	Class string `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
-	// Its observations.
+	// Its observations, the first one included.
 	Observed uint64 `protobuf:"varint,2,opt,name=observed,proto3" json:"observed,omitempty"`
-	// Those with another class predicted.
+	// Those with another class predicted, or none.
 	Errors uint64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
 	// How often it was predicted.
 	Predicted uint64 `protobuf:"varint,4,opt,name=predicted,proto3" json:"predicted,omitempty"`
@@ -2716,10 +2716,11 @@ func (x *FeatureWeight) GetOutput() int32 {
 }
 
 // Performance is how a model did beside two baselines: the running mean of the labels, and the
-// last label. Losses are the model's own, times the weights.
+// last label. Losses are the model's own, times the weights. It judges every observation but the
+// first that the model learned, which all answer before any label, and those set aside.
 type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of observations, or the sum of their discounts.
+	// The number of judged observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
@@ -4208,7 +4209,8 @@ func (x *GetModelHistoryResponse) GetDrifts() []*DriftMark {
 	return nil
 }
 
-// HistoryPoint is how a model did since the previous point.
+// HistoryPoint is how a model did since the previous point. Its performance may judge fewer
+// observations than the point covers.
 type HistoryPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its last observation.
@@ -4704,7 +4706,7 @@ func (x *CompareModelsRequest) GetModel() string {
 type CompareModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The followed model, then its followers by recent loss. Figures are of the observations that
-	// the follower has learned.
+	// the follower has learned; its own judge those behind its first.
 	Comparisons   []*Comparison `protobuf:"bytes,1,rep,name=comparisons,proto3" json:"comparisons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

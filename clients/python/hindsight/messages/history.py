@@ -16,7 +16,8 @@ from hindsight.v1 import model_pb2
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """HistoryPoint is how a model did since the previous point."""
+    """HistoryPoint is how a model did since the previous point. Its performance may judge fewer
+    observations than the point covers."""
 
     #: Its last observation.
     sequence: int

@@ -46,9 +46,10 @@ class PerformanceFigures:
 @dataclass(frozen=True)
 class Performance:
     """Performance is how a model did beside two baselines: the running mean of the labels, and the
-    last label. Losses are the model's own, times the weights."""
+    last label. Losses are the model's own, times the weights. It judges every observation but the
+    first that the model learned, which all answer before any label, and those set aside."""
 
-    #: The number of observations, or the sum of their discounts.
+    #: The number of judged observations, or the sum of their discounts.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[PerformanceFigures]
@@ -98,9 +99,9 @@ class ClassFigures:
 @dataclass(frozen=True)
 class ClassPerformance:
     """ClassPerformance is the performance of a classifier beside the most frequent class so far,
-    and the last class."""
+    and the last class. It judges every observation but the first."""
 
-    #: The number of observations.
+    #: The number of judged observations.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[ClassFigures]

@@ -190,9 +190,9 @@ class ClassCounts:
 
     #: The class.
     class_: str
-    #: Its observations.
+    #: Its observations, the first one included.
     observed: int
-    #: Those with another class predicted.
+    #: Those with another class predicted, or none.
     errors: int
     #: How often it was predicted.
     predicted: int
@@ -215,7 +215,7 @@ class ClassCounts:
 class ClassStats:
     """ClassStats is the performance of a classifier."""
 
-    #: Over all observations.
+    #: Over all judged observations.
     performance: Optional[ClassPerformance]
     #: Over the last 1000 to 1050 observations.
     recent: Optional[ClassPerformance]
@@ -329,7 +329,7 @@ class ModelStats(ShownStats):
     observations: int
     #: The sum of prequential losses.
     loss_sum: float
-    #: loss_sum / observations. Absent before the first observation.
+    #: performance.prequential.mean_loss. Absent before a judged observation.
     mean_loss: Optional[float]
     #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
     #: constants. Absent, like regret, if not tracked.
@@ -364,9 +364,9 @@ class ModelStats(ShownStats):
     effective_dimension: Optional[float]
     #: The number of dictionary centres, for learners with a dictionary.
     dictionary: Optional[int]
-    #: The number of observations with a served prediction.
+    #: The number of judged observations with a served prediction: see Performance.
     served_observations: int
-    #: The sum of served losses. Absent if no prediction was served.
+    #: The sum of their served losses. Absent if there are none.
     served_loss_sum: Optional[float]
     #: Predictions whose label has not come.
     pending_labels: int
@@ -378,7 +378,7 @@ class ModelStats(ShownStats):
     durability: str
     #: The sequence of the newest snapshot; 0: none.
     snapshot_sequence: int
-    #: The performance over all observations.
+    #: The performance over all judged observations.
     performance: Optional[Performance]
     #: The performance over the last 1000 to 1050 observations.
     recent: Optional[Performance]

@@ -117,12 +117,12 @@ func TestReplayOfClasses(t *testing.T) {
 		return []string{"replay", "--csv", path, "--target", "kind", "--model", "m-" + run, "--run", run, "--create", `{"classes": {}}`}
 	}
 	r := run(t, args("table")...)
-	if r.code != 0 || !strings.Contains(squeeze(r.out), "\nerror rate, prequential 50 %\n") || strings.Contains(r.out, "mean loss") || squeeze(tables(r.out)) != squeeze(classTable) {
+	if r.code != 0 || !strings.Contains(squeeze(r.out), "\nerror rate, prequential 33.3 %\n") || strings.Contains(r.out, "mean loss") || squeeze(tables(r.out)) != squeeze(classTable) {
 		t.Errorf("%+v", r)
 	}
 	d := document(t, 0, args("json")...)
 	skill, served := d["skill"].(float64), d["servedSkill"].(float64)
-	if d["errorRate"] != 0.5 || math.Abs(skill-(1-0.0248/0.88)) > 1e-12 || math.Abs(served-(1-0.5/0.88)) > 1e-12 || d["verdict"] != "better than trivial" {
+	if d["errorRate"] != 1.0/3 || math.Abs(skill-(1-0.0248/0.88)) > 1e-12 || math.Abs(served-(1-0.5/0.88)) > 1e-12 || d["verdict"] != "better than trivial" {
 		t.Errorf("%v", d)
 	}
 }

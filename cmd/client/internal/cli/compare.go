@@ -42,7 +42,7 @@ The columns are named inputs, as "hindsight infer" declares them; --ignore leave
 out. The target is --target, else y, else the last column.
 
 The table has the best learner first. RMSE and MAE are in the unit of the label, over all
-rows with a label and all outputs. Skill is 1 - squared error / that of the better of two
+rows with a label but the first, and all outputs. Skill is 1 - squared error / that of the better of two
 trivial predictors, the running mean and the last label; of classes it counts errors. The
 time is that of a prediction and an observation.
 
@@ -190,7 +190,7 @@ func (v *comparison) judge(ctx context.Context, e *env, c *client.Client, learne
 		return nil, err
 	}
 	if len(a.losses) == 0 {
-		return nil, command.Usagef("%s: no row has all labels of %s", v.name, v.options.Target)
+		return nil, command.Usagef("%s: %d rows have all labels of %s, want at least 2", v.name, len(a.rounds), v.options.Target)
 	}
 	stats, err := c.Model(id).Stats(ctx, nil)
 	if err != nil {

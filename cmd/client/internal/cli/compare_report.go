@@ -40,7 +40,7 @@ type contestant struct {
 	SecondsPerRow float64  `json:"secondsPerRow"`
 
 	delay    int
-	losses   []float64 // Of each label: the squared error, the mean over outputs; of a class 0 or 1.
+	losses   []float64 // Of each label but the first: the squared error, the mean over outputs; of a class 0 or 1.
 	absolute float64   // The sum of the absolute errors, the mean over outputs.
 	rounds   []int     // The row of each label, from 1.
 	labels   [][]float64
@@ -58,7 +58,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// add adds an observation.
+// add adds an observation. All learners answer the first before any label, so that its loss says nothing of them.
 func (a *contestant) add(o drive.Observed) {
 	class, value, values := o.Outcome.GetClass(), o.Outcome.GetPrediction(), o.Outcome.GetPredictions()
 	if a.delay > 0 {
@@ -70,6 +70,9 @@ func (a *contestant) add(o drive.Observed) {
 	a.rounds = append(a.rounds, o.T)
 	a.classes = append(a.classes, o.Class)
 	a.labels = append(a.labels, o.Labels)
+	if len(a.rounds) == 1 {
+		return
+	}
 	if o.Class != "" {
 		a.losses = append(a.losses, unequal(class, o.Class))
 		return
@@ -97,7 +100,7 @@ func squaredError(predicted, labels []float64) float64 {
 	return sum / float64(len(labels))
 }
 
-// finish computes the figures. At least one row has a label.
+// finish computes the figures. At least two rows have a label.
 func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats) {
 	if result.Rounds > 0 {
 		a.SecondsPerRow = result.Elapsed.Seconds() / float64(result.Rounds)
@@ -133,7 +136,7 @@ func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats)
 // baseline is the smaller sum of the losses of two predictors that ignore the inputs: the running
 // mean of the labels, or the most frequent class; and the last label. They know the labels that a
 // prediction knew: the labels of all rows more than delay rows before. Without a label they predict
-// 0. The server's own skill leaves out what a label gate sets aside, so that learners with and
+// 0. The first row does not count. The server's own skill leaves out what a label gate sets aside, so that learners with and
 // without a gate would be judged on different rows.
 func (a *contestant) baseline() float64 {
 	var steady, last float64
@@ -149,6 +152,9 @@ func (a *contestant) baseline() float64 {
 			if count[latestClass]++; count[latestClass] > count[frequent] {
 				frequent = latestClass
 			}
+		}
+		if i == 0 {
+			continue
 		}
 		if a.classes[i] != "" {
 			steady += unequal(frequent, a.classes[i])
@@ -195,13 +201,13 @@ type winner struct {
 
 // conclude puts the best learner first and compares it with the second.
 func (r *report) conclude() {
-	r.Labels = len(r.Learners[0].losses)
+	r.Labels = len(r.Learners[0].rounds)
 	slices.SortStableFunc(r.Learners, func(a, b *contestant) int { return cmp.Compare(a.mean(), b.mean()) })
 	if len(r.Learners) < 2 {
 		return
 	}
 	best, second := r.Learners[0], r.Learners[1]
-	differences := make([]float64, r.Labels)
+	differences := make([]float64, len(best.losses))
 	for i, loss := range second.losses {
 		differences[i] = loss - best.losses[i]
 	}
@@ -216,7 +222,7 @@ func (r *report) conclude() {
 	if m := second.mean(); m > 0 {
 		r.Winner.Share = new(command.Finite(r.Winner.Difference / m))
 	}
-	if r.Labels >= bootstrap.Least {
+	if len(differences) >= bootstrap.Least {
 		i := bootstrap.Mean(differences, comparisonSeed)
 		r.Winner.Low, r.Winner.High, r.Winner.Block, r.Winner.Certain = &i.Low, &i.High, &i.Block, i.Low > 0
 	}
@@ -224,13 +230,14 @@ func (r *report) conclude() {
 
 // curves are the errors of all learners over the rows, each point over the rows just before it.
 func (r *report) curves() ([][]float64, plot.Options) {
-	points := min(curvePoints, r.Labels)
-	window := max(r.Labels/windows, min(leastWindow, r.Labels))
+	rows := len(r.Learners[0].losses)
+	points := min(curvePoints, rows)
+	window := max(rows/windows, min(leastWindow, rows))
 	curves, names := make([][]float64, len(r.Learners)), make([]string, len(r.Learners))
 	for i, a := range r.Learners {
 		names[i] = a.Learner
 		for p := range points {
-			end := (p + 1) * r.Labels / points
+			end := (p + 1) * rows / points
 			v := mean(a.losses[max(0, end-window):end])
 			if !r.classes {
 				v = math.Sqrt(v)
@@ -244,7 +251,7 @@ func (r *report) curves() ([][]float64, plot.Options) {
 	}
 	return curves, plot.Options{
 		Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
-		X: "row", First: strconv.Itoa(r.Labels / points), Last: strconv.Itoa(r.Labels),
+		X: "row", First: strconv.Itoa(1 + rows/points), Last: strconv.Itoa(r.Labels),
 	}
 }
 

@@ -73,8 +73,8 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	if result.Classes > 0 {
 		s.ErrorRate = new(command.Finite(float64(result.Errors) / float64(result.Classes)))
 	}
-	if result.Served > 0 {
-		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.Served)))
+	if result.ServedJudged > 0 {
+		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.ServedJudged)))
 	}
 	return s
 }

@@ -72,26 +72,34 @@ type Result struct {
 	Retries      int // how often calls were sent again
 	SetAside     int // labels that the label gate set aside
 	Batches      int // batches that were observed
-	Classes      int // acknowledged labels that are classes
+	Judged       int // acknowledged rounds that losses count: see judged
+	Classes      int // judged labels that are classes
 	Errors       int // classes for which the prequential prediction was another class
 	Served       int // acknowledged rounds that were predicted
+	ServedJudged int // the judged ones of these
 	// Behind is the most observations that the model learned between a served prediction and
 	// its label.
-	Behind                 int
-	LossSum, ServedLossSum float64 // the sum of the prequential losses; of the served losses
-	Elapsed                time.Duration
+	Behind  int
+	LossSum float64 // the sum of all prequential losses
+	// JudgedLoss is the sum of the prequential losses of the judged rounds, ServedLossSum that of their served losses.
+	JudgedLoss, ServedLossSum float64
+	Elapsed                   time.Duration
 	// The latencies of the two calls, with the waits for their retries. With Options.Batches,
 	// Observe is that of a batch, and Predict is empty.
 	Predict, Observe Latency
 }
 
-// MeanLoss is the mean prequential loss, 0 without a round.
+// MeanLoss is the mean prequential loss of the judged rounds, 0 without one.
 func (r *Result) MeanLoss() float64 {
-	if r.Acknowledged == 0 {
+	if r.Judged == 0 {
 		return 0
 	}
-	return r.LossSum / float64(r.Acknowledged)
+	return r.JudgedLoss / float64(r.Judged)
 }
+
+// judged reports whether losses count an observation, as the server's do: not the first of a model, and
+// none whose label was set aside.
+func judged(o *hindsightv1.Outcome) bool { return o.GetSequence() > 1 && !o.GetSetAside() }
 
 // RoundsPerSecond is the rate of acknowledged rounds.
 func (r *Result) RoundsPerSecond() float64 {
@@ -359,13 +367,9 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	r.LossSum += outcome.GetLoss()
 	if outcome.ServedLoss != nil {
 		r.Served++
-		r.ServedLossSum += outcome.GetServedLoss()
 	}
-	if c.round.Class != "" {
-		r.Classes++
-		if outcome.GetClass() != c.round.Class {
-			r.Errors++
-		}
+	if judged(outcome) {
+		r.judge(c.round.Class, outcome)
 	}
 	if d.options.OnObserved == nil {
 		return nil
@@ -374,6 +378,22 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
+}
+
+// judge adds the losses of a judged round, and of a class whether the prequential prediction was another.
+func (r *Result) judge(class string, outcome *hindsightv1.Outcome) {
+	r.Judged++
+	r.JudgedLoss += outcome.GetLoss()
+	if outcome.ServedLoss != nil {
+		r.ServedJudged++
+		r.ServedLossSum += outcome.GetServedLoss()
+	}
+	if class != "" {
+		r.Classes++
+		if outcome.GetClass() != class {
+			r.Errors++
+		}
+	}
 }
 
 // pass closes a round.

@@ -26,8 +26,9 @@ const leastProbability = 1e-9
 // Account is the account of one classifier.
 type Account struct {
 	limit int
-	// predicted counts the observations with a served prediction, served sums the
-	// figures of these predictions.
+	// predicted counts the judged observations with a served prediction, served sums the
+	// figures of these predictions. whole and recent are of judged observations, bins and
+	// classes of all.
 	predicted uint64
 	served    Figures
 	whole     Performance
@@ -87,10 +88,14 @@ type Bin struct {
 // Observe takes one observation and returns its performance. It costs O(classes), and
 // allocates only when a class is new. It panics if the number of the class is not below
 // the limit.
+//
+// Observe judges every observation but the first, which the model and the baselines answer
+// before they know a class: its performance is the zero value.
 func (a *Account) Observe(r Round) Performance {
 	if r.Class < 0 || r.Class >= a.limit {
 		panic(fmt.Sprintf("classes: class %d of %d", r.Class, a.limit))
 	}
+	first := a.majority == model.NoClass
 	now := judged(r.Prequential, r.Class)
 	now.Majority, now.Last = wrong(a.majority, r.Class), wrong(a.last, r.Class)
 	served, prediction := now, r.Prequential
@@ -101,12 +106,17 @@ func (a *Account) Observe(r Round) Performance {
 		if majority, last, ok := a.read(r.Notes); ok {
 			served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
 		}
-		a.predicted++
-		a.served.add(&served, 1)
 	}
-	round := Performance{Observations: 1, Prequential: now, Served: served}
-	a.whole.Add(round)
-	a.recent.Add(round)
+	var round Performance
+	if !first {
+		if r.Served != nil {
+			a.predicted++
+			a.served.add(&served, 1)
+		}
+		round = Performance{Observations: 1, Prequential: now, Served: served}
+		a.whole.Add(round)
+		a.recent.Add(round)
+	}
 	a.count(prediction, r.Class)
 	a.learn(r.Class)
 	return round
@@ -206,14 +216,14 @@ func (a *Account) read(notes []float64) (majority, last int, ok bool) {
 
 // Summary sums up an account.
 type Summary struct {
-	// Predicted counts the observations with a served prediction, Served sums the figures
-	// of these predictions.
+	// Predicted counts the judged observations with a served prediction: see Observe. Served
+	// sums the figures of these predictions.
 	Predicted uint64
 	Served    Figures
-	// Whole is the performance over all observations, Recent over the newest ones.
+	// Whole is the performance over all judged observations, Recent over the newest ones.
 	Whole, Recent Performance
 	// Reliability is the table of the served probabilities, or of the prequential ones
-	// where nothing was served.
+	// where nothing was served, of all observations.
 	Reliability [Bins]Bin
 	// Classes has the classes of the same predictions, by their numbers.
 	Classes []Class

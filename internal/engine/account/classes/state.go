@@ -85,9 +85,11 @@ func (a *Account) check(v *codec.Visitor) {
 		v.Corrupt("%g observations, %d of them predicted", total, a.predicted)
 		return
 	}
-	left := uint64(total) // No sum of counts may overflow.
+	// The classes count the first observation too. An earlier version judged it.
+	rows := uint64(total) + 1
+	left := rows // No sum of counts may overflow.
 	for n, c := range a.classes {
-		if c.Errors > c.Observed || c.Observed > left || c.Predicted > uint64(total) || c.Expected < 0 {
+		if c.Errors > c.Observed || c.Observed > left || c.Predicted > rows || c.Expected < 0 {
 			v.Corrupt("class %d of %+v", n, c)
 			return
 		}
@@ -96,11 +98,11 @@ func (a *Account) check(v *codec.Visitor) {
 			a.majority = n
 		}
 	}
-	if left != 0 || (a.last == model.NoClass) != (total == 0) || (a.last != model.NoClass && a.classes[a.last].Observed == 0) {
-		v.Corrupt("%d of %g observations without a class, the last class %d", left, total, a.last)
+	if left > 1 || (a.last == model.NoClass) != (left == rows) || (a.last != model.NoClass && a.classes[a.last].Observed == 0) {
+		v.Corrupt("%g judged observations, %d of classes, the last class %d", total, rows-left, a.last)
 	}
 	for _, b := range a.bins {
-		if b.Found > b.Members || b.Found > uint64(total) || b.Members > maxRounds*uint64(max(len(a.classes), 1)) || b.Expected < 0 {
+		if b.Found > b.Members || b.Found > rows || b.Members > maxRounds*uint64(max(len(a.classes), 1)) || b.Expected < 0 {
 			v.Corrupt("a bin of %+v", b)
 		}
 	}

@@ -30,6 +30,8 @@ type Shape struct {
 	// intervals.
 	Classes bool
 	Levels  int
+	// uncounted is true while a history of version 1 is read.
+	uncounted bool
 }
 
 // History is the history of one model. Methods that only read may run concurrently.
@@ -218,8 +220,8 @@ func (h *History) Size() uint64 {
 type Point struct {
 	// Sequence is that of the last observation.
 	Sequence uint64
-	// Performance and Classes sum over the observations. Classes is nil but for a
-	// classifier. Numbers have six digits, and weights four decimals.
+	// Performance and Classes sum over the judged observations: see account.Account.Observe.
+	// Classes is nil but for a classifier. Numbers have six digits, and weights four decimals.
 	Performance account.Performance
 	Classes     *classes.Performance
 	// Moment is that of the last observation, without its counts.
@@ -236,25 +238,25 @@ func (h *History) Points(after uint64, now *Moment) []Point {
 	width, ends := h.width(), h.from
 	for n := range h.points {
 		if ends += h.stride; ends > after {
-			points = append(points, h.point(h.words[n*width:][:width], ends, h.stride))
+			points = append(points, h.point(h.words[n*width:][:width], ends))
 		}
 	}
 	if now != nil && h.opened > 0 && h.Sequence() > after {
 		row := make([]uint32, h.shape.width(min(len(now.Weights), MaxExperts)))
 		h.fill(row, now)
-		points = append(points, h.point(row, h.Sequence(), h.opened))
+		points = append(points, h.point(row, h.Sequence()))
 	}
 	return points
 }
 
 // point reads a row.
-func (h *History) point(row []uint32, sequence, observations uint64) Point {
+func (h *History) point(row []uint32, sequence uint64) Point {
 	p := Point{Sequence: sequence, Moment: Moment{
 		Time:   int64(uint64(row[timeHigh])<<32 | uint64(row[timeLow])),
 		Regret: long(row[regret]), RegretBound: long(row[bound]), Dictionary: int(long(row[dictionary])),
 	}}
 	row = row[sums:]
-	h.shape.read(&p, row, float64(observations))
+	h.shape.read(&p, row)
 	row = row[h.shape.figures():]
 	if counts := h.shape.counts(); counts > 0 {
 		p.Coverage = make([]float64, h.shape.Levels)

@@ -46,10 +46,16 @@ func rounds(seed uint64, shape history.Shape, n int) []round {
 	for i := range all {
 		r := &all[i]
 		r.performance = account.Performance{Observations: 1, Prequential: figures(rng), Served: figures(rng)}
+		if i%9 == 0 { // The first, and labels that were set aside.
+			r.performance = account.Performance{}
+		}
 		if shape.Classes {
 			r.performance.Prequential.RunningMean, r.performance.Prequential.LastLabel = 0, 0
 			r.performance.Served.RunningMean, r.performance.Served.LastLabel = 0, 0
-			r.classes = &classes.Performance{Observations: 1, Prequential: classFigures(rng), Served: classFigures(rng)}
+			r.classes = &classes.Performance{Observations: r.performance.Observations}
+			if r.classes.Observations > 0 {
+				r.classes.Prequential, r.classes.Served = classFigures(rng), classFigures(rng)
+			}
 		}
 		if i > 20 && shape.Levels > 0 {
 			counts[0]++
@@ -194,8 +200,8 @@ func TestHistoryIsThatOfAllRounds(t *testing.T) {
 				for _, p := range got {
 					sum += p.Performance.Observations
 				}
-				if sum != float64(n) {
-					t.Fatalf("%s: the points are of %g of %d rounds", name, sum, n)
+				if sum != float64(n-(n+8)/9) {
+					t.Fatalf("%s: the points are of %g judged rounds of %d", name, sum, n)
 				}
 			}
 			if n < len(all) {
@@ -230,7 +236,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	// The places of from, stride, points, experts, the first row and the open point.
 	const row = 33
-	open := row + 4*150*(5+6+2+3)
+	open := row + 4*150*(5+7+2+3)
 	put := func(at int, v uint64) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) }
 	}
@@ -242,9 +248,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"no stride": put(9, 0), "a stride of 3": put(9, 3), "points of 1": put(9, 1), "256 points": put(17, 256),
 		"few long points": put(17, 100), "too many experts": put(25, 65),
 		"a regret": word(2, float32(math.Inf(1))), "a dictionary of parts": word(4, 1.5), "a dictionary below 0": word(4, -1),
-		"a loss": word(5, float32(math.NaN())), "more held than judged": word(12, 3),
-		"an open point of 2": put(open, 2), "sums of nothing": put(open+8, math.Float64bits(1)),
-		"a sum": put(open+8, math.Float64bits(math.NaN())), "counts before": put(open+8*7, counts[0]+1), "changes": put(open+8*9, 101),
+		"more judged than there are": word(5, 5), "judged in part": word(5, 1.5), "judged below 0": word(5, -1),
+		"a loss": word(6, float32(math.NaN())), "more held than judged": word(13, 3),
+		"an open point of 2": put(open, 2), "judged of nothing": put(open+8, math.Float64bits(1)), "sums of nothing": put(open+16, math.Float64bits(1)),
+		"a sum": put(open+16, math.Float64bits(math.NaN())), "counts before": put(open+8*8, counts[0]+1), "changes": put(open+8*10, 101),
 	} {
 		bad := slices.Clone(data)
 		spoil(bad)
@@ -295,6 +302,58 @@ func TestRoundTrip(t *testing.T) {
 			}
 			if _, err := history.Decode(append(data, 0), shape, uint64(n), most(shape)); !errors.Is(err, codec.ErrCorrupt) {
 				t.Fatalf("%s, a byte too many: %v", name, err)
+			}
+		}
+	}
+}
+
+// uncounted returns the bytes of a history as version 1 wrote them: without the numbers of judged
+// observations in its rows and its open point.
+func uncounted(data []byte, shape history.Shape) []byte {
+	const head, sums = 33, 5
+	figures, counts := 7, 0
+	if shape.Classes {
+		figures = 13
+	}
+	if shape.Levels > 0 {
+		counts = 1 + shape.Levels
+	}
+	points, experts := binary.LittleEndian.Uint64(data[17:]), binary.LittleEndian.Uint64(data[25:])
+	width := sums + figures + counts + int(experts+1)/2
+	out := append([]byte{1}, data[1:head]...)
+	rest := data[head:]
+	for range points {
+		out = append(append(out, rest[:4*sums]...), rest[4*(sums+1):4*width]...)
+		rest = rest[4*width:]
+	}
+	return append(append(out, rest[:8]...), rest[16:]...)
+}
+
+// A history of version 1 judged every observation. It is read, and goes on as if it had counted them.
+func TestFirstVersion(t *testing.T) {
+	t.Parallel()
+	for name, shape := range shapes() {
+		all := rounds(11, shape, 3000)
+		for i := range all {
+			if p := &all[i].performance; p.Observations == 0 {
+				p.Observations = 1
+				if c := all[i].classes; c != nil {
+					c.Observations = 1
+				}
+			}
+		}
+		for _, n := range []int{0, 1, 255, 777, 2500} {
+			a := begin(shape, 0)
+			observe(a, all[:n])
+			a.Mark(history.Mark{})
+			b, err := history.Decode(uncounted(a.Append(nil), shape), shape, uint64(n), most(shape))
+			if err != nil {
+				t.Fatalf("%s, %d rounds: %v", name, n, err)
+			}
+			observe(a, all[n:])
+			observe(b, all[n:])
+			if !bytes.Equal(a.Append(nil), b.Append(nil)) {
+				t.Fatalf("%s, %d rounds: it goes on otherwise", name, n)
 			}
 		}
 	}
@@ -413,6 +472,7 @@ func FuzzDecode(f *testing.F) {
 			observe(h, rounds(8, shape, n))
 			h.Mark(history.Mark{Sequence: 3, Rise: true})
 			f.Add(h.Append(nil), shape.Classes, uint8(shape.Levels), uint64(9+n))
+			f.Add(uncounted(h.Append(nil), shape), shape.Classes, uint8(shape.Levels), uint64(9+n))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, classifier bool, levels uint8, sequence uint64) {
@@ -424,8 +484,16 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(h.Append(nil), data) {
+		written := h.Append(nil)
+		if data[0] == 1 { // A history is written in the present version.
+			if h, err = history.Decode(written, shape, sequence, most(shape)); err != nil {
+				t.Fatal(err)
+			}
+		} else if !bytes.Equal(written, data) {
 			t.Fatal("read and written it is another")
+		}
+		if !bytes.Equal(h.Append(nil), written) {
+			t.Fatal("read twice it is another")
 		}
 		all := rounds(9, shape, 50)
 		for i := range all {

@@ -18,20 +18,25 @@ const (
 	sums
 )
 
-// Figures of real labels are the losses of the predictions and of the two baselines,
-// prequential and served. A classifier has two losses, and five figures prequential
+// The first figure is the number of judged observations: a history of version 1 has not
+// counted them. Figures of real labels are then the losses of the predictions and of the two
+// baselines, prequential and served. A classifier has two losses, and five figures prequential
 // and served.
 const (
-	figuresOfLabels  = 6
-	figuresOfClasses = 12
+	figuresOfLabels  = 7
+	figuresOfClasses = 13
 )
 
 // figures returns the number of sums over observations.
 func (s Shape) figures() int {
+	n := figuresOfLabels
 	if s.Classes {
-		return figuresOfClasses
+		n = figuresOfClasses
 	}
-	return figuresOfLabels
+	if s.uncounted {
+		n--
+	}
+	return n
 }
 
 // counts returns the number of counts of intervals.
@@ -49,8 +54,9 @@ func (h *History) width() int { return h.shape.width(h.experts) }
 
 // add adds the figures of one observation.
 func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance) {
+	to[0] += p.Observations
 	if !s.Classes {
-		to = to[:figuresOfLabels]
+		to = to[1:figuresOfLabels]
 		to[0] += p.Prequential.Loss
 		to[1] += p.Prequential.RunningMean
 		to[2] += p.Prequential.LastLabel
@@ -59,7 +65,7 @@ func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance)
 		to[5] += p.Served.LastLabel
 		return
 	}
-	to = to[:figuresOfClasses]
+	to = to[1:figuresOfClasses]
 	to[0] += p.Prequential.Loss
 	to[1] += p.Served.Loss
 	for i, f := range [...]*classes.Figures{&c.Prequential, &c.Served} {
@@ -73,15 +79,16 @@ func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance)
 }
 
 // read reads the sums of a row.
-func (s Shape) read(p *Point, row []uint32, observations float64) {
-	p.Performance.Observations = observations
+func (s Shape) read(p *Point, row []uint32) {
+	p.Performance.Observations = long(row[0])
+	row = row[1:]
 	if !s.Classes {
 		p.Performance.Prequential = account.Figures{Loss: long(row[0]), RunningMean: long(row[1]), LastLabel: long(row[2])}
 		p.Performance.Served = account.Figures{Loss: long(row[3]), RunningMean: long(row[4]), LastLabel: long(row[5])}
 		return
 	}
 	p.Performance.Prequential.Loss, p.Performance.Served.Loss = long(row[0]), long(row[1])
-	p.Classes = &classes.Performance{Observations: observations}
+	p.Classes = &classes.Performance{Observations: p.Performance.Observations}
 	for i, f := range [...]*classes.Figures{&p.Classes.Prequential, &p.Classes.Served} {
 		own := row[2+5*i:][:5]
 		*f = classes.Figures{

@@ -3,11 +3,16 @@ package history
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model/codec"
 )
 
-const version = 1
+// Versions of the bytes of a history. Version 1 has no numbers of judged observations.
+const (
+	versionUncounted = 1
+	version          = 2
+)
 
 // Bounds of a history.
 const (
@@ -45,8 +50,11 @@ func Decode(data []byte, shape Shape, sequence uint64, counts []uint64) (*Histor
 // bytes.
 func (h *History) visit(v *codec.Visitor) {
 	written := byte(version)
-	if v.Byte(&written); v.Reading() && written != version {
+	if v.Byte(&written); v.Reading() && (written < versionUncounted || written > version) {
 		v.Corrupt("version %d", written)
+	}
+	if h.shape.uncounted = written == versionUncounted; h.shape.uncounted {
+		h.open = h.open[:h.shape.figures()]
 	}
 	v.Uint64(&h.from, &h.stride)
 	v.Int(MaxPoints-1, &h.points)
@@ -62,6 +70,9 @@ func (h *History) visit(v *codec.Visitor) {
 	for i := range h.before {
 		v.Uint64(&h.before[i])
 	}
+	if h.shape.uncounted {
+		h.count()
+	}
 	marks := len(h.marks)
 	v.Int(MaxMarks, &marks)
 	if v.Reading() && marks > 0 {
@@ -73,6 +84,19 @@ func (h *History) visit(v *codec.Visitor) {
 		v.Int64(&m.Time)
 		v.Bool(&m.Rise)
 	}
+}
+
+// count gives a history of version 1 the numbers of judged observations: that version judged
+// every observation.
+func (h *History) count() {
+	width := h.width()
+	h.shape.uncounted = false
+	words := make([]uint32, 0, h.points*h.width())
+	for row := range slices.Chunk(h.words, width) {
+		words = append(append(append(words, row[:sums]...), short(float64(h.stride))), row[sums:]...)
+	}
+	h.words = words
+	h.open = slices.Insert(h.open, 0, float64(h.opened))
 }
 
 // reserveWords allocates the words to read, at most as many as the data has.
@@ -97,6 +121,9 @@ func (h *History) check(v *codec.Visitor, sequence uint64, counts []uint64) {
 	}
 	if h.opened >= h.stride {
 		v.Corrupt("%d observations in an open point of %d", h.opened, h.stride)
+	}
+	if n := h.open[0]; !(n >= 0 && n <= float64(h.opened) && n == math.Trunc(n)) {
+		v.Corrupt("%g judged observations in an open point of %d", n, h.opened)
 	}
 	for _, sum := range h.open {
 		if h.opened == 0 && sum != 0 {
@@ -129,6 +156,9 @@ func (h *History) checkRow(v *codec.Visitor, row []uint32) {
 		v.Corrupt("a dictionary of %g", n)
 	}
 	row = row[sums:]
+	if n := long(row[0]); !(n >= 0 && n <= float64(h.stride) && n == math.Trunc(n)) {
+		v.Corrupt("%g judged observations in a point of %d", n, h.stride)
+	}
 	figures := h.shape.figures()
 	for i, w := range row[:figures] {
 		if n := long(w); !(math.Abs(n) <= maxNumber) {

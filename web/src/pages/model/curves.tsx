@@ -36,10 +36,10 @@ export function Curves({ live, model, stats }: { live: Live; model: Model; stats
   const { skill, loss } = useMemo(() => {
     const draw = (of: HistoryPoint[]): Curve[] => (classifier ? errors(of, smoothing) : losses(of, smoothing));
     const own = draw(points), add = second.value?.history.points ?? [];
-    const compared = second.value && { id: second.value.id, x: placesOf(add, time), curves: draw(add) };
+    const compared = (curves: Curve[]) => second.value && { id: second.value.id, x: placesOf(add, time), curves };
     return {
-      loss: beside(x, own, compared),
-      skill: beside(x, skills(own), compared && { ...compared, curves: skills(compared.curves) }),
+      loss: beside(x, own, compared(draw(add))),
+      skill: beside(x, skills(points, smoothing), compared(skills(add, smoothing))),
     };
   }, [points, x, smoothing, classifier, second.value]);
   const logarithmic = chosen ?? dwarfed(loss.curves);
