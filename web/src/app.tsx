@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { getCluster } from "./api/client";
-import { getAccess, mayOf, signOut, SIGNED_OUT, type Access, type May } from "./api/session";
+import { getAccess, mayOf, signOut, SIGNED_OUT, type May } from "./api/session";
 import { CreatePage } from "./pages/create";
 import { useDrop } from "./pages/csv/drop";
 import { CsvPage } from "./pages/csv/page";
