@@ -261,7 +261,7 @@ func (s *summary) add(v float64) {
 		s.low, s.high = v, v
 	}
 	s.low, s.high = min(s.low, v), max(s.high, v)
-	s.Add(v, s.n)
+	s.Add(v, 1, float64(s.n))
 }
 
 // categories are those of one input, in the order of their first appearance.

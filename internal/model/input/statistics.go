@@ -40,7 +40,7 @@ func (e *Encoder) Statistics(i int) Statistics {
 	l := &e.inputs[i]
 	s := Statistics{
 		Seen: e.n - l.missing, Missing: l.missing, Outside: l.outside,
-		Low: l.summary.low, High: l.summary.high, Mean: l.summary.Mean.Value(), Deviation: l.summary.Deviation(l.summary.n),
+		Low: l.summary.low, High: l.summary.high, Mean: l.summary.Mean.Value(), Deviation: l.summary.Deviation(float64(l.summary.n)),
 		NumbersKnown: l.summary.n > 0,
 	}
 	if l.categories != nil {

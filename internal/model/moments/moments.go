@@ -9,30 +9,30 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// Exact are the mean of n numbers and Σ(x − mean)². The mean is compensated: what a number
-// changes of it, a deviation over n, may be far below its last digit. Both are exact to
+// Exact are the mean of numbers and Σω(x − mean)². The mean is compensated: what a number
+// changes of it, a deviation over Σω, may be far below its last digit. Both are exact to
 // their own rounding, however far from 0 the numbers are and however many there were.
 //
-// Source: Welford, Technometrics 4 (1962).
+// Source: Welford, Technometrics 4 (1962); West, Communications of the ACM 22 (1979).
 type Exact struct {
 	Mean    compensated.Sum
 	Squares float64
 }
 
-// Add takes the n-th number, from 1.
-func (m *Exact) Add(x float64, n uint64) {
-	count := float64(n)
+// Add takes a number that counts ω, given Σω with the number.
+func (m *Exact) Add(x, counts, total float64) {
 	off := (x - m.Mean.High) - m.Mean.Low
-	m.Mean.Add(off / count)
-	m.Squares += float64(float64(off*off) * ((count - 1) / count))
+	m.Mean.Add(float64(off*counts) / total)
+	m.Squares += float64(float64(off*off) * float64(counts*((total-counts)/total)))
 }
 
-// Deviation is the root of the mean squared deviation of n numbers, 0 of none.
-func (m *Exact) Deviation(n uint64) float64 {
-	if n == 0 {
+// Deviation is the root of the mean squared deviation of numbers that count total together, 0
+// of none.
+func (m *Exact) Deviation(total float64) float64 {
+	if total == 0 {
 		return 0
 	}
-	return math.Sqrt(m.Squares / float64(n))
+	return math.Sqrt(m.Squares / total)
 }
 
 // Running are the mean of numbers and Σω(x − mean)², to the rounding of every step.

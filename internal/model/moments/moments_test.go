@@ -44,7 +44,7 @@ func TestMoments(t *testing.T) {
 		numbers, ones, weights, total := make([]float64, count), make([]float64, count), make([]float64, count), 0.0
 		for i := range numbers {
 			numbers[i], ones[i], weights[i] = offset+rng.NormFloat64(), 1, math.Exp(3*rng.NormFloat64())
-			e.Add(numbers[i], uint64(i+1))
+			e.Add(numbers[i], 1, float64(i+1))
 			plain.Add(numbers[i], 1, float64(i+1))
 			weighted.AddWeighted(numbers[i], weights[i], total)
 			total += weights[i]
@@ -68,7 +68,7 @@ func TestMomentsOfNothingAndOfOne(t *testing.T) {
 	if e.Deviation(0) != 0 {
 		t.Errorf("no numbers have a deviation of %g", e.Deviation(0))
 	}
-	e.Add(1e100, 1)
+	e.Add(1e100, 1, 1)
 	r.Add(1e100, 1, 1)
 	w.AddWeighted(1e100, 1e-9, 0)
 	if e.Mean.Value() != 1e100 || e.Deviation(1) != 0 || r != (moments.Running{Mean: 1e100}) || w != r {

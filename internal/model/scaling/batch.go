@@ -25,7 +25,7 @@ func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) 
 		s.Weight = o.Weight
 		l.scaleInput(s.X, o.X)
 		l.scaleLabels(s.Y, o.Y)
-		l.follow(row{x: o.X})
+		l.follow(row{x: o.X, weight: o.Weight})
 	}
 	if err := model.ObserveAll(l.inner, outcomes, scaled); err != nil {
 		return err

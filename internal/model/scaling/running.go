@@ -6,34 +6,58 @@ import (
 	"hindsight/internal/model/moments"
 )
 
-// inputMoments are those of each input over all n observations, each counted once.
+// inputMoments are those of each input over all observations. counted is Σω, see
+// model.Weights: 0 < counted <= weights.Rows.
 type inputMoments struct {
-	n      uint64
-	inputs []moments.Exact
+	weights model.Weights
+	counted float64
+	inputs  []moments.Exact
 }
 
 func newMoments(dimension int) *inputMoments {
 	return &inputMoments{inputs: make([]moments.Exact, dimension)}
 }
 
-// add takes one more observation, in O(d).
-func (m *inputMoments) add(x []float64) {
-	m.n++
-	for i, v := range x {
-		m.inputs[i].Add(v, m.n)
+// add takes more observations, in O(d) each. Each counts by the weights of all of them.
+func (m *inputMoments) add(rows []row) {
+	for _, r := range rows {
+		m.weights.Add(r.weight)
 	}
+	for _, r := range rows {
+		counts := m.weights.Of(r.weight)
+		m.counted += counts
+		for i, v := range r.x {
+			m.inputs[i].Add(v, counts, m.counted)
+		}
+	}
+}
+
+// unweighted tells whether the number of observations determines Σw and Σω.
+func (m *inputMoments) unweighted() bool {
+	return m.weights.Sum == m.weights.Rows && m.counted == m.weights.Rows
 }
 
 // scale sets the scaling of the inputs, in O(d).
 func (m *inputMoments) scale(a *Affine, lists []List) {
 	for i := range m.inputs {
-		a.Offset[i], a.Scale[i] = m.inputs[i].Mean.Value(), m.inputs[i].Deviation(m.n)
+		a.Offset[i], a.Scale[i] = m.inputs[i].Mean.Value(), m.inputs[i].Deviation(m.counted)
 	}
 	a.deviate(lists)
 }
 
 // maxSquares bounds a sum of squares: (2e100)² each, and 2⁶⁴ of them.
 const maxSquares = 1e220
+
+// maxWeights bounds Σw: model.MaxWeight each, and 2⁶⁴ of them.
+const maxWeights = 1e29
+
+// visitWeights visits Σw and Σω.
+func (m *inputMoments) visitWeights(v *codec.Visitor) {
+	v.Within(maxWeights, &m.weights.Sum, &m.counted)
+	if v.Reading() && !(m.weights.Sum > 0 && m.counted > 0) {
+		v.Corrupt("weights of %g together that count %g", m.weights.Sum, m.counted)
+	}
+}
 
 // visit visits the means and the sums of squares. The number of observations is the
 // learner's.

@@ -29,18 +29,40 @@ func moved(seed uint64, n int) []modeltest.Sample {
 	return samples
 }
 
-// meansAndDeviations of the inputs of some rows, in two passes.
-func meansAndDeviations(samples []modeltest.Sample) (means, deviations []float64) {
+// counts are ω of some rows: by the weights of all rows of the warm-up, and then of the rows
+// up to each.
+func counts(samples []modeltest.Sample, warmup int) []float64 {
+	out, sum := make([]float64, len(samples)), 0.0
+	for i, s := range samples {
+		sum += s.Weight
+		for j := range i + 1 {
+			if j == i || i < warmup {
+				out[j] = min(1, samples[j].Weight*float64(i+1)/sum)
+			}
+		}
+	}
+	return out
+}
+
+// moment is the mean and the deviation of a number of some rows, in two passes.
+func moment(samples []modeltest.Sample, warmup int, of func(modeltest.Sample) float64) (mean, deviation float64) {
+	total, counted := 0.0, counts(samples, warmup)
+	for i, s := range samples {
+		total += counted[i]
+		mean += counted[i] * of(s)
+	}
+	mean /= total
+	for i, s := range samples {
+		deviation += counted[i] * (of(s) - mean) * (of(s) - mean) / total
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+// meansAndDeviations are those of the inputs of some rows.
+func meansAndDeviations(samples []modeltest.Sample, warmup int) (means, deviations []float64) {
 	means, deviations = make([]float64, dimension), make([]float64, dimension)
-	n := float64(len(samples))
 	for i := range dimension {
-		for _, s := range samples {
-			means[i] += s.X[i] / n
-		}
-		for _, s := range samples {
-			deviations[i] += (s.X[i] - means[i]) * (s.X[i] - means[i]) / n
-		}
-		deviations[i] = math.Sqrt(deviations[i])
+		means[i], deviations[i] = moment(samples, warmup, func(s modeltest.Sample) float64 { return s.X[i] })
 	}
 	return means, deviations
 }
@@ -56,16 +78,10 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	}
 	o := running(n, 1, 1)
 	l, plain := scaling.New(o), o.New(o.Outputs)
-	var mean, square float64
-	for _, s := range samples[:n] {
-		mean += s.Y / n
-	}
-	for _, s := range samples[:n] {
-		square += (s.Y - mean) * (s.Y - mean) / n
-	}
-	deviation := math.Sqrt(square)
+	mean, deviation := moment(samples[:n], n, func(s modeltest.Sample) float64 { return s.Y })
+	square := deviation * deviation
 	scaled := func(x []float64, before int) []float64 {
-		means, deviations := meansAndDeviations(samples[:max(before, n)])
+		means, deviations := meansAndDeviations(samples[:max(before, n)], n)
 		out := make([]float64, dimension)
 		for i := range out {
 			out[i] = (x[i] - means[i]) / (2 * deviations[i] * math.Sqrt(dimension))
@@ -141,7 +157,7 @@ func TestListsHaveOneScale(t *testing.T) {
 			if running {
 				seen = max(i, n)
 			}
-			means, deviations := meansAndDeviations(samples[:seen])
+			means, deviations := meansAndDeviations(samples[:seen], n)
 			square := 0.0
 			for _, d := range deviations {
 				square += d * d / inputs
@@ -330,17 +346,12 @@ func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mean, square := 0.0, 0.0
-		for _, s := range samples[:n] {
-			mean += s.Y / n
-		}
-		for _, s := range samples[:n] {
-			square += (s.Y - mean) * (s.Y - mean) / n
-		}
+		mean, deviation := moment(samples[:n], n, func(s modeltest.Sample) float64 { return s.Y })
+		square := deviation * deviation
 		var xs [][]float64
 		var ys, weights []float64
 		for i, s := range samples {
-			means, deviations := meansAndDeviations(samples[:max(i, n)])
+			means, deviations := meansAndDeviations(samples[:max(i, n)], n)
 			x := make([]float64, dimension)
 			for j := range x {
 				x[j] = (s.X[j] - means[j]) / (2 * deviations[j] * math.Sqrt(dimension))
@@ -362,4 +373,70 @@ func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
 			t.Errorf("labels %d: %+v", kind, s)
 		}
 	}
+}
+
+// Beside rows of the least weight, in other units and with other labels, a scaled learner
+// predicts what it predicts without them: in a warm-up, after it, and after a restore.
+func TestLightRowsCountNextToNothing(t *testing.T) {
+	for name, running := range map[string]bool{"warm-up": false, "running": true} {
+		t.Run(name, func(t *testing.T) {
+			o := options(1, affine(1, 1))
+			o.Warmup, o.Running, o.Labels = 30, running, true
+			alone := o
+			alone.Warmup = 20 // As many rows as beside the light rows.
+			l, want := scaling.New(o), scaling.New(alone)
+			rng := rand.New(rand.NewPCG(8, 2))
+			for i, s := range moved(49, 300) {
+				s.Weight = 1
+				observeOne(t, want, s)
+				observeOne(t, l, s)
+				if i%2 == 1 {
+					light := s
+					light.X = make([]float64, dimension)
+					for j := range light.X {
+						light.X[j] = 1e3 * rng.NormFloat64()
+					}
+					light.Y, light.Weight = 1e5*rng.NormFloat64(), model.MinWeight
+					observeOne(t, l, light)
+				}
+				if i < 20 {
+					continue
+				}
+				got, err := modeltest.Predict(l, s.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				expected, err := modeltest.Predict(want, s.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(got.Value-expected.Value) > 0.2 {
+					t.Fatalf("row %d: %g beside light rows, %g without", i, got.Value, expected.Value)
+				}
+				if i == 150 {
+					l = restored(t, l, o)
+				}
+			}
+		})
+	}
+}
+
+func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
+	t.Helper()
+	if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {
+	t.Helper()
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := scaling.New(o)
+	if err := again.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	return again
 }

@@ -69,9 +69,9 @@ type List struct {
 // the best constant of each label.
 //
 // A running scaling scales each input by the mean and the deviation of the observations
-// before, in the warm-up of all its observations. Weights do not count: a weight is the
-// worth of a loss and not a unit. Loss, loss in hindsight, regret and bounds are against the
-// best fixed function of the inputs as they were scaled in their rounds.
+// before, in the warm-up of all its observations. An observation counts ω, see model.Weights,
+// in means and deviations. Loss, loss in hindsight, regret and bounds are against the best
+// fixed function of the inputs as they were scaled in their rounds.
 //
 // During the warm-up nothing can be refused because of its scaled value, which is not known
 // yet: after a warm-up a scaled input or label beyond the learner's limit counts as the
@@ -307,7 +307,7 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		if err := l.learn(o, x, y, weight); err != nil {
 			return err
 		}
-		l.follow(row{x: x})
+		l.follow(row{x: x, weight: weight})
 		return nil
 	}
 	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
@@ -327,9 +327,7 @@ func (l *Learner) follow(rows ...row) {
 	if l.moments == nil {
 		return
 	}
-	for _, r := range rows {
-		l.moments.add(r.x)
-	}
+	l.moments.add(rows)
 	l.moments.scale(&l.affine, l.o.Lists)
 }
 

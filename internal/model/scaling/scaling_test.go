@@ -169,16 +169,11 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 		samples[i].Weight = math.Min(samples[i].Weight, 1.9) // Heavier ones are not certified.
 	}
 	column := func(value func(modeltest.Sample) float64) (mean, deviation float64) {
-		for _, s := range samples[:n] {
-			mean += value(s) / float64(n)
-		}
-		for _, s := range samples[:n] {
-			deviation += (value(s) - mean) * (value(s) - mean) / float64(n)
-		}
+		mean, deviation = moment(samples[:n], n, value)
 		if n == 1 { // Nothing has changed.
 			return mean, math.Max(math.Abs(mean), 1)
 		}
-		return mean, math.Sqrt(deviation)
+		return mean, deviation
 	}
 	given := options(1, taylor(1, 1))
 	for i := range dimension {

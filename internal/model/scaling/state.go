@@ -16,12 +16,16 @@ const (
 	stateRunning    = 4
 	// As stateCatchingUp, with the best constants, which earlier versions did not write.
 	stateCatchingUpBest = 5
+	// As stateRunning, with Σw and Σω, which the number of observations does not determine.
+	stateRunningWeighted = 6
 )
 
 func (l *Learner) tag() uint64 {
 	switch {
-	case l.warm == nil && l.o.Running:
+	case l.warm == nil && l.o.Running && l.moments.unweighted():
 		return stateRunning
+	case l.warm == nil && l.o.Running:
+		return stateRunningWeighted
 	case l.warm == nil:
 		return stateFrozen
 	case !l.warm.frozen:
@@ -37,7 +41,8 @@ func (l *Learner) tag() uint64 {
 // other state is a tag and, while warming up, the observations, from which all else
 // follows; while catching up the scaling, the sums of the warm-up, the observations to learn
 // and the learner; then the scaling, what the warm-up lost, and the learner. A running
-// scaling has the moments of the inputs in place of their scaling.
+// scaling has the moments of the inputs in place of their scaling, after Σw and Σω unless all
+// weights were 1.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	if l.o.Warmup == 0 {
 		return l.inner.AppendBinary(dst)
@@ -86,6 +91,9 @@ func (l *Learner) visit(v *codec.Visitor) {
 	case stateWarming:
 		l.visitWarming(v)
 		return
+	case stateRunningWeighted:
+		l.moments.visitWeights(v)
+		l.moments.visit(v)
 	case stateRunning:
 		l.moments.visit(v)
 	default:
@@ -110,7 +118,8 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 	if tag == stateWarming {
 		return
 	}
-	if tag < stateWarming || tag > stateCatchingUpBest || (tag == stateRunning) != l.o.Running {
+	running := tag == stateRunning || tag == stateRunningWeighted
+	if tag < stateWarming || tag > stateRunningWeighted || running != l.o.Running {
 		v.Corrupt("tag %d of an unknown or another kind of scaling", tag)
 		return
 	}
@@ -118,7 +127,7 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 		Offset: make([]float64, l.o.Dimension), Scale: make([]float64, l.o.Dimension), LabelOffset: make([]float64, l.o.Outputs),
 	}
 	switch tag {
-	case stateFrozen, stateRunning:
+	case stateFrozen, stateRunning, stateRunningWeighted:
 		l.warm = nil
 	case stateCatchingUp:
 		l.warm.best = unknownConstants()
@@ -209,8 +218,16 @@ func (l *Learner) check(v *codec.Visitor) {
 	}
 	least := a.LabelScale
 	if m := l.moments; m != nil {
-		if m.n = learned; m.n < uint64(l.o.Warmup) {
-			v.Corrupt("%d observations, a warm-up has %d", m.n, l.o.Warmup)
+		if learned < uint64(l.o.Warmup) {
+			v.Corrupt("%d observations, a warm-up has %d", learned, l.o.Warmup)
+			return
+		}
+		m.weights.Rows = float64(learned)
+		if m.counted == 0 { // Of stateRunning.
+			m.weights.Sum, m.counted = m.weights.Rows, m.weights.Rows
+		}
+		if m.counted > m.weights.Rows {
+			v.Corrupt("%d observations that count %g", learned, m.counted)
 			return
 		}
 		m.scale(a, l.o.Lists)

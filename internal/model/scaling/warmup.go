@@ -209,27 +209,34 @@ func scaleOf(mean, deviation, root float64) float64 {
 	return 1 / (2 * deviation * root)
 }
 
-// columns are the mean and the deviation of each column.
+// columns are the mean and the deviation of each column. A row counts ω by the weights of
+// all rows, see model.Weights.
 func columns(rows []row, width int, of func(row) []float64) (means, deviations []float64) {
-	sums := make([]compensated.Sum, width)
+	var weights model.Weights
 	for _, r := range rows {
+		weights.Add(r.weight)
+	}
+	sums, total := make([]compensated.Sum, width), 0.0
+	for _, r := range rows {
+		counts := weights.Of(r.weight)
+		total += counts
 		for i, v := range of(r) {
-			sums[i].Add(v)
+			sums[i].Add(float64(counts * v))
 		}
 	}
-	n := float64(len(rows))
 	means, deviations = make([]float64, width), make([]float64, width)
 	for i := range sums {
-		means[i] = sums[i].Value() / n
+		means[i] = sums[i].Value() / total
 	}
 	for _, r := range rows {
+		counts := weights.Of(r.weight)
 		for i, v := range of(r) {
 			off := v - means[i]
-			deviations[i] += float64(off * off)
+			deviations[i] += float64(counts * float64(off*off))
 		}
 	}
 	for i, square := range deviations {
-		deviations[i] = math.Sqrt(square / n)
+		deviations[i] = math.Sqrt(square / total)
 	}
 	return means, deviations
 }

@@ -95,13 +95,9 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 			if o.Labels {
 				square := 0.0
 				for j := range 2 {
-					for _, s := range samples[:warmup] {
-						a.LabelOffset[j] += labels(s)[j] / warmup
-					}
-					for _, s := range samples[:warmup] {
-						off := labels(s)[j] - a.LabelOffset[j]
-						square += off * off / warmup / 2
-					}
+					var deviation float64
+					a.LabelOffset[j], deviation = moment(samples[:warmup], warmup, func(s modeltest.Sample) float64 { return labels(s)[j] })
+					square += deviation * deviation / 2
 				}
 				a.LabelScale = 1 / math.Sqrt(square)
 			}
@@ -112,7 +108,7 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 						rows = warmup
 					}
 					var deviations []float64
-					a.Offset, deviations = meansAndDeviations(samples[:max(rows, warmup)])
+					a.Offset, deviations = meansAndDeviations(samples[:max(rows, warmup)], warmup)
 					a.Scale = make([]float64, dimension)
 					for i, deviation := range deviations {
 						a.Scale[i] = 1 / (2 * deviation * math.Sqrt(dimension))

@@ -1698,7 +1698,7 @@ func (x *WarmupScaling) GetLabels() bool {
 }
 
 // RunningScaling scales inputs by the mean and deviation of earlier observations, to mean 0 and
-// mean square 1/(4 dimension); weights do not count. Labels have a warm-up of 32 observations;
+// mean square 1/(4 dimension); an observation counts by its weight. Labels have a warm-up of 32 observations;
 // classes are unscaled. Regret and its bounds are against the best fixed function of the inputs
 // as scaled in their rounds.
 type RunningScaling struct {
