@@ -289,8 +289,8 @@ func TestAMinorityRefuses(t *testing.T) {
 	haveAll(t, []string{"one"}, servers...)
 	servers[1].close(t)
 	servers[2].close(t)
-	// The entry is on the owner's disk, and may be committed later.
-	if err := servers[0].Propose(t.Context(), []byte("two")); !errors.Is(err, consensus.ErrNotKnown) {
+	// The entry is on the owner's disk, and may be committed later. On a busy machine the owner has stepped down before.
+	if err := servers[0].Propose(t.Context(), []byte("two")); !errors.Is(err, consensus.ErrNotKnown) && !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("proposed without a majority: %v", err)
 	}
 	eventually(t, "the minority steps down", func() bool { return !servers[0].Owns() })
