@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -457,6 +458,9 @@ func pack(t *testing.T, dir, to string) {
 		t.Fatal(err)
 	}
 	w := tar.NewWriter(z)
+	if err := os.Remove(filepath.Join(dir, "control.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) { // A killed server leaves it.
+		t.Fatal(err)
+	}
 	err = errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close(), f.Close())
 	if err != nil {
 		t.Fatal(err)
