@@ -214,7 +214,7 @@ func (c *Client) translated(
 func invoke[Q, A any](
 	ctx context.Context, c *Client, repeatable bool, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (answer A, err error) {
-	ctx, cancel := c.bounded(ctx, time.Now())
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
 		answer, err = try(ctx, c, repeatable, attempt, rpc, request)
@@ -224,12 +224,12 @@ func invoke[Q, A any](
 	}
 }
 
-// bounded returns a context that ends when the timeout has passed since began.
-func (c *Client) bounded(ctx context.Context, began time.Time) (context.Context, context.CancelFunc) {
+// bounded returns a context that ends after the timeout.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, began.Add(c.timeout))
+	return context.WithTimeout(ctx, c.timeout)
 }
 
 // try makes one try of a call.

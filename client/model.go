@@ -234,7 +234,7 @@ func (m *Model) Observe(ctx context.Context, o Observation) (*hindsightv1.Outcom
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := m.client.bounded(ctx, time.Now()) // Of both calls.
+	ctx, cancel := m.client.bounded(ctx) // Of both calls.
 	defer cancel()
 	answer, err := invoke(ctx, m.client, true, m.client.predictions.Observe, request)
 	if late != nil && isForgotten(err) {

@@ -190,7 +190,7 @@ func (s *Session) run(ctx context.Context) {
 			continue
 		}
 		if attempt == 0 {
-			began = time.Now()
+			began = time.Now() //nolint:forbidigo // A deadline is a time of the machine.
 		}
 		if ctx.Err() != nil || !s.again(ctx, began, attempt, err) {
 			s.fail(err)
@@ -218,9 +218,13 @@ func (s *Session) limit(began time.Time, attempt int) time.Duration {
 
 // again waits before the next stream. It returns false for no further stream.
 func (s *Session) again(ctx context.Context, began time.Time, attempt int, err error) bool {
-	ctx, cancel := s.model.client.bounded(ctx, began)
-	defer cancel()
-	return s.model.client.retry.wait(ctx, attempt, err)
+	c := s.model.client
+	if c.timeout > 0 {
+		bounded, cancel := context.WithDeadline(ctx, began.Add(c.timeout))
+		defer cancel()
+		ctx = bounded
+	}
+	return c.retry.wait(ctx, attempt, err)
 }
 
 // idle waits for a call. It returns false if the session is closed or ctx has ended.
@@ -264,7 +268,7 @@ func (s *Session) fail(err error) {
 }
 
 // stream sends calls over one stream until it breaks, or until the session is closed
-// and every call has its answer. limit bounds the wait for the first answer, 0 does not.
+// and every call has its answer. The limit bounds the wait for the first answer, 0 does not.
 func (s *Session) stream(ctx context.Context, limit time.Duration) error {
 	alive, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -393,9 +393,9 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 
 // A directory of a newer format is refused, and what it holds stays as it is.
 func TestNewerFormatIsRefused(t *testing.T) {
-	want := readFormat(t, "3")
+	want := readFormat(t, "4")
 	dir := filepath.Join(t.TempDir(), "data")
-	unpack(t, filepath.Join(formats, "3.tar.gz"), dir)
+	unpack(t, filepath.Join(formats, "4.tar.gz"), dir)
 	markFormat(t, dir, 99)
 	out, err := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0").CombinedOutput()
 	var exit *exec.ExitError

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -196,33 +195,4 @@ func (p *process) json(t *testing.T, method, path, body string) string {
 		t.Fatalf("%s %s: %d, %v, %s", method, path, answer.StatusCode, err, text)
 	}
 	return strings.Join(strings.Fields(string(text)), "")
-}
-
-// An auto of before the label gate has none: it learns every label, as it did.
-func TestStoredAutoKeepsItsRule(t *testing.T) {
-	for _, format := range []string{"2-commit-3", "3"} {
-		want := readFormat(t, format)
-		dir := filepath.Join(t.TempDir(), "data")
-		unpack(t, filepath.Join(formats, format+".tar.gz"), dir)
-		c, end := openAt(t, dir, want.At.Add(time.Minute))
-		c.createFrom(t, "new", formatSpecs()["auto"])
-		for n := range recordedRounds {
-			o := labelled("auto", n, "")
-			o.Model = "new"
-			c.observe(t, o, false, false)
-		}
-		for id, gated := range map[string]bool{"auto": false, "new": true} {
-			if r, err := c.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: id}); err != nil || (r.GetModel().GetSpec().GetLabelGate() == "on") != gated {
-				t.Errorf("format %s, %s: %v, %v", format, id, r, err)
-			}
-			o := labelled("auto", 5000, "")
-			o.Model, o.Target = id, &hindsightv1.ObserveRequest_Label{Label: 1e6}
-			c.observe(t, o, gated, false)
-			s := c.statsOf(t, id)
-			if (s.GetLabelGate() != nil) != gated || s.GetLabelGate().GetSetAside() != map[bool]uint64{true: 1}[gated] || (s.GetLabelBound() == 1e6) == gated {
-				t.Errorf("format %s, %s: %v", format, id, s)
-			}
-		}
-		end()
-	}
 }

@@ -26,14 +26,18 @@ import (
 // seat is a place in a cluster: a directory and an address.
 type seat struct {
 	dir   string
-	by    []string // The command that ends in the server's.
+	by    []string // The command that ends in the server's, nil for the server alone.
 	flags []string
 	*process
 }
 
 func (s *seat) launch(t *testing.T) {
 	t.Helper()
-	s.process = launchBy(t, s.dir, s.by, s.flags...)
+	by := s.by
+	if by == nil {
+		by = []string{binary}
+	}
+	s.process = launchBy(t, s.dir, by, s.flags...)
 }
 
 func (s *seat) signal(t *testing.T, by syscall.Signal) {

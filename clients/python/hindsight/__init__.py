@@ -10,7 +10,7 @@
 local() in place of connect(...) starts a server of its own. hindsight.aio has the same for asyncio.
 """
 
-from hindsight import _fork, errors  # _fork before what imports grpc.
+from hindsight import errors
 from hindsight._calls import UNCHANGED
 from hindsight._infer import infer
 from hindsight._local import local

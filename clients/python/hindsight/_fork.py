@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 
-_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
-# gRPC reads the variable when it is imported. Without the support, a channel of a child shares the sockets of its
-# parent: calls of both fail or hang.
-if "grpc" not in sys.modules:
-    os.environ.setdefault(_VARIABLE, "1")
-_SUPPORTED = os.environ.get(_VARIABLE, "").lower() in ("1", "yes", "true")
 #: The process that made the first channel.
 _first = 0
 
 
 def process() -> int:
-    """The process that a new channel belongs to. Raises RuntimeError where no channel of gRPC works."""
+    """The process that a new channel belongs to. Raises RuntimeError in a fork of a process that has made a channel.
+
+    The threads of gRPC do not survive a fork. A channel of the child hangs at some times, also with the support for forks
+    that gRPC offers, so the child is refused at once.
+    """
     global _first
     pid = os.getpid()
     _first = _first or pid
-    if pid != _first and not _SUPPORTED:
+    if pid != _first:
         raise RuntimeError(
-            "this process is a fork of one that has called a server, and gRPC does not support forks here: "
-            f"import hindsight before grpc, or set {_VARIABLE}=1, or start processes by spawn"
+            "this process is a fork of one that has called a server, and gRPC does not survive a fork: "
+            "start processes by spawn, or fork before the first call"
         )
     return pid
 
@@ -31,4 +28,6 @@ def process() -> int:
 def check(owner: int) -> None:
     """Raises RuntimeError unless this process is the owner of the channel."""
     if os.getpid() != owner:
-        raise RuntimeError("the client belongs to the process that forked this one: call hindsight.connect in this process")
+        raise RuntimeError(
+            "the client belongs to the process that forked this one: start processes by spawn, and call hindsight.connect in them"
+        )

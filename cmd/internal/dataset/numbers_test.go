@@ -2,6 +2,7 @@ package dataset_test
 
 import (
 	"encoding/csv"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func numbersOf(t *testing.T, r io.Reader) (values []float64, err error) {
 	}
 	for {
 		record, err := table.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return values, nil
 		}
 		if err != nil {

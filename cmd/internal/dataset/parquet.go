@@ -127,7 +127,7 @@ func unknownType(leaf *format.SchemaElement) string {
 	switch t := leaf.ConvertedType.V; {
 	case !leaf.ConvertedType.Valid:
 		return ""
-	case t == deprecated.Decimal && !(leaf.Scale.Valid && leaf.Precision.Valid):
+	case t == deprecated.Decimal && (!leaf.Scale.Valid || !leaf.Precision.Valid):
 		return "DECIMAL without its scale and precision"
 	case t == deprecated.Bson:
 		return "BSON"

@@ -84,7 +84,7 @@ func (t *transport) SetHeartbeatHandler(handle func(raft.RPC)) {
 }
 
 func (t *transport) hear(r *raft.AppendEntriesRequest) {
-	if m, ok := decodeMessage(r.Leader); ok {
+	if m, ok := decodeMessage(r.Leader); ok { //nolint:staticcheck // The field is free for the message: see send.
 		t.heard(r.Term, m)
 	}
 }
@@ -93,7 +93,7 @@ func (t *transport) hear(r *raft.AppendEntriesRequest) {
 func (t *transport) send(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
 	sent, begun := *r, t.now()
 	m := t.tell(id, r.Term)
-	sent.Leader = m.encode()
+	sent.Leader = m.encode() //nolint:staticcheck // Raft reads the header instead.
 	err := t.NetworkTransport.AppendEntries(id, target(id, to), &sent, out)
 	if err == nil && out.Term == r.Term {
 		t.answered(id, r.Term, m.number, begun)

@@ -148,8 +148,8 @@ func (l *Log) renew(term uint64) {
 
 // reach returns a time before which this server has every committed command. That is now while the lease lasts: a
 // majority has had no later term within the lease, and elects no other owner before the election timeout. The lease
-// says nothing after this server has handed ownership on, because the next owner is then elected at once. owns is
-// false if this server does not own the log.
+// says nothing after this server has handed ownership on, because the next owner is then elected at once. The second
+// result is false if this server does not own the log.
 func (l *Log) reach(now time.Time) (at time.Time, owns bool) {
 	term := l.ownedTerm.Load()
 	at, owns = l.freshness.confirmed(term)

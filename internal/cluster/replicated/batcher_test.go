@@ -432,13 +432,13 @@ func TestSnapshotsThatNeverArrive(t *testing.T) {
 	for _, m := range all {
 		part(m, 4)
 	}
-	var names string
+	var names strings.Builder
 	for _, c := range g.changes {
 		if c.Kind == storage.Snapshotted && string(c.Value) == "halfhalf" {
-			names += c.Name
+			names.WriteString(c.Name)
 		}
 	}
-	if names != "cdef" {
-		t.Errorf("complete snapshots of %q, want %q", names, "cdef")
+	if names.String() != "cdef" {
+		t.Errorf("complete snapshots of %q, want %q", names.String(), "cdef")
 	}
 }

@@ -343,26 +343,27 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 	l.alarm++
 	l.keepAside(r)
 	l.recent = min(l.recent+1, ringRows)
-	if l.alarm >= restartAlarm {
+	if o.SetAside = l.alarm < restartAlarm; o.SetAside {
+		err = l.leave(y)
+	} else {
 		ring := slices.Clone(l.aside[len(l.aside)-l.recent:])
 		l.aside = l.aside[:len(l.aside)-l.recent]
-		if err := l.startAnew(ring); err != nil {
-			return err
-		}
-		o.SetAside = false
-	} else {
-		l.account.setAside++
-		l.lastSetAside = l.rows
-		l.events.begin(&l.aside[len(l.aside)-1])
-		o.SetAside = true
-		l.meet(y)
-		if l.distributed() {
-			if err := l.admit(math.Inf(1)); err != nil {
-				return err
-			}
-		}
+		err = l.startAnew(ring)
 	}
 	o.Regret = l.closed.regret + l.inner.Stats().Regret
+	return err
+}
+
+// leave counts the newest row of aside as set aside, and admits the rows set aside once their labels are a part of the
+// distribution of labels.
+func (l *Learner) leave(y []float64) error {
+	l.account.setAside++
+	l.lastSetAside = l.rows
+	l.events.begin(&l.aside[len(l.aside)-1])
+	l.meet(y)
+	if l.distributed() {
+		return l.admit(math.Inf(1))
+	}
 	return nil
 }
 

@@ -6,8 +6,9 @@ import (
 	"hindsight/internal/model/moments"
 )
 
-// inputMoments are those of each input over all observations. counted is Σω, see
-// model.Weights: 0 < counted <= weights.Rows.
+// inputMoments are the moments of each input over all observations, with Σω in counted, see model.Weights:
+//
+//	0 < counted <= weights.Rows
 type inputMoments struct {
 	weights model.Weights
 	counted float64

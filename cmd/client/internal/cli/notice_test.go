@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestNoticeOfOddCells(t *testing.T) {
 		}
 		price := "2.5"
 		if i%2 == 0 {
-			price = fmt.Sprintf("%d", i%40)
+			price = strconv.Itoa(i % 40)
 		}
 		if i == 9 {
 			price = "-9-"

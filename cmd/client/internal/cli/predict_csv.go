@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// predictedRows is how many rows are predicted in a call.
+	// The number of rows that are predicted in a call.
 	predictedRows = 256
-	// trainPipeline is how many calls are in flight while a model learns with a delay.
+	// The number of calls that are in flight while a model learns with a delay.
 	trainPipeline = 64
 )
 
