@@ -95,7 +95,8 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 		"decimals":          {[]string{"1.234", "2.5", "0.123"}, []float64{1.234, 2.5, 0.123}, ""},
 		"nothing decides": {
 			[]string{"950", "1.234", "12.500"},
-			[]float64{950}, `a.csv: line 3, column 2 (x): "1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234)`,
+			[]float64{950},
+			`a.csv: line 3, column 2 (x): "1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234)`,
 		},
 		"both":                {[]string{"1.5", "12,5", "1.234"}, []float64{1.5, 12.5}, `line 4, column 2 (x): "1.234" is ambiguous`},
 		"texts do not decide": {[]string{"1.234", "a,b", "v1.5"}, nil, `line 2, column 2 (x): "1.234" is ambiguous`},
