@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"hindsight/internal/model/moments"
-	"hindsight/internal/model/scaling"
 )
 
 // columns are running means and deviations of columns.
@@ -50,7 +49,7 @@ func (c *columns) rescale(total float64) {
 
 func spread(mean, squares, total float64) float64 {
 	if total > 0 && squares > 0 {
-		if s := math.Sqrt(squares / total); s >= leastScale && s > scaling.Rounding*math.Abs(mean) {
+		if s := math.Sqrt(squares / total); s >= leastScale && s > moments.Rounding*math.Abs(mean) {
 			return s
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
+// Rounding is the largest relative deviation that rounding alone may cause.
+const Rounding = 1e-14
+
 // Exact are the mean of numbers and Σω(x − mean)². The mean is compensated: what a number
 // changes of it, a deviation over Σω, may be far below its last digit. Both are exact to
 // their own rounding, however far from 0 the numbers are and however many there were.

@@ -169,7 +169,7 @@ func (w *warmup) affine() Affine {
 		largest = math.Max(largest, math.Abs(a.LabelOffset[j]))
 	}
 	switch deviation := math.Sqrt(square / float64(k)); {
-	case deviation > Rounding*largest:
+	case deviation > moments.Rounding*largest:
 		a.LabelScale = 1 / deviation
 	case w.o.Running:
 		a.LabelScale = 1 / math.Max(largest, 1)
@@ -203,7 +203,7 @@ func (a *Affine) deviate(lists []List) {
 
 // scaleOf is the scale of an input in root² dimensions.
 func scaleOf(mean, deviation, root float64) float64 {
-	if size := math.Abs(mean); deviation <= Rounding*size || deviation == 0 {
+	if size := math.Abs(mean); deviation <= moments.Rounding*size || deviation == 0 {
 		deviation = math.Max(size, 1)
 	}
 	return 1 / (2 * deviation * root)
@@ -240,6 +240,3 @@ func columns(rows []row, width int, of func(row) []float64) (means, deviations [
 	}
 	return means, deviations
 }
-
-// Rounding is the largest relative deviation that rounding alone may cause.
-const Rounding = 1e-14
