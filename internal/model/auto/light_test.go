@@ -1,6 +1,7 @@
 package auto_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -56,6 +57,38 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 			t.Logf("loss beside light rows over the loss without: %.3f", lossBeside/loss)
 			if lossBeside > 1.25*loss {
 				t.Errorf("loss %g beside light rows, %g without", lossBeside, loss)
+			}
+		})
+	}
+}
+
+// A column that differs from a constant by rounding alone is no input: both levels lose what they lose with the constant.
+func TestRoundingIsNoInput(t *testing.T) {
+	o := auto.Options{Dimension: 3, Outputs: 1, Frequencies: 8, Microseconds: 500}
+	rng := rand.New(rand.NewPCG(5, 1))
+	for name, pair := range map[string][2]model.Learner{
+		"level 1": {auto.New(o), auto.New(o)},
+		"level 2": {auto.NewSecond(o), auto.NewSecond(o)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sums [2]float64
+			var out model.Outcome
+			for range 600 {
+				a, b := rng.NormFloat64(), 1e6
+				y := []float64{2*a + rng.NormFloat64()/4}
+				for k, l := range pair {
+					if k == 1 && rng.IntN(2) == 0 {
+						b = math.Nextafter(b, 2*b)
+					}
+					if err := l.Observe(&out, []float64{a, b, -b / 3}, y, 1); err != nil {
+						t.Fatal(err)
+					}
+					sums[k] += out.Loss
+				}
+			}
+			t.Logf("loss beside rounding over the loss beside constants: %.4f", sums[1]/sums[0])
+			if sums[1] > 1.01*sums[0] {
+				t.Errorf("loss %g beside rounding, %g beside constants", sums[1], sums[0])
 			}
 		})
 	}
