@@ -82,6 +82,15 @@ func mixtures() []mixture {
 				return 0, labels[row]
 			}
 		}},
+		{"labels beside the smallest numbers", 300, func(rng *rand.Rand) func(int) (float64, float64) {
+			unit := []float64{math.SmallestNonzeroFloat64, 1e-300, 1e-200}[rng.IntN(3)]
+			return func(row int) (float64, float64) {
+				if row > 200 && rng.IntN(20) == 0 {
+					return 1, math.Pow(10, 99*rng.Float64())
+				}
+				return 0, unit * float64(rng.IntN(5))
+			}
+		}},
 	}
 }
 

@@ -37,6 +37,7 @@ const (
 	maxLabel  = 4 * model.MaxMagnitude
 	maxAdvice = 1e150
 	maxSum    = 1e290
+	maxSize   = 1e280 // Of a label in scales, which may be as small as the smallest number.
 	// A fortune grows by less than 100 a round, and earlier ones are at least poorest.
 	maxFortune = 1e200
 )

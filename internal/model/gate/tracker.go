@@ -67,10 +67,10 @@ func (t *tracker) twoValued() bool { return t.distinct <= 2 }
 // scale is s = max(a, A).
 func (t *tracker) scale() float64 { return math.Max(t.near, t.far) }
 
-// size is |y − m|/s, 0 if s = 0.
+// size is |y − m|/s, at most maxSize, 0 if s = 0.
 func (t *tracker) size(y float64) float64 {
 	if s := t.scale(); s > 0 {
-		return math.Abs(y-t.mean) / s
+		return math.Min(maxSize, math.Abs(y-t.mean)/s)
 	}
 	return 0
 }
