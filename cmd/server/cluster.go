@@ -161,7 +161,8 @@ func (r *replicated) watchMembers(ctx context.Context) {
 }
 
 // takesPart returns why this server cannot take part in the cluster, nil if it can: other servers connect to its cluster
-// port, and it knows the owner of each of its groups, so that clients can make changes.
+// port, it knows the owner of each of its groups, so that clients can make changes, and it votes where it is to vote. Once
+// all servers are ready, the cluster survives the loss of one.
 func (g *groups) takesPart() error {
 	if g.host == nil {
 		return nil
@@ -173,6 +174,9 @@ func (g *groups) takesPart() error {
 		group := g.host.Group(uint32(n))
 		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
 			return errors.New("this server knows no owner of the cluster")
+		}
+		if node := group.Node(); node != nil && node.Joins() {
+			return errors.New("this server joins the cluster, and has no vote yet")
 		}
 	}
 	return nil

@@ -271,6 +271,17 @@ func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration)
 // maxVoters bounds the voters of group 0 of a cluster with several groups, of which every server is a member.
 const maxVoters = 5
 
+// Joins says that this server is to have a vote in its group, and has none yet. The group does not count on it: what a
+// lone founder acknowledges is on the founder alone.
+func (n *Node) Joins() bool {
+	l := n.consensus.Load()
+	if l == nil {
+		return true
+	}
+	members := l.Members()
+	return n.mayVote(members) && !slices.ContainsFunc(members, func(m Member) bool { return m.ID == n.self.ID && m.Voter })
+}
+
 // mayVote reports whether a group needs another voter.
 func (n *Node) mayVote(members []Member) bool {
 	voters := 0
