@@ -45,24 +45,43 @@ def client_of(given: Given) -> Client:
 
 
 class Hosted:
-    """A model that belongs to an object. A pickle or a copy contains its export, and becomes a model of its own.
+    """A model that belongs to an object. A pickle or a copy contains its export, and becomes a model of its own when it is
+    first used: an error of unpickling would be lost in the worker of a pool.
 
     A model whose object was collected is deleted before the next one is made, and at the end of Python: a call
     while objects are collected could wait for a lock that its own thread holds.
     """
 
     def __init__(self, given: Given, spec: Any, prefix: str, exported: bytes = b"") -> None:
-        self._given, self._prefix = given, prefix
-        self.model = Model(client_of(given), f"{prefix}-{new_id()}")
-        _sweep()
-        if exported:
-            self.model.client.import_model(self.model.id, exported)
-        else:
-            self.model.client.create(self.model.id, spec)
-        _alive[self.model.id] = self.model
-        weakref.finalize(self, _collected.append, self.model.id).atexit = False
-        #: The model as it was created.
-        self.info: messages.ModelInfo = self.model.get()
+        self._given, self._prefix, self._exported = given, prefix, exported
+        self._using = threading.Lock()
+        self._used: Optional[tuple[Model, messages.ModelInfo]] = None
+        if not exported:
+            self._use(spec)
+
+    def _use(self, spec: Any = None) -> tuple[Model, messages.ModelInfo]:
+        """The model, which the first use makes, and what it was then."""
+        with self._using:
+            if self._used is None:
+                model = Model(client_of(self._given), f"{self._prefix}-{new_id()}")
+                _sweep()
+                if self._exported:
+                    model.client.import_model(model.id, self._exported)
+                else:
+                    model.client.create(model.id, spec)
+                _alive[model.id] = model
+                weakref.finalize(self, _collected.append, model.id).atexit = False
+                self._used, self._exported = (model, model.get()), b""
+            return self._used
+
+    @property
+    def model(self) -> Model:
+        return self._use()[0]
+
+    @property
+    def info(self) -> messages.ModelInfo:
+        """The model as it was created."""
+        return self._use()[1]
 
     def learn(self, rows: list[Any], labels: list[Any], weights: Optional[list[float]] = None) -> None:
         """Learns rows in their order."""
@@ -74,9 +93,12 @@ class Hosted:
         return [p for part in _parts(rows) for p in self.model.predict_batch(rows[part], remember=False)]
 
     def __reduce__(self) -> Any:
-        exported = io.BytesIO()
-        self.model.export(exported, without_ids=True)
-        return Hosted, (self._given, None, self._prefix, exported.getvalue())
+        exported = self._exported
+        if not exported:
+            file = io.BytesIO()
+            self.model.export(file, without_ids=True)
+            exported = file.getvalue()
+        return Hosted, (self._given, None, self._prefix, exported)
 
 
 def spec_of(learner: Union[str, Mapping[str, Any]], seed: int, spec: Optional[Mapping[str, Any]], **shape: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import multiprocessing
 import os
 import pickle
 import unittest
@@ -87,6 +88,16 @@ class RegressorTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.x, cls.y = datasets.make_friedman1(600, n_features=5, noise=0.5, random_state=1)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "forks are of POSIX")
+    def test_a_forked_pool(self):
+        """A worker that was forked says at once that it cannot call."""
+        with hindsight.local(timeout=TIMEOUT) as client:
+            fitted = HindsightRegressor(client=client.address).fit(self.x[:50], self.y[:50])
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                with self.assertRaisesRegex(RuntimeError, "gRPC does not survive a fork"):
+                    pool.map_async(fitted.predict, [self.x[:1]]).get(TIMEOUT)
+            self.assertEqual(fitted.predict(self.x[:1]).shape, (1,))
 
     def test_intervals_and_selection(self):
         x, y = self.x, self.y
