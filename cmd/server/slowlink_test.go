@@ -59,7 +59,7 @@ func (p *process) imports(t *testing.T, data []byte) error {
 // A large import passes slow links among the servers. No server ends.
 func TestALargeImportPassesSlowLinks(t *testing.T) {
 	endToEnd(t)
-	for _, c := range []struct{ megabytes, megabits int }{{30, 20}} {
+	for _, c := range []struct{ megabytes, megabits int }{{8, 10}} {
 		t.Run(fmt.Sprintf("%d MB at %d Mbit a second", c.megabytes, c.megabits), func(t *testing.T) {
 			data := exported(t, c.megabytes*1_000_000)
 			f := newFleet(t, 1, 3, 1)

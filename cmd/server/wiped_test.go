@@ -65,7 +65,7 @@ func TestAWipedServerElectsNobody(t *testing.T) {
 	behind.launch(t)
 	wiped.launch(t)
 	// An election takes less than a second where one can be won.
-	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
 		for _, s := range []*seat{behind, wiped} {
 			if o := s.cluster(t).GetOwner(); o != "" {
 				t.Fatalf("%s is the owner", o)
@@ -102,7 +102,7 @@ func TestTheOwnerDiesAfterAnAnswer(t *testing.T) {
 	endToEnd(t)
 	all := seats(t)
 	all[0].create(t)
-	for n := range 10 {
+	for n := range 4 {
 		var owner, other *seat
 		eventually(t, "an owner is known", func() bool {
 			owner, other = nil, nil
