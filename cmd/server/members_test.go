@@ -101,7 +101,7 @@ func (s *seat) ready(t *testing.T) int {
 	return a.StatusCode
 }
 
-// seats found a cluster of three servers with TLS among them. The first one owns the models. The command by starts each.
+// seats found a cluster of three servers with TLS among them, all of which vote. The first one owns the models. The command by starts each.
 func seats(t *testing.T, by ...string) []*seat {
 	t.Helper()
 	ca, files := authority.New(t, "cluster"), t.TempDir()
@@ -123,6 +123,9 @@ func seats(t *testing.T, by ...string) []*seat {
 	}
 	for _, s := range all {
 		s.logged(t, "the owner of the models", 1)
+	}
+	for _, s := range all {
+		vote(t, s, len(all))
 	}
 	return all
 }
@@ -153,7 +156,6 @@ func TestThreeServersAreOneService(t *testing.T) {
 	for _, s := range all {
 		n = s.learn(t, n, n+30)
 	}
-	vote(t, all[2], len(all))
 	owner := ""
 	for k, s := range all {
 		if r := s.knows(t, n); r.GetPrediction().GetStateSequence() != uint64(n) {

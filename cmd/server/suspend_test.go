@@ -26,7 +26,6 @@ const reads = 300
 func TestASuspendedServer(t *testing.T) {
 	all := seats(t)
 	all[0].create(t)
-	vote(t, all[0], len(all))
 	n := all[0].learn(t, 0, 30)
 	for _, s := range all {
 		s.knows(t, n)
