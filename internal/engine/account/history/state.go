@@ -53,7 +53,8 @@ func (h *History) visit(v *codec.Visitor) {
 	if v.Byte(&written); v.Reading() && (written < versionUncounted || written > version) {
 		v.Corrupt("version %d", written)
 	}
-	if h.shape.uncounted = written == versionUncounted; h.shape.uncounted {
+	if v.Reading() && written == versionUncounted { // Append writes nothing: readers may be at work.
+		h.shape.uncounted = true
 		h.open = h.open[:h.shape.figures()]
 	}
 	v.Uint64(&h.from, &h.stride)
