@@ -161,8 +161,9 @@ func (r *replicated) watchMembers(ctx context.Context) {
 }
 
 // takesPart returns why this server cannot take part in the cluster, nil if it can: other servers connect to its cluster
-// port, it knows the owner of each of its groups, so that clients can make changes, and it votes where it is to vote. Once
-// all servers are ready, the cluster survives the loss of one.
+// port, it knows the owner of each of its groups, so that clients can make changes, and it has its vote in group 0.
+// Once all servers are ready, a cluster of one group survives the loss of one. A server that a rebalance gives another
+// group stays ready.
 func (g *groups) takesPart() error {
 	if g.host == nil {
 		return nil
@@ -175,9 +176,9 @@ func (g *groups) takesPart() error {
 		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
 			return errors.New("this server knows no owner of the cluster")
 		}
-		if node := group.Node(); node != nil && node.Joins() {
-			return errors.New("this server joins the cluster, and has no vote yet")
-		}
+	}
+	if node := g.host.Group(0).Node(); node != nil && node.Joins() {
+		return errors.New("this server joins the cluster, and has no vote yet")
 	}
 	return nil
 }
