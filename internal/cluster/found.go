@@ -239,8 +239,10 @@ func (n *Node) founder(answers []answer) (address string, missing []string, err 
 // It does not retry, because run calls it again, after restInterval if rests is true: nothing was left to ask for. After
 // an error this server must leave the cluster.
 func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration) (rests bool, err error) {
-	if err := n.host.peers.keep(n.host.servers()); err != nil {
-		n.log.Debug("close the connections to removed servers", zap.Error(err))
+	if n.number == 0 { // The host's groups share its connections.
+		if err := n.host.peers.keep(n.host.servers()); err != nil {
+			n.log.Debug("close the connections to removed servers", zap.Error(err))
+		}
 	}
 	if l.Owns() {
 		if n.host.draining.Load() {
