@@ -12,7 +12,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// exported returns the export of a model whose state has about so many bytes.
+// exported returns the export of a model whose state has about the given number of bytes.
 func exported(t *testing.T, bytes int) []byte {
 	t.Helper()
 	dimension := 1

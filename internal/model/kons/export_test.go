@@ -1,6 +1,6 @@
 package kons
 
-// Raising returns options by which a round raises so many ridges of a factor.
+// Raising returns options with which a round raises the given number of ridges of a factor.
 func Raising(o Options, ridges int) Options {
 	o.raised = ridges
 	return o

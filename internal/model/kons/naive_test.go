@@ -114,7 +114,7 @@ type naive struct {
 	// gram reports whether the learner keeps a Gram matrix.
 	gram bool
 
-	// unit is Ω, 0 before the first round. units are Ω_i of the features. A round raises so many ridges.
+	// unit is Ω, 0 before the first round. units are Ω_i of the features. A round raises at most raised ridges.
 	unit   float64
 	units  []float64
 	raised int
