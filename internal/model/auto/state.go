@@ -53,8 +53,11 @@ func (l *state) visit(v *codec.Visitor, o Options) {
 		v.Corrupt("%d observations, %d rounds of stacks", l.n, l.stackRounds)
 	}
 	v.Within(maxObservations*model.MaxWeight, &l.weights.Sum, &l.counted)
-	if l.weights.Rows = float64(l.n); v.Reading() && (l.weights.Sum < 0 || l.counted < 0 || l.n > 0 && !(min(l.weights.Sum, l.counted) > 0)) {
-		v.Corrupt("weights of %g together, that count %g, of %d observations", l.weights.Sum, l.counted, l.n)
+	if v.Reading() {
+		l.weights.Rows = float64(l.n)
+		if l.weights.Sum < 0 || l.counted < 0 || l.n > 0 && !(min(l.weights.Sum, l.counted) > 0) {
+			v.Corrupt("weights of %g together, that count %g, of %d observations", l.weights.Sum, l.counted, l.n)
+		}
 	}
 	l.inputs.visit(v, l.counted)
 	l.labels.visit(v, l.counted)

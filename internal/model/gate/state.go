@@ -52,11 +52,11 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 	v.Bool(&c.uncertified, &c.broken)
 	v.Within(restartAlarm, &s.alarm)
 	v.Within(maxRows*model.MaxWeight, &s.weights.Sum)
-	s.weights.Rows = float64(s.rows)
 	v.Within(maxSum, &s.learnedLoss.High, &s.learnedLoss.Low, &s.asideLoss.High, &s.asideLoss.Low)
 	v.Float(&c.loss, &c.regret, &c.bound, &c.certificate, &c.passed)
 	v.Within(maxAdvice, &c.labelBound)
 	if v.Reading() {
+		s.weights.Rows = float64(s.rows)
 		s.kept, s.aside = make([]row, kept), make([]row, aside)
 		s.check(v, o)
 	}
