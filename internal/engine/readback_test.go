@@ -98,6 +98,19 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	if first, kept := h.log(t); first == 1 || len(kept) != 3 {
 		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
 	}
+	// One snapshot in eight is read back: the first of the three was. It stays, with the log behind it.
+	_, kept := h.log(t)
+	checked := kept[2]
+	broken.Store(true)
+	for n := range 10 {
+		if got, want := snapshot(), n >= 5; got != want {
+			t.Errorf("snapshot %d after the one that was read back: refused %v, want %v", n+1, got, want)
+		}
+	}
+	if first, kept := h.log(t); first > checked+1 || !slices.Contains(kept, checked) || len(kept) != 3 {
+		t.Errorf("the log begins at %d, snapshots at %v, the one at %d was read back", first, kept, checked)
+	}
+	broken.Store(false)
 	stats := h.stats(t, "m")
 	h.stop(t)
 	compare(t, startOn(t, fs, c), stats)

@@ -32,6 +32,8 @@ const (
 	// memory of its models.
 	processBytes    = 160 << 20
 	collectorFactor = 2
+	// The last snapshot that was read back stays until unchecked others were written and one more is read back.
+	unchecked = 7
 	// A database keeps the write-ahead logs of keptLogs memory tables. Deleted rows that are not
 	// compacted yet take compactionShare of the other rows.
 	keptLogs        = 3

@@ -131,7 +131,7 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 		ids = max(rate*s.IDWindow.Seconds(), float64(s.IDWindowMin))
 	}
 	a.Disk = m.Disk(Held{
-		Observations: float64(l.Models) * between * float64(s.SnapshotsKept), IDs: ids, Pending: pending,
+		Observations: float64(l.Models) * between * float64(s.SnapshotsKept+unchecked), IDs: ids, Pending: pending,
 		Learned: rate * long, Predicted: rate * long,
 	})
 	a.Disk.Snapshots = a.Memory.States * float64(s.SnapshotsKept)

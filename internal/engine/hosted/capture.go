@@ -74,8 +74,8 @@ func (m *Model) buffer() []byte {
 	return buffer[:0]
 }
 
-// write writes a captured snapshot. Once the snapshot has been read back, write drops older snapshots and the log that
-// it makes unnecessary. It is ErrSuperseded if the model was restored or deleted since.
+// write writes a captured snapshot, and drops older snapshots and the log that it makes unnecessary. It is ErrSuperseded
+// if the model was restored or deleted since.
 func (c *capture) write(ctx context.Context) (err error) {
 	m := c.model
 	defer func() { m.countFailure(err) }()
@@ -137,24 +137,30 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	return true, nil
 }
 
-// prune reads the written snapshot back, without a lock, and then drops what the snapshot makes unnecessary. At any time
-// the log goes on from a snapshot that was read back, or from the model's beginning.
+// prune drops the snapshots and the log that the written snapshot makes unnecessary. If it is due, prune first reads the
+// written snapshot back, without a lock. At any time the log goes on from a snapshot that was read back, or from the
+// model's beginning.
 func (c *capture) prune(ctx context.Context) error {
 	m, s := c.model, &c.model.snapshots
-	sequences, err := s.store.Snapshots()
-	if err != nil || len(sequences) < m.env.SnapshotsKept {
+	due, err := s.checkDue(ctx, m.env.SnapshotsKept)
+	if err != nil {
 		return m.id.storagef("list the snapshots", err)
 	}
-	refused := m.source.Check(c.Sequence, c.Digest)
+	var refused error
+	if due {
+		refused = m.source.Check(c.Sequence, c.Digest)
+	}
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
-	if s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence {
+	switch {
+	case s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence:
 		return nil // The model was restored or deleted, or the writer of a newer snapshot prunes.
-	}
-	if refused != nil {
+	case refused != nil:
 		return s.refuse(c.Sequence, refused)
+	case due:
+		s.checked, s.checkedEpoch, s.unchecked = c.Sequence, c.epoch, 0
 	}
 	keepFrom := m.owner.KeepFrom
 	if c.data != nil && m.Resident() { // The state may be older than the snapshot, and needs the log between the two.

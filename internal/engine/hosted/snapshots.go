@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ const (
 	// A snapshot is due at the earliest after snapshotShare times as much replay as the last one took to
 	// be written.
 	snapshotShare = 10
+	// Reading a snapshot back takes as long as recovering the model from it, so one snapshot in readBackEvery is read
+	// back. The log stays readBackEvery snapshots longer.
+	readBackEvery = 8
 	// An encoded state takes at most slack bytes beside its numbers.
 	slack = 4096
 	// A page of memory has at least pageBytes.
@@ -45,6 +49,10 @@ type snapshots struct {
 	epoch atomic.Uint64
 	// newest is the sequence of the newest snapshot, 0 without any.
 	newest atomic.Uint64
+	// checked is the sequence of the last snapshot that was read back, which stays, and checkedEpoch the epoch of the
+	// snapshot. unchecked counts the snapshots since. disk is held.
+	checked, checkedEpoch uint64
+	unchecked             int
 	// captured is when a state was last captured, made when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
 	captured, made atomic.Int64
@@ -112,23 +120,36 @@ func (s *snapshots) replayDue(o *Options) bool {
 	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.took.Load()
 }
 
-// prune drops the oldest snapshots, and cuts the log behind the oldest that stays. Until so many are
-// kept, the log reaches back to its beginning. The caller holds disk.
+// checkDue tells whether the newest snapshot is to be read back before anything is dropped, and counts it if not.
+func (s *snapshots) checkDue(ctx context.Context, keep int) (bool, error) {
+	if err := s.lock(ctx); err != nil {
+		return false, err
+	}
+	defer s.unlock()
+	sequences, err := s.store.Snapshots()
+	if err != nil || len(sequences) < keep {
+		return false, err
+	}
+	s.unchecked++
+	return s.unchecked >= readBackEvery || keep == 1 || s.checkedEpoch != s.epoch.Load() || !slices.Contains(sequences, s.checked), nil
+}
+
+// prune keeps the newest snapshots and the checked one, together so many, drops the others, and cuts the log behind the
+// oldest that stays. Until so many are kept, the log reaches back to its beginning. The caller holds disk.
 func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint64) error {
 	sequences, err := s.store.Snapshots()
-	if err != nil {
+	if err != nil || len(sequences) < keep {
 		return err
 	}
-	for len(sequences) > keep {
-		if err := s.store.RemoveSnapshot(sequences[len(sequences)-1]); err != nil {
+	if n := slices.Index(sequences, s.checked); n >= keep {
+		sequences[keep-1], sequences[n] = sequences[n], sequences[keep-1]
+	}
+	for _, dropped := range sequences[keep:] {
+		if err := s.store.RemoveSnapshot(dropped); err != nil {
 			return err
 		}
-		sequences = sequences[:len(sequences)-1]
 	}
-	if len(sequences) < keep {
-		return nil
-	}
-	return log.Truncate(keepFrom(sequences[len(sequences)-1]))
+	return log.Truncate(keepFrom(slices.Min(sequences[:keep])))
 }
 
 // refuse removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
