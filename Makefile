@@ -100,11 +100,12 @@ sizing: build ## what models cost a server, beside what "hindsight size" answers
 E2E_PACKAGES  = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl HINDSIGHT_E2E --include='*_test.go' client clients cmd deploy docs examples internal web))))
 
 # The race detector finds something only where two goroutines run: in a package with a file that
-# starts a goroutine, takes a lock, or is a server or its client. The tests of cmd and
+# starts a goroutine, takes a lock, or is a server or its client. Parallel tests share no data, because
+# no package has global variables. The tests of cmd and
 # cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
 # its tests only those of conformity call it concurrently.
 LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons raker scaling)
-CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|"sync(/atomic)?"|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
+CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
 RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
@@ -128,6 +129,12 @@ test-e2e: export CGO_ENABLED := 0
 test-e2e: $(NFPM) ## run the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
 	@status=0; $(call run,HINDSIGHT_E2E=1 $(GO) test -timeout 30m $(E2E_PACKAGES) $(ARGS)); \
 	$(call run,HINDSIGHT_E2E=1 $(GO) -C research test ./cli $(ARGS)); exit $$status
+
+.PHONY: test-rest
+test-rest: export CGO_ENABLED := 0
+test-rest: ## test the packages that test-e2e leaves out; its long forms contain the short ones
+	@status=0; $(call run,$(GO) test $(filter-out $(E2E_PACKAGES),$(patsubst $(CURDIR)%,.%,$(shell $(GO) list -f '{{.Dir}}' ./...))) $(ARGS)); \
+	$(call run,$(GO) -C research test ./... $(ARGS)); exit $$status
 
 .PHONY: test-slow
 test-slow: ## test every package and list the slowest ten tests

@@ -16,7 +16,7 @@ function finish() {
 /^(HINDSIGHT_E2E=1 )?([^ ]*\/)?go (-C [^ ]+ )?test / {
 	printf "%s", text
 	finish()
-	run = "every test, compiled without C like a release"
+	run = "short tests, compiled without C like a release"
 	if (/ -race /) run = "no data race where goroutines run"
 	if (/^HINDSIGHT_E2E=1 /) run = "the long forms, and what other programs see"
 	print

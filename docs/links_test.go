@@ -180,22 +180,3 @@ func follow(pages map[string]page, from, link string) string {
 	}
 	return ""
 }
-
-// The test of links finds what it is to find.
-func TestLinksThatLeadNowhere(t *testing.T) {
-	pages := map[string]page{
-		"docs/a.md": parse(t, []byte("# A\n\n## The *same*: `x_y`\n\n## The same: x_y\n\n[b](../README.md#b) <img src=\"i.png\">\n\n    [no link](x.md)\n")),
-		"README.md": parse(t, []byte("# B\n")),
-	}
-	if got := pages["docs/a.md"].links; !slices.Equal(got, []string{"../README.md#b", "i.png"}) {
-		t.Errorf("links %q", got)
-	}
-	for link, right := range map[string]bool{
-		"../README.md": true, "../README.md#b": true, "#the-same-x_y": true, "#the-same-x_y-1": true, "https://example.com/#x": true,
-		"../README.md#a": false, "#the-same-x_y-2": false, "../READ.md": false, "/README.md": false, "ftp://example.com": false, "%zz": false, "../Makefile#all": false,
-	} {
-		if wrong := follow(pages, "docs/a.md", link); (wrong == "") != right {
-			t.Errorf("%s: %q", link, wrong)
-		}
-	}
-}

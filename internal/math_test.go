@@ -1,3 +1,4 @@
+// Package internal_test checks the arithmetic of learners.
 package internal_test
 
 import (
@@ -129,19 +130,5 @@ func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 		if _, used := found[place]; !used {
 			t.Errorf("%s is said to be harmless and uses none of them", place)
 		}
-	}
-}
-
-func TestInexactUsesAreFound(t *testing.T) {
-	const source = "package p\n\nimport m \"math\"\n\nvar tau = m.Exp(2)\n\nfunc f(x float64) float64 { return m.Sqrt(x) }\n\nfunc g(h func(float64) float64) { g(m.Tanh) }\n\nfunc h(r random) float64 { return r.source.NormFloat64() }\n"
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := inexactUses(set, "p.go", file)
-	if len(found) != 3 || found["p.go: outside of functions"] != "Exp at line 5" || found["p.go: g"] != "Tanh at line 9" ||
-		found["p.go: h"] != "NormFloat64 at line 11" {
-		t.Errorf("found %q", found)
 	}
 }

@@ -366,7 +366,7 @@ func (u until) Read([]byte) (int, error) {
 // While clients misuse the server, others are answered. When the clients are gone,
 // memory and goroutines are as before. Where whole requests and headers are
 // concerned the memory limit holds meanwhile; what half-sent requests and answers
-// that are not read may take is bounded by the streams alone, see docs/adr/0013.
+// that are not read may take is bounded by the streams alone, see docs/operating.md.
 func TestHostileClients(t *testing.T) {
 	endToEnd(t)
 	const limit = 256 << 20

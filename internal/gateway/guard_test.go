@@ -63,7 +63,7 @@ func who(name string, role auth.Role, models ...string) auth.Entry {
 }
 
 // roles are those that each route needs: of a page by this table, of a call by its option in
-// the proto files, which docs/security.md shows.
+// the proto files, which docs/reference/access.md shows.
 func roles(t *testing.T) map[string]auth.Role {
 	t.Helper()
 	table := map[string]auth.Role{

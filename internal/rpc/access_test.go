@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/docs/reference"
 	"hindsight/internal/auth"
 	"hindsight/internal/rpc"
 )
@@ -196,26 +196,11 @@ func TestEveryCallByEveryRole(t *testing.T) {
 	}
 }
 
-// docs/security.md has the table of the rules.
 func TestAccessReference(t *testing.T) {
-	const path = "../../docs/security.md"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- calls -->\n", "<!-- end of calls -->\n"
-	before, rest, ok := strings.Cut(string(text), begin)
-	table, after, also := strings.Cut(rest, end)
-	if !ok || !also {
-		t.Fatalf("%s has no table between %q and %q", path, begin, end)
-	}
-	want := "\n" + rpc.AccessTable() + "\n"
-	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if table != want {
-		t.Errorf("%s is out of date; run: make reference\nwant %s", path, want)
+	const head = "# Access\n\nGenerated from the proto files by `make reference`; do not edit. " +
+		"[Security](../security.md#who-may-do-what) explains the roles.\n\n"
+	if err := reference.Compare("access.md", head+rpc.AccessTable(), *update); err != nil {
+		t.Error(err)
 	}
 }
 

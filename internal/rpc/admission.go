@@ -28,7 +28,7 @@ const (
 )
 
 // An admission bounds the time of every call, and the memory of all requests together.
-// What it does not bound: docs/adr/0013.
+// What it does not bound: docs/operating.md, Memory.
 type admission struct {
 	predictionTimeout, modelTimeout time.Duration
 	// requests counts the requests of unary calls, transfers the models of exports and imports.

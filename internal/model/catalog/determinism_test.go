@@ -124,14 +124,23 @@ func TestMain(m *testing.M) {
 // The same observations give the same state whether or not the compiler may
 // fuse a product with a sum, with assembly and without, on any number of processors,
 // and whether or not they have AVX-512 and fused instructions, which the loops and the standard
-// library look for when they run.
+// library look for when they run. After 1,200 rows every limit of observations and window is passed,
+// and trees have been replaced.
 func TestOneSourceGivesOneState(t *testing.T) {
 	if testing.Short() || modeltest.RaceDetector || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, not with the race detector, and only where both run")
 	}
+	rounds := "1200"
+	if os.Getenv("HINDSIGHT_E2E") != "" {
+		rounds = "3000"
+	}
+	type run struct{ processors, lacks string }
 	var first string // Of all learners.
-	for _, way := range []struct{ level, tags, lacks string }{
-		{"v1", "", ""}, {"v1", "", "cpu.fma=off,cpu.avx512f=off"}, {"v3", "", ""}, {"v3", "purego", ""},
+	for _, way := range []struct {
+		level, tags string
+		runs        []run
+	}{
+		{"v1", "", []run{{"1", ""}, {"8", ""}, {"8", "cpu.fma=off,cpu.avx512f=off"}}}, {"v3", "", []run{{"8", ""}}}, {"v3", "purego", []run{{"8", ""}}},
 	} {
 		binary := filepath.Join(t.TempDir(), "learn")
 		build := exec.CommandContext(t.Context(), "go", "test", "-tags", way.tags, "-c", "-o", binary, ".")
@@ -139,17 +148,17 @@ func TestOneSourceGivesOneState(t *testing.T) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build for %+v: %v\n%s", way, err, out)
 		}
-		for _, processors := range []string{"1", "8"} {
-			run := exec.CommandContext(t.Context(), binary)
-			run.Env = append(os.Environ(), printDigests+"=3000", "GOMAXPROCS="+processors, "GODEBUG="+way.lacks)
-			out, err := run.CombinedOutput()
+		for _, r := range way.runs {
+			learn := exec.CommandContext(t.Context(), binary)
+			learn.Env = append(os.Environ(), printDigests+"="+rounds, "GOMAXPROCS="+r.processors, "GODEBUG="+r.lacks)
+			out, err := learn.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if digests := string(out); first == "" {
 				first = digests
 			} else if digests != first {
-				t.Errorf("%+v, GOMAXPROCS=%s: %s\nwant %s", way, processors, digests, first)
+				t.Errorf("%s %s %+v: %s\nwant %s", way.level, way.tags, r, digests, first)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ type Access struct {
 	// The audit log records every call. false: the audit log records refused calls alone.
 	Audit bool `protobuf:"varint,4,opt,name=audit,proto3" json:"audit,omitempty"`
 	// What the answer omits for a principal that is limited to some models. It is text for
-	// docs/security.md.
+	// docs/reference/access.md.
 	Omits string `protobuf:"bytes,5,opt,name=omits,proto3" json:"omits,omitempty"`
 	// The call concerns all models. A principal that is limited to some models may not make the call.
 	EveryModel    bool `protobuf:"varint,6,opt,name=every_model,json=everyModel,proto3" json:"every_model,omitempty"`

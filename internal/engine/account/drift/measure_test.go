@@ -69,7 +69,7 @@ func TestLargeEarlyChanges(t *testing.T) {
 }
 
 // False alarms, and changes that are seen. `go test -v -run Table` prints the table
-// of docs/adr/0020-drift.md. The theorem promises at most 1 false alarm in 200,000
+// of docs/decisions.md. The theorem promises at most 1 false alarm in 200,000
 // independent losses, of any distribution.
 func TestTable(t *testing.T) {
 	streams, rounds, trials, rateBar, seenBar := 10, 100_000, 150, 1.0, 0.95
