@@ -157,22 +157,6 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 	return true
 }
 
-// Cells hashes the cells of a point in len(hashes) grids of len(z) coordinates:
-//
-//	for m := range hashes { hashes[m] = Σ_j keys[j,m] ⌊z_j scales[j,m] + shifts[j,m]⌋ }
-//
-// modulo 2⁶⁴, the integers clipped to ±(2³¹ − 1) and taken modulo 2³². Entry [j,m] of a table
-// is entry j len(hashes) + m.
-func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
-	n := len(hashes)
-	if n == 0 || n%4 != 0 || len(z) == 0 || !cpu.X86.HasAVX2 {
-		cellsGo(hashes, z, scales, shifts, keys)
-		return
-	}
-	scales, shifts, keys = scales[:n*len(z)], shifts[:n*len(z)], keys[:n*len(z)]
-	cellsAVX2(&hashes[0], &z[0], &scales[0], &shifts[0], &keys[0], n, len(z))
-}
-
 // Distances writes the squared distances of rows to z,
 //
 //	for i := range dst { dst[i] = Σ_j weights[j] (rows[i stride + j] − z[j])² }
@@ -250,11 +234,6 @@ func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //
 //go:noescape
 func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
-
-// cellsAVX2 is cellsGo of a number of grids that is a multiple of 4, and inputs > 0.
-//
-//go:noescape
-func cellsAVX2(hashes *uint64, z, scales, shifts *float64, keys *uint64, grids, inputs int)
 
 // distancesAVX2 is distancesGo of n rows, a multiple of 4 and not 0, and columns > 0.
 //

@@ -23,8 +23,3 @@ func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return
 
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
-
-// Cells hashes the cells of a point.
-func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
-	cellsGo(hashes, z, scales, shifts, keys)
-}
