@@ -75,10 +75,9 @@ func layers() []layer {
 		{"internal/model/kons", learner},
 		{"internal/model/mix", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/model/auto", append([]string{
-			"internal/model/moments", "internal/model/neighbors", "internal/model/partitions", "internal/model/trees", "internal/model/trig", "internal/model/window", "internal/model/ziggurat",
+			"internal/model/moments", "internal/model/neighbors", "internal/model/trees", "internal/model/trig", "internal/model/window", "internal/model/ziggurat",
 		}, learner...)},
 		{"internal/model/neighbors", []string{"internal/model", "internal/model/loops", "internal/model/window"}},
-		{"internal/model/partitions", []string{"internal/model/codec", "internal/model/ziggurat"}},
 		{"internal/model/window", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/trees", []string{"internal/model", "internal/model/codec", "internal/model/window"}},
 		{"internal/model/input", []string{
