@@ -3,7 +3,6 @@
 package loops
 
 import (
-	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -112,18 +111,9 @@ func Cosines(squares, g, v []float64) {
 // and returns false if the processor has no AVX2: see qr.RotateTogether.
 func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
 	if cpu.X86.HasAVX2 {
-		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide())
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start)
 	}
 	return cpu.X86.HasAVX2
-}
-
-// wide is the length of the shortest row that AVX-512 turns. The first processors with AVX-512
-// lower their frequency for it. They have no VBMI2.
-func wide() int {
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI2 {
-		return 32
-	}
-	return math.MaxInt
 }
 
 // TurnGroups turns row i of a factor by groups in order, up to the first group that is still. It
@@ -133,7 +123,7 @@ func TurnGroups(groups []Group, own []float64, i, order int, right, diagonal []f
 	if !cpu.X86.HasAVX2 {
 		return 0
 	}
-	bytes := turnGroupsAVX2(&groups[0], len(groups), &own[0], i, order, len(right), &right[0], &diagonal[0], wide())
+	bytes := turnGroupsAVX2(&groups[0], len(groups), &own[0], i, order, len(right), &right[0], &diagonal[0])
 	return bytes / int(unsafe.Sizeof(groups[0]))
 }
 
@@ -214,16 +204,15 @@ func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
 //go:noescape
 func cosinesAVX2(squares, gains, v *float64, n int)
 
-// turnAVX2 is TurnRows. Start is in bytes. It turns rows of wide entries or more with AVX-512.
+// turnAVX2 is TurnRows. Start is in bytes.
 //
 //go:noescape
-func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
+func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
 
-// turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row. It
-// turns rows of wide entries or more with AVX-512.
+// turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row.
 //
 //go:noescape
-func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64, wide int) (done int)
+func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64) (done int)
 
 // substituteAVX2 is SubstituteRows.
 //
