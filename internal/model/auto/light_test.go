@@ -10,7 +10,7 @@ import (
 )
 
 // After each row of a stream come light rows with labels that say nothing. Both levels predict the stream nearly as
-// well as without them: means, ranges, scales, trees, neighbors, partitions and crosses count a row by its weight.
+// well as without them: means, ranges, scales, trees, neighbors and crosses count a row by its weight.
 func TestLightRowsCountNextToNothing(t *testing.T) {
 	o := auto.Options{
 		// Two numbers, two flags and a category of three.

@@ -1,32 +1,28 @@
 package auto
 
 import (
-	"fmt"
-
 	"hindsight/internal/model/mix"
 	"hindsight/internal/model/neighbors"
-	"hindsight/internal/model/partitions"
 	"hindsight/internal/model/qr"
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
 )
 
 // lineup are the experts that level 2 adds for each output: columns of trees, then the
-// experts of package neighbors, those of package partitions and the crosses.
+// experts of package neighbors, then the crosses.
 type lineup struct {
-	columns                        []trees.Kind
-	neighbors, partitions, crosses bool
+	columns            []trees.Kind
+	neighbors, crosses bool
 }
 
 // lineups are all lineups, the most expensive first.
 func lineups() []lineup {
 	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
 	return []lineup{
-		{all, true, true, true},
-		{all[:3], true, true, true},
-		{all[:3], false, true, true},
-		{all[:2], false, true, true},
-		{all[:2], false, false, true},
+		{all, true, true},
+		{all[:3], true, true},
+		{all[:3], false, true},
+		{all[:2], false, true},
 	}
 }
 
@@ -66,13 +62,6 @@ func (o Options) lineup() lineup {
 	return lineup{}
 }
 
-// partitionLags is the number of lags of the partitions.
-func (o Options) partitionLags() int { return min(o.lags(), window.Lags) }
-
-func (o Options) partitionOptions(output int) partitions.Options {
-	return partitions.Options{Seed: o.Seed + uint64(output), Inputs: o.view().partitioned(), Lags: o.partitionLags()}
-}
-
 // forestOptions share the work of one Observe among the outputs.
 func (o Options) forestOptions(l lineup, output int) trees.Options {
 	layout := o.view().layout()
@@ -87,9 +76,6 @@ func (l lineup) experts() int {
 	count := len(l.columns)
 	if l.neighbors {
 		count += neighbors.Experts
-	}
-	if l.partitions {
-		count += partitions.Experts
 	}
 	if l.crosses {
 		count += crossExperts
@@ -111,13 +97,6 @@ func (l lineup) names() []string {
 	}
 	if l.neighbors {
 		names = append(names, "neighbors/affine", "neighbors/residual", "neighbors/mean")
-	}
-	if l.partitions {
-		for _, width := range []string{"narrow", "wide"} {
-			for _, kind := range []string{"label", "residual", "lagged_residual"} {
-				names = append(names, fmt.Sprintf("partitions/%s/%s", width, kind))
-			}
-		}
 	}
 	if l.crosses {
 		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
@@ -141,9 +120,6 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	both := 40 * uint64(experts)
 	if l.neighbors {
 		both += neighbors.Flops(o.view().near(), rows)
-	}
-	if l.partitions {
-		both += partitions.Flops(o.partitionOptions(0))
 	}
 	if l.crosses {
 		both += uint64(20 * o.view().crossed())
@@ -174,9 +150,6 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	rows, v := o.capacity(), o.view()
 	columns := v.layout().Columns()
 	each := 16*uint64(v.indicators()) + window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
-	if l.partitions {
-		each += partitions.Bytes(o.partitionOptions(0))
-	}
 	if l.crosses {
 		each += crossBytes(v.crossed())
 	}

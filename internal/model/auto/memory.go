@@ -4,7 +4,6 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/neighbors"
-	"hindsight/internal/model/partitions"
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
 )
@@ -16,8 +15,6 @@ type memory struct {
 	history window.History
 	window  *window.Window
 	forest  *trees.Forest
-	// partitions is nil without partitions in the lineup.
-	partitions *partitions.Partitions
 	// crosses is nil without crosses in the lineup.
 	crosses *crosses
 	means   []mean
@@ -40,9 +37,6 @@ func newMemory(o Options, l lineup, output int) *memory {
 		lineup: l, view: v, window: w, forest: trees.New(o.forestOptions(l, output), w),
 		means: make([]mean, v.indicators()), used: make([]uint64, len(l.columns)),
 	}
-	if l.partitions {
-		m.partitions = partitions.New(o.partitionOptions(output))
-	}
 	if l.crosses {
 		m.crosses = newCrosses(v)
 	}
@@ -52,9 +46,8 @@ func newMemory(o Options, l lineup, output int) *memory {
 // query is an input of one output of a lineup.
 type query struct {
 	x []float64
-	// scaled are the inputs and own lags in the units of level 1, scales the units of the near
-	// inputs of the view.
-	scaled, scales []float64
+	// scales are the units of the near inputs of the view.
+	scales []float64
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
 	seen uint64
 	v    float64
@@ -65,10 +58,8 @@ type query struct {
 type memoryScratch struct {
 	columns   []float64
 	row       []float32
-	cells     []float64
 	codes     []int64
 	crossed   []uint32
-	found     []uint16
 	neighbors *neighbors.Scratch
 	eighths   []int
 	// sums are those of the trees for the row, if known.
@@ -80,8 +71,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	v := o.view()
 	columns := v.layout().Columns()
 	s := memoryScratch{
-		columns: make([]float64, columns), row: make([]float32, columns), found: make([]uint16, partitions.Found),
-		cells: make([]float64, v.partitioned()+o.partitionLags()),
+		columns: make([]float64, columns), row: make([]float32, columns),
 		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), eighths: make([]int, len(l.columns)),
 		sums: make([]int64, len(l.columns)),
 	}
@@ -91,7 +81,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	return s
 }
 
-// present writes the row of a query and its cells of the partitions into the scratch.
+// present writes the row of a query and its crossed cells into the scratch.
 func (m *memory) present(s *memoryScratch, q *query) {
 	s.known = false
 	layout := m.view.layout()
@@ -109,10 +99,6 @@ func (m *memory) present(s *memoryScratch, q *query) {
 		clear(deltas)
 	}
 	m.window.Round(s.row, s.columns)
-	if m.partitions != nil {
-		m.view.partition(s.cells, q.scaled, inputs)
-		m.partitions.Find(s.found, s.cells)
-	}
 	if m.crosses != nil {
 		m.view.codes(s.codes, q.x, inputs)
 		m.crosses.find(s.crossed, s.codes)
@@ -128,17 +114,6 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 	if m.lineup.neighbors {
 		s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
 		at += neighbors.Experts
-	}
-	if m.partitions != nil {
-		m.partitions.Predict(dst[at:], s.found)
-		for e := range partitions.Experts {
-			origin := q.offset
-			if partitions.Residual(e) {
-				origin = q.v
-			}
-			dst[at+e] = origin + float64(dst[at+e]*q.scale)
-		}
-		at += partitions.Experts
 	}
 	if m.crosses != nil {
 		for e, origin := range [crossExperts]float64{q.offset, q.v, s.columns[m.view.layout().Lag()]} {
@@ -160,9 +135,6 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 		m.history.Repeat()
 	}
 	m.view.learn(m.means, q.x, q.scaledLabel(y), r.counts)
-	if m.partitions != nil {
-		m.partitions.Learn(s.found, q.scaledLabel(y), q.relative(y-served), r.weight)
-	}
 	if m.crosses != nil {
 		m.crosses.learn(s.crossed, [crossExperts]float64{
 			q.scaledLabel(y), q.relative(y - served), q.relative(y - s.columns[m.view.layout().Lag()]),
@@ -199,22 +171,12 @@ func (m *memory) begin(l *Learner, output int, rows []row, served []float64, s *
 	for c := range m.used {
 		m.used[c], s.eighths[c] = l.n, 8
 	}
-	q := query{scaled: make([]float64, l.o.Dimension+l.o.partitionLags()), units: own}
+	q := query{units: own}
 	for i, r := range rows {
 		l.present(l.own, r.x, r.lags, r.seen)
-		l.ownColumns(q.scaled, l.own, output)
 		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)
-	}
-}
-
-// ownColumns writes the scaled inputs and the newest lags of an output.
-func (l *Learner) ownColumns(dst []float64, s *scratch, output int) {
-	d := l.o.Dimension
-	copy(dst, s.columns[:d])
-	for i := range l.o.partitionLags() {
-		dst[d+i] = s.columns[d+i*l.o.Outputs+output]
 	}
 }
 
@@ -228,9 +190,6 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 		return
 	}
 	m.forest.Visit(v)
-	if m.partitions != nil {
-		m.partitions.Visit(v)
-	}
 	if m.crosses != nil {
 		m.crosses.visit(v)
 	}

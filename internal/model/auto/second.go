@@ -9,7 +9,7 @@ import (
 )
 
 // Second is the second version of the learner: a Learner is its level 1, and level 2 mixes
-// the prediction v of level 1 and its experts with trees, neighbors and partitions. Level 2
+// the prediction v of level 1 and its experts with trees, neighbors and crosses. Level 2
 // sleeps for the first lastStage rows: until then the prediction is v.
 type Second struct {
 	o      Options
@@ -86,7 +86,6 @@ func (l *Second) newScratch() *secondScratch {
 		weights: make([]float64, k), values: make([]float64, o.Outputs),
 		scales: make([]float64, l.view.near()), units: make([]units, o.Outputs),
 	}
-	s.query.scaled = make([]float64, o.Dimension+o.partitionLags())
 	return s
 }
 
@@ -149,7 +148,6 @@ func (l *Second) consult(s *secondScratch, first *scratch, x []float64, output i
 	k, experts, q := l.first.plan.experts(), l.expertsOf(s, output), &s.query
 	experts[0] = first.values[output]
 	copy(experts[1:], first.advice[output*k:][:k])
-	l.first.ownColumns(q.scaled, first, output)
 	q.x, q.scales, q.seen, q.v, q.units = x, s.scales, first.seen, experts[0], s.units[output]
 	l.memories[output].advise(l.lineupOf(experts), &s.memory, q)
 	u := l.uppers[output]

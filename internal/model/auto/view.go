@@ -71,24 +71,6 @@ func (v view) fill(dst, x []float64, means []mean) {
 	}
 }
 
-// partitioned is the number of inputs of the partitions: without categories all inputs.
-func (v view) partitioned() int { return v.near() + 2*len(v.cycles) }
-
-// partition writes the inputs of the partitions and their lags, given the inputs and the lags
-// in the units of level 1, and the inputs of the view.
-func (v view) partition(dst, scaled, inputs []float64) {
-	for i, j := range v.numbers {
-		dst[i] = scaled[j]
-	}
-	copy(dst[len(v.numbers):v.near()], inputs[len(v.numbers):])
-	at := v.near()
-	for _, c := range v.cycles {
-		dst[at], dst[at+1] = scaled[c], scaled[c+1]
-		at += 2
-	}
-	copy(dst[at:], scaled[len(scaled)-(len(dst)-at):])
-}
-
 // active is the number of the indicator that is set, or −1 if none is.
 func active(indicators []float64) int {
 	for k, v := range indicators {

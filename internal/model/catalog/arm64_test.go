@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// On arm64 the loops of NEON have the bits of Go, and all learners the states of this
-// processor. The user emulation of qemu runs both.
+// On arm64 the loops of NEON have the bits of Go, and all learners the states that this
+// processor gives. The user emulation of qemu runs both.
 func TestArm64GivesTheSameState(t *testing.T) {
 	if os.Getenv("HINDSIGHT_E2E") == "" {
 		t.Skip("compiles for arm64 and emulates it: set HINDSIGHT_E2E=1 to run")

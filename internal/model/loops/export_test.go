@@ -8,6 +8,5 @@ var (
 	ScaleGo     = scaleGo
 	CombineGo   = combineGo
 	DescendGo   = descendGo
-	CellsGo     = cellsGo
 	DistancesGo = distancesGo
 )

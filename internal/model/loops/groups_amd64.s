@@ -33,7 +33,6 @@
 #define TURNS1 TURNS(VMOVSD, VMULSD, VADDSD, VSUBSD, X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11)
 #define TURNS2 TURNS(VMOVUPD, VMULPD, VADDPD, VSUBPD, X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11)
 #define TURNS4 TURNS(VMOVUPD, VMULPD, VADDPD, VSUBPD, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11)
-#define TURNS8 TURNS(VMOVUPD, VMULPD, VADDPD, VSUBPD, Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11)
 
 #define G(field, n) (field + 8*(n))(BX)
 
@@ -79,15 +78,12 @@
 	ANDQ $-64, DX; \
 	ADDQ DI, DX
 
-// func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64, wide int) (done int)
+// func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64) (done int)
 //
 // BX is the group. R11, R12 and R13 are 8i, 8 order and 8 columns. AX is 8 times a column,
 // counted from DI in the row of the factor and from SI, R8, R9 and R10 in the rows of the turns.
 // The entries that are no multiple of a register come first: see rows_amd64.s.
-//
-// The norms wait for one another. They stand between the first registers of the sweep, because a
-// processor that waits for one looks only some hundred instructions ahead.
-TEXT ·turnGroupsAVX2(SB), NOSPLIT, $0-80
+TEXT ·turnGroupsAVX2(SB), NOSPLIT, $0-72
 	MOVQ groups+0(FP), BX
 	MOVQ own+16(FP), DI
 	MOVQ i+24(FP), R11
@@ -110,14 +106,7 @@ group:
 	MOVQ G(Group_Rows, 1), R8
 	MOVQ G(Group_Rows, 2), R9
 	MOVQ G(Group_Rows, 3), R10
-	MOVQ R12, CX
-	SUBQ R11, CX
-	SHRQ $3, CX
-	CMPQ CX, wide+64(FP)
-	JGE  broad
 	BROADCAST(Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
-
-labels:
 	MOVQ R12, AX
 	XORQ DX, DX
 
@@ -160,11 +149,6 @@ two:
 	ADDQ  $16, AX
 
 fours:
-	MOVQ R12, DX
-	SUBQ R11, DX
-	SHRQ $3, DX
-	CMPQ DX, wide+64(FP)
-	JGE  widen
 	NORM(1, X13)
 	NORM(2, X14)
 	NORM(3, X15)
@@ -212,7 +196,7 @@ next:
 
 stop:
 	SUBQ   groups+0(FP), BX
-	MOVQ   BX, done+72(FP)
+	MOVQ   BX, done+64(FP)
 	LEAQ   8(R11), AX
 	CMPQ   AX, R12
 	JEQ    end
@@ -231,37 +215,3 @@ last:
 	CMPQ AX, CX
 	JNE  last
 	JMP  next
-
-broad:
-	BROADCAST(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7)
-	JMP labels
-
-widen:
-	NORM(1, X13)
-	TESTQ $4, CX
-	JZ    eights
-	TURNS4
-	ADDQ  $32, AX
-
-eights:
-	SHRQ $3, CX
-	SUBQ $3, CX // Wide is at least 32.
-	TURNS8
-	ADDQ $64, AX
-	NORM(2, X14)
-	TURNS8
-	ADDQ $64, AX
-	NORM(3, X15)
-	TURNS8
-	ADDQ $64, AX
-	TESTQ CX, CX
-	JZ   find
-
-	PCALIGN $32
-
-eight:
-	TURNS8
-	ADDQ $64, AX
-	DECQ CX
-	JNZ  eight
-	JMP  find

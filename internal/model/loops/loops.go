@@ -1,8 +1,8 @@
 // Package loops holds the inner loops of the learners and of package qr, with assembly for
-// AVX2 and, in one loop, AVX-512. The hottest have NEON for arm64. A loop and its Go twin have
-// the same bits: they do the same operations on the same numbers. Every product that is added
-// is written float64(x*y), so that no compiler fuses the two. The tag purego builds without
-// the assembly. Twins of whole passes over a factor are in package qr.
+// AVX2. Rotate, Axpy and Dot have NEON for arm64. A loop and its Go twin have the same bits: they do the
+// same operations on the same numbers. Every product that is added is written float64(x*y), so
+// that no compiler fuses the two. The tag purego builds without the assembly. Twins of whole
+// passes over a factor are in package qr.
 //
 // Slices that are read are at least as long as the slice that is written, and do not
 // overlap it. Nothing allocates. A wrong length is a panic.
@@ -85,11 +85,11 @@ func scaleGo(x []float64, by float64) {
 	}
 }
 
-// combineGo is Combine.
+// combineGo is Combine, a column at a time.
 func combineGo(y, columns, x []float64) {
 	clear(y)
 	for j, v := range x {
-		axpyGo(y, columns[j*len(y):], v)
+		Axpy(y, columns[j*len(y):], v)
 	}
 }
 

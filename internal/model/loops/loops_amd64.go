@@ -3,7 +3,6 @@
 package loops
 
 import (
-	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -112,18 +111,9 @@ func Cosines(squares, g, v []float64) {
 // and returns false if the processor has no AVX2: see qr.RotateTogether.
 func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
 	if cpu.X86.HasAVX2 {
-		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide())
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start)
 	}
 	return cpu.X86.HasAVX2
-}
-
-// wide is the length of the shortest row that AVX-512 turns. The first processors with AVX-512
-// lower their frequency for it. They have no VBMI2.
-func wide() int {
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VBMI2 {
-		return 32
-	}
-	return math.MaxInt
 }
 
 // TurnGroups turns row i of a factor by groups in order, up to the first group that is still. It
@@ -133,7 +123,7 @@ func TurnGroups(groups []Group, own []float64, i, order int, right, diagonal []f
 	if !cpu.X86.HasAVX2 {
 		return 0
 	}
-	bytes := turnGroupsAVX2(&groups[0], len(groups), &own[0], i, order, len(right), &right[0], &diagonal[0], wide())
+	bytes := turnGroupsAVX2(&groups[0], len(groups), &own[0], i, order, len(right), &right[0], &diagonal[0])
 	return bytes / int(unsafe.Sizeof(groups[0]))
 }
 
@@ -155,22 +145,6 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 	}
 	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns)
 	return true
-}
-
-// Cells hashes the cells of a point in len(hashes) grids of len(z) coordinates:
-//
-//	for m := range hashes { hashes[m] = Σ_j keys[j,m] ⌊z_j scales[j,m] + shifts[j,m]⌋ }
-//
-// modulo 2⁶⁴, the integers clipped to ±(2³¹ − 1) and taken modulo 2³². Entry [j,m] of a table
-// is entry j len(hashes) + m.
-func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
-	n := len(hashes)
-	if n == 0 || n%4 != 0 || len(z) == 0 || !cpu.X86.HasAVX2 {
-		cellsGo(hashes, z, scales, shifts, keys)
-		return
-	}
-	scales, shifts, keys = scales[:n*len(z)], shifts[:n*len(z)], keys[:n*len(z)]
-	cellsAVX2(&hashes[0], &z[0], &scales[0], &shifts[0], &keys[0], n, len(z))
 }
 
 // Distances writes the squared distances of rows to z,
@@ -230,16 +204,15 @@ func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
 //go:noescape
 func cosinesAVX2(squares, gains, v *float64, n int)
 
-// turnAVX2 is TurnRows. Start is in bytes. It turns rows of wide entries or more with AVX-512.
+// turnAVX2 is TurnRows. Start is in bytes.
 //
 //go:noescape
-func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
+func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
 
-// turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row. It
-// turns rows of wide entries or more with AVX-512.
+// turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row.
 //
 //go:noescape
-func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64, wide int) (done int)
+func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns int, right, diagonal *float64) (done int)
 
 // substituteAVX2 is SubstituteRows.
 //
@@ -250,11 +223,6 @@ func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //
 //go:noescape
 func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
-
-// cellsAVX2 is cellsGo of a number of grids that is a multiple of 4, and inputs > 0.
-//
-//go:noescape
-func cellsAVX2(hashes *uint64, z, scales, shifts *float64, keys *uint64, grids, inputs int)
 
 // distancesAVX2 is distancesGo of n rows, a multiple of 4 and not 0, and columns > 0.
 //

@@ -37,37 +37,6 @@ func Dot(x, y []float64) float64 {
 	return dotRest(dotNEON(&x[0], &y[0], n), x[n:], y[n:])
 }
 
-// Combine is y = Σ x_j C_j.
-func Combine(y, columns, x []float64) {
-	clear(y)
-	for j, v := range x {
-		Axpy(y, columns[j*len(y):], v)
-	}
-}
-
-// TurnRows turns the rows of turns from first on.
-func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
-	turnNEON(turns, int(stride), count, first, order, columns, 8*start)
-	return true
-}
-
-// SubstituteRows takes entries out of those behind them.
-func SubstituteRows(solutions *Substitution, stride uintptr, count, order, columns int) bool {
-	substituteNEON(solutions, int(stride), count, order, columns)
-	return true
-}
-
-// Distances writes squared distances.
-func Distances(dst, rows []float32, stride int, z, weights []float32) {
-	n := len(dst) &^ 3
-	if n > 0 && len(z) > 0 {
-		_, _ = rows[(n-1)*stride:][len(z)-1], weights[len(z)-1]
-		distancesNEON(&dst[0], &rows[0], n, stride, &z[0], &weights[0], len(z))
-		dst, rows = dst[n:], rows[n*stride:]
-	}
-	distancesGo(dst, rows, stride, z, weights)
-}
-
 // rotateNEON is rotateGo of n entries.
 //
 //go:noescape
@@ -82,19 +51,3 @@ func axpyNEON(y, x *float64, n int, a float64)
 //
 //go:noescape
 func dotNEON(x, y *float64, n int) float64
-
-// turnNEON is TurnRows, of the row that begins start bytes behind the data's beginning.
-//
-//go:noescape
-func turnNEON(turns *Turn, stride, count, first, order, columns, start int)
-
-// substituteNEON is SubstituteRows.
-//
-//go:noescape
-func substituteNEON(solutions *Substitution, stride, count, order, columns int)
-
-// distancesNEON is distancesGo of n rows, a multiple of 4, and order columns, a multiple of
-// Lanes. Neither is 0.
-//
-//go:noescape
-func distancesNEON(dst, rows *float32, n, stride int, z, weights *float32, order int)

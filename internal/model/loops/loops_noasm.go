@@ -10,6 +10,9 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 	return descendGo(theta, z, shrink, slope)
 }
 
+// Combine is y = Σ x_j C_j.
+func Combine(y, columns, x []float64) { combineGo(y, columns, x) }
+
 // AddSquares adds Σ w_n z_n z_nᵀ to a packed matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	addOneByOne(packed, rows, stride, order, weights)
@@ -18,13 +21,19 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 // Cosines computes c_i and g_i.
 func Cosines(squares, g, v []float64) { cosinesGo(squares, g, v, 0) }
 
+// TurnRows does nothing.
+func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
+
+// SubstituteRows does nothing.
+func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
+
 // TurnGroups does nothing.
 func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return 0 }
 
 // AbsorbRows does nothing.
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 
-// Cells hashes the cells of a point.
-func Cells(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
-	cellsGo(hashes, z, scales, shifts, keys)
+// Distances writes squared distances.
+func Distances(dst, rows []float32, stride int, z, weights []float32) {
+	distancesGo(dst, rows, stride, z, weights)
 }

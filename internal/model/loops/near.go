@@ -1,29 +1,5 @@
 package loops
 
-import "math"
-
-// integral is 1.5·2⁵²: the sum of integral and an integer n, |n| ≤ 2⁵⁰, has n modulo 2³² in its low bits.
-const integral = 0x1.8p52
-
-// cellsGo is Cells.
-func cellsGo(hashes []uint64, z, scales, shifts []float64, keys []uint64) {
-	clear(hashes)
-	m := len(hashes)
-	for j, v := range z {
-		scales, shifts, keys := scales[j*m:][:m], shifts[j*m:][:m], keys[j*m:][:m]
-		for i, key := range keys {
-			q := math.Floor(float64(v*scales[i]) + shifts[i])
-			if q > math.MaxInt32 {
-				q = math.MaxInt32
-			}
-			if q < -math.MaxInt32 {
-				q = -math.MaxInt32
-			}
-			hashes[i] += key * uint64(uint32(math.Float64bits(q+integral)))
-		}
-	}
-}
-
 // Lanes is the number of sums of a distance.
 const Lanes = 8
 

@@ -5,61 +5,6 @@
 // Products and sums are separate instructions, never fused ones: the bits are to
 // be those of the Go twins.
 
-DATA integral<>+0(SB)/8, $0x4338000000000000
-GLOBL integral<>(SB), RODATA|NOPTR, $8
-DATA highest<>+0(SB)/8, $0x41dfffffffc00000
-GLOBL highest<>(SB), RODATA|NOPTR, $8
-DATA lowest<>+0(SB)/8, $0xc1dfffffffc00000
-GLOBL lowest<>(SB), RODATA|NOPTR, $8
-
-// func cellsAVX2(hashes *uint64, z, scales, shifts *float64, keys *uint64, grids, inputs int)
-//
-// BX is the place of four grids in a row of the tables, DX the place in row j. A key is
-// multiplied by an integer of 32 bits in two halves.
-TEXT ·cellsAVX2(SB), NOSPLIT, $0-56
-	MOVQ         hashes+0(FP), DI
-	MOVQ         scales+16(FP), R8
-	MOVQ         shifts+24(FP), R9
-	MOVQ         keys+32(FP), R10
-	MOVQ         grids+40(FP), R11
-	SHLQ         $3, R11
-	VBROADCASTSD integral<>(SB), Y15
-	VBROADCASTSD highest<>(SB), Y14
-	VBROADCASTSD lowest<>(SB), Y13
-	XORQ         BX, BX
-
-four:
-	MOVQ  z+8(FP), SI
-	MOVQ  inputs+48(FP), CX
-	MOVQ  BX, DX
-	VPXOR Y0, Y0, Y0
-
-input:
-	VBROADCASTSD (SI), Y1
-	VMULPD       (R8)(DX*1), Y1, Y1
-	VADDPD       (R9)(DX*1), Y1, Y1
-	VROUNDPD     $9, Y1, Y1
-	VMINPD       Y14, Y1, Y1
-	VMAXPD       Y13, Y1, Y1
-	VADDPD       Y15, Y1, Y1
-	VMOVDQU      (R10)(DX*1), Y2
-	VPMULUDQ     Y1, Y2, Y3
-	VPSRLQ       $32, Y2, Y2
-	VPMULUDQ     Y1, Y2, Y2
-	VPSLLQ       $32, Y2, Y2
-	VPADDQ       Y3, Y0, Y0
-	VPADDQ       Y2, Y0, Y0
-	ADDQ         $8, SI
-	ADDQ         R11, DX
-	DECQ         CX
-	JNZ          input
-	VMOVDQU      Y0, (DI)(BX*1)
-	ADDQ         $32, BX
-	CMPQ         BX, R11
-	JNE          four
-	VZEROUPPER
-	RET
-
 // ROW adds eight columns of a row to its sums.
 #define ROW(row, sum) \
 	VMOVUPS (row)(BX*1), Y4; \

@@ -10,24 +10,6 @@ import (
 	"hindsight/internal/model/loops"
 )
 
-func TestCellsHaveTheBitsOfGo(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, grids := range []int{0, 3, 4, 12, 32} {
-		for _, inputs := range []int{0, 1, 5, 14} {
-			z, scales, shifts := numbers(rng, inputs), make([]float64, grids*inputs), make([]float64, grids*inputs)
-			keys, got, want := make([]uint64, grids*inputs), make([]uint64, grids), make([]uint64, grids)
-			for i := range keys {
-				scales[i], shifts[i], keys[i] = math.Exp(4*rng.NormFloat64()), rng.Float64(), rng.Uint64()
-			}
-			loops.Cells(got, z, scales, shifts, keys)
-			loops.CellsGo(want, z, scales, shifts, keys)
-			if !slices.Equal(got, want) {
-				t.Errorf("%d grids of %d inputs: %x, want %x", grids, inputs, got, want)
-			}
-		}
-	}
-}
-
 func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 14 {
@@ -46,18 +28,6 @@ func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 				t.Errorf("%d rows of %d columns: %g, want %g", n, columns, got, want)
 			}
 		}
-	}
-}
-
-func BenchmarkCells(b *testing.B) {
-	for _, inputs := range []int{4, 12, 27} {
-		const grids = 32
-		tables, keys, hashes := make([]float64, grids*inputs), make([]uint64, grids*inputs), make([]uint64, grids)
-		b.Run(strconv.Itoa(inputs), func(b *testing.B) {
-			for b.Loop() {
-				loops.Cells(hashes, tables[:inputs], tables, tables, keys)
-			}
-		})
 	}
 }
 

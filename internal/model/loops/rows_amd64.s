@@ -31,18 +31,15 @@ GLOBL sign<>(SB), RODATA|NOPTR, $8
 
 #define TURN2(place) TURN(place, X0, X1, X2, X3, X4, X5, X6, X7)
 #define TURN4(place) TURN(place, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
-#define TURN8(place) TURN(place, Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7)
 
 #define T(field) field(R8)
 #define S(field) field(R8)
 
-// func turnAVX2(turns *Turn, stride, count, first, order, columns, start, wide int)
-//
-// Rows of wide entries or more are turned with AVX-512.
+// func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
 //
 // R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
 // R12 how many entries it has, R13 the columns, R14 how far row i+1 is.
-TEXT ·turnAVX2(SB), NOSPLIT, $0-64
+TEXT ·turnAVX2(SB), NOSPLIT, $0-56
 	MOVQ   first+24(FP), R10
 	MOVQ   order+32(FP), R12
 	MOVQ   columns+40(FP), R13
@@ -196,8 +193,6 @@ two:
 fours:
 	ANDQ $-4, CX
 	JZ   right
-	CMPQ CX, wide+56(FP)
-	JGE  widen
 	SUBQ $8, CX
 	JL   four
 
@@ -253,37 +248,6 @@ next:
 	JGT  row
 	VZEROUPPER
 	RET
-
-widen:
-	TESTQ        $4, CX
-	JZ           eights
-	TURN4(0)
-	ADDQ         $32, DI
-	ADDQ         $32, SI
-
-eights:
-	VBROADCASTSD X0, Z0
-	VBROADCASTSD X1, Z1
-	VBROADCASTSD X2, Z2
-	VBROADCASTSD X3, Z3
-	ANDQ         $-8, CX
-	SUBQ         $16, CX
-	JL           last8
-
-sixteen:
-	TURN8(0)
-	TURN8(64)
-	ADDQ $128, DI
-	ADDQ $128, SI
-	SUBQ $16, CX
-	JGE  sixteen
-
-last8:
-	ADDQ $16, CX
-	JZ   right
-	TURN8(0)
-	ADDQ $64, DI
-	JMP  right
 
 still:
 	// Row i is only discounted.

@@ -1788,7 +1788,7 @@ type Auto struct {
 	// each. Above it maps and short memories are left out, equally on every machine. Default
 	// 500.
 	MaxMicroseconds *float64 `protobuf:"fixed64,3,opt,name=max_microseconds,json=maxMicroseconds,proto3,oneof" json:"max_microseconds,omitempty"`
-	// 1, or 2 with rolling trees, neighbors and random partitions beside the maps, as far as
+	// 1, or 2 with rolling trees and neighbors beside the maps, as far as
 	// max_microseconds allows. Default 2; 1 for models from before version 2.
 	Version       *int32 `protobuf:"varint,4,opt,name=version,proto3,oneof" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
