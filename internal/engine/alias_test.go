@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/store/memory"
 )
 
 // setAlias makes an alias name a model.
@@ -202,7 +201,7 @@ func TestNameIsTakenOnce(t *testing.T) {
 }
 
 func TestAliasLimit(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
 	for n := range engine.AliasLimit {

@@ -23,7 +23,7 @@ func (s *servers) pending(want uint64) {
 // answered returns three servers whose model m has learned the label of a prediction, and the owner.
 func answered(t *testing.T, options ...option) (s *servers, label engine.Observation) {
 	t.Helper()
-	s = startOrdered(t, 3, options...)
+	s = startServers(t, 3, options...)
 	owner := s.move(0)
 	owner.host.create(t, "m", linear(2))
 	label = engine.Observation{PredictionID: owner.host.predict(t, "m", 1, 2).ID, Labels: []float64{3}, Weight: 1}
@@ -31,15 +31,6 @@ func answered(t *testing.T, options ...option) (s *servers, label engine.Observa
 	owner.host.observe(t, "m", label)
 	s.awaitAll()
 	return s, label
-}
-
-// replay restarts a server that applies the log from its start again.
-func (v *server) replay() {
-	v.end()
-	left := v.local.Clone()
-	v.host.stop(v.servers.t)
-	v.local, v.from = left, 0
-	v.start()
 }
 
 // The owner is killed after a label and before its next commit, and all servers start again. No server has the
@@ -73,7 +64,7 @@ func TestAnsweredStaysAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := s.move(1)
-	follower.replay()
+	follower.restart(true)
 	s.pending(0)
 	for range 2 { // The log has the id of the label.
 		next.host.observe(t, "m", engine.Observation{Features: []float64{1, 2}, Labels: []float64{3}})
@@ -97,7 +88,7 @@ func TestAnsweredStaysAnswered(t *testing.T) {
 // A follower whose clock is ahead expires nothing. As the owner it decides what expires, and the time in the log never
 // goes back: the next owner, whose clock is right, stays as far ahead.
 func TestClockAhead(t *testing.T) {
-	s := startOrdered(t, 3, func(o *engine.Options) {
+	s := startServers(t, 3, func(o *engine.Options) {
 		o.IDWindow, o.IDWindowMin, o.LabelTTL = 24*time.Hour, 0, 24*time.Hour
 	})
 	ahead := s.all[1]
@@ -143,32 +134,15 @@ func (s *servers) times() {
 	s.t.Helper()
 	var newest time.Time
 	found := 0
-	for _, data := range s.log.Entries() {
-		e, err := commands.Decode(data)
-		if err != nil {
-			s.t.Fatal(err)
+	for _, c := range s.commands() {
+		if c.Kind != commands.Expire || c.Expired.IsZero() {
+			continue // Forget has only the time before which ids are old.
 		}
-		for {
-			raw, ok, err := e.Next()
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			if !ok {
-				break
-			}
-			var c commands.Command
-			if err := c.Decode(raw); err != nil {
-				s.t.Fatal(err)
-			}
-			if c.Kind != commands.Expire || c.Expired.IsZero() {
-				continue // Forget has only the time before which ids are old.
-			}
-			found++
-			if c.Expired.Before(newest) {
-				s.t.Errorf("the time in the log goes back from %v to %v", newest, c.Expired)
-			}
-			newest = c.Expired
+		found++
+		if c.Expired.Before(newest) {
+			s.t.Errorf("the time in the log goes back from %v to %v", newest, c.Expired)
 		}
+		newest = c.Expired
 	}
 	if found < 2 {
 		s.t.Errorf("the log has %d decisions to expire predictions, want at least 2", found)

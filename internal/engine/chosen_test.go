@@ -4,24 +4,20 @@ import (
 	"testing"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 )
 
 // A prediction under an id of its caller waits for its commit. Predictions under other ids do not wait for it, and a
 // prediction under the same id takes its answer.
 func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
-	s := startServers(t, 2)
-	owner := s.move(0)
-	owner.host.create(t, "m", linear(2))
-	s.settle()
-	s.mu.Lock()
-	before := len(s.mu.log)
-	s.mu.Unlock()
-	owner.pause(true)
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "m", linear(2))
+	f.putting = make(chan []storage.Prediction, 3)
 	predict := func(id string) <-chan engine.Prediction {
 		answer := make(chan engine.Prediction, 1)
 		go func() {
 			defer close(answer)
-			p, err := owner.host.Predict(t.Context(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, IDs: []string{id}})
+			p, err := h.Predict(t.Context(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, IDs: []string{id}})
 			if err != nil {
 				t.Error(err)
 				return
@@ -30,12 +26,18 @@ func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
 		}()
 		return answer
 	}
+	put := func(id string) {
+		t.Helper()
+		if rows := <-f.putting; len(rows) != 1 || rows[0].ID != id {
+			t.Errorf("%+v is stored, want prediction %q", rows, id)
+		}
+	}
 	a := predict("a")
-	s.commands(before + 1)
+	put("a")
 	again := predict("a")
 	b := predict("b")
-	s.commands(before + 2)
-	owner.pause(false)
+	put("b")
+	close(f.goOn)
 	for id, answer := range map[string]<-chan engine.Prediction{"a": a, "b": b} {
 		if p := <-answer; p.ID != id {
 			t.Errorf("prediction %q has the id %q", id, p.ID)
@@ -44,9 +46,7 @@ func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
 	if p := <-again; p.ID != "a" {
 		t.Errorf("prediction a again has the id %q", p.ID)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if got := len(s.mu.log) - before; got != 2 {
-		t.Errorf("the log has %d commands, want 2", got)
+	if n := len(f.putting); n != 0 {
+		t.Errorf("%d more predictions are stored", n)
 	}
 }

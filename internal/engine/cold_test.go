@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/store/memory"
 )
 
 // cold keeps replicas from learning, and keeps few snapshots, so that the logs are cut behind them.
@@ -47,8 +45,8 @@ func (s *servers) shared(newest uint64) (sequences []uint64) {
 // A cold replica learns nothing. As the owner it begins with a snapshot of the previous owner, knows all ids, and has the
 // state of a server without a cluster. A server that is no longer the owner forgets its states.
 func TestColdReplicas(t *testing.T) {
-	s := startOrdered(t, 3, after(50), cold)
-	alone := start(t, inMemory{memory.New(s.clock.now)}, s.clock, after(50))
+	s := startServers(t, 3, after(50), cold)
+	alone := start(t, files{newFS()}, s.clock, after(50))
 	alone.create(t, "m", taylor(2, 2))
 	s.all[0].host.create(t, "m", taylor(2, 2))
 	s.awaitAll() // A server that does not host the model yet misses its snapshots.
@@ -102,7 +100,7 @@ func TestColdReplicas(t *testing.T) {
 
 // Only the owner makes snapshots, and reports to watchers.
 func TestColdReplicaMakesNoSnapshot(t *testing.T) {
-	s := startOrdered(t, 2, cold)
+	s := startServers(t, 2, cold)
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "m", linear(1))
 	s.awaitAll()
@@ -151,12 +149,8 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 		a, b := s.all[0], s.all[1]
 		a.host.create(t, "m", linear(1))
 		s.awaitAll()
-		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		b.snapshot = func() {
-			once.Do(func() { close(writing) })
-			<-goOn
-		}
+		tell := make(chan struct{})
+		b.local.snapshotWaits.Store(true)
 		b.tell = func(c storage.Change) {
 			if c.Kind == storage.Rewound {
 				<-tell
@@ -166,17 +160,17 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 		for n := range 10 {
 			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 		}
-		<-writing
+		<-b.local.writing
 		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
 			t.Fatal(err)
 		}
 		if told {
 			close(tell)
 			s.settle()
-			close(goOn)
+			close(b.local.goOn)
 		} else {
 			waitFor(t, b.host, func() bool { last, err := b.last("m"); return err == nil && last == 5 })
-			close(goOn)
+			close(b.local.goOn)
 			close(tell)
 		}
 		for n := range 4 {

@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/store/memory"
 )
 
 // keeping lets deleted models stay for a time.
@@ -93,7 +92,7 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 // the state of another.
 func TestDeletionAtOnce(t *testing.T) {
 	c := newClock()
-	h := start(t, inMemory{memory.New(time.Now)}, c, keeping(time.Hour))
+	h := start(t, files{newFS()}, c, keeping(time.Hour))
 	h.create(t, "m", linear(1))
 	for range 20 {
 		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
@@ -181,7 +180,7 @@ func TestDeletionWhoseCallerLeaves(t *testing.T) {
 
 // Deleted models count among those that there may be, until they are removed.
 func TestDeletedModelsTakeRoom(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock(), keeping(time.Hour), func(o *engine.Options) { o.ModelLimit = 2 })
+	h := start(t, files{newFS()}, newClock(), keeping(time.Hour), func(o *engine.Options) { o.ModelLimit = 2 })
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
 	if err := h.DeleteModel(t.Context(), "a"); err != nil {
@@ -234,12 +233,17 @@ func TestMetadataSurviveACrash(t *testing.T) {
 
 // A model whose registry entry is of version 1, without metadata, is there.
 func TestFirstEntries(t *testing.T) {
-	s := memory.New(time.Now)
-	value := append([]byte{1, 0, 0, 100, 167, 179, 182, 224, 13}, `{"dimension":1,"outputs":1,"scaling":{"none":{}},"linear_awv":{"lambda":1}}`...)
-	if _, err := s.Create(t.Context(), "old", value); err != nil {
+	d := files{newFS()}
+	s, end, err := d.open()
+	if err != nil {
 		t.Fatal(err)
 	}
-	h := start(t, inMemory{s}, newClock())
+	value := append([]byte{1, 0, 0, 100, 167, 179, 182, 224, 13}, `{"dimension":1,"outputs":1,"scaling":{"none":{}},"linear_awv":{"lambda":1}}`...)
+	_, err = s.Create(t.Context(), "old", value)
+	if err = errors.Join(err, end()); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, d, newClock())
 	info, err := h.GetModel(t.Context(), "old")
 	if err != nil || info.Created.UnixNano() != 1_000_000_000_000_000_000 || !info.Updated.Equal(info.Created) || info.ETag == "" || !info.Equal(&engine.Metadata{}) {
 		t.Errorf("%+v, %v", info, err)
@@ -249,7 +253,7 @@ func TestFirstEntries(t *testing.T) {
 	}
 	h.observe(t, "old", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	h.stop(t)
-	h = start(t, inMemory{s}, newClock())
+	h = start(t, d, newClock())
 	if again, err := h.GetModel(t.Context(), "old"); err != nil || again.DisplayName != "of old" || again.Sequence != 1 || !reflect.DeepEqual(again.Spec, info.Spec) {
 		t.Errorf("%+v, %v; spec %+v", again, err, info.Spec)
 	}
@@ -259,7 +263,7 @@ func TestFirstEntries(t *testing.T) {
 // does not: no call takes a model that is being removed for a failure of the storage.
 func TestCallsBesideAPurge(t *testing.T) {
 	const purges, each = 10, 6
-	s := startOrdered(t, 2, func(o *engine.Options) { o.DeletedKept = 0 })
+	s := startServers(t, 2, func(o *engine.Options) { o.DeletedKept = 0 })
 	owner, ctx := s.move(0), t.Context()
 	calls := map[string]func(*host, int) error{
 		"observe": func(h *host, n int) error {

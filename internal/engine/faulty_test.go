@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,8 +45,18 @@ type faulty struct {
 	replayFails atomic.Pointer[error]
 	// changed is called after an entry or an alias was written, rewinding before a rewind.
 	changed, rewinding func()
-	mu                 sync.Mutex
-	models             map[storage.Model]*faultyModel
+	// interrupted is the sequence of a rewind of every model that a crash interrupted.
+	interrupted *uint64
+	// putting, unless nil, receives predictions before they are written, once goOn lets them go on.
+	putting chan []storage.Prediction
+	mu      sync.Mutex
+	models  map[storage.Model]*faultyModel
+}
+
+func newFaulty() *faulty {
+	return &faulty{
+		appends: &fate{}, failing: &atomic.Bool{}, goOn: make(chan struct{}), writing: make(chan struct{}, 100),
+	}
 }
 
 // wrap gives the one wrapper of a model.
@@ -73,7 +84,7 @@ func (f *faulty) broken() error {
 
 func (f *faulty) Models(ctx context.Context, each func(storage.Entry) error) error {
 	return f.Store.Models(ctx, func(e storage.Entry) error {
-		e.Model = f.wrap(e.Model)
+		e.Model, e.Rewinding = f.wrap(e.Model), cmp.Or(f.interrupted, e.Rewinding)
 		return each(e)
 	})
 }
@@ -157,6 +168,14 @@ func (m *faultyModel) WriteSnapshot(sequence uint64, data []byte) error {
 	return m.Model.WriteSnapshot(sequence, data)
 }
 
+func (m *faultyModel) PutWaiting(rows []storage.Prediction) error {
+	if m.store.putting != nil {
+		m.store.putting <- rows
+		<-m.store.goOn
+	}
+	return m.Model.PutWaiting(rows)
+}
+
 func (m *faultyModel) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {
 	if err := m.store.replayFails.Load(); err != nil {
 		return *err
@@ -167,9 +186,7 @@ func (m *faultyModel) Replay(ctx context.Context, after uint64, f func(storage.R
 // startFaulty is start over a faulty store.
 func startFaulty(t *testing.T, d disk, c *clock, options ...option) (*host, *faulty) {
 	t.Helper()
-	f := &faulty{
-		appends: &fate{}, failing: &atomic.Bool{}, goOn: make(chan struct{}), writing: make(chan struct{}, 100),
-	}
+	f := newFaulty()
 	h := start(t, wrapped{d, func(s storage.Store) storage.Store { f.Store = s; return f }}, c, options...)
 	return h, f
 }

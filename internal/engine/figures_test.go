@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/store/memory"
 )
 
 // figures keeps what an engine tells of its stages and calls.
@@ -70,7 +69,7 @@ func (h *host) live(t *testing.T, id string) (found engine.Live) {
 
 func TestFiguresOfObservations(t *testing.T) {
 	f := newFigures()
-	h := start(t, inMemory{memory.New(time.Now)}, newClock(), f.options)
+	h := start(t, files{newFS()}, newClock(), f.options)
 	h.create(t, "m", linear(1))
 	o := engine.Observation{Features: []float64{1}, Labels: []float64{2}, ObservationID: "a"}
 	h.observe(t, "m", o)
@@ -137,7 +136,7 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 }
 
 func TestFiguresOfFollowers(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", linear(2))
 	if _, err := h.SetAlias(t.Context(), "current", "leader", ""); err != nil {
@@ -158,7 +157,7 @@ func TestFiguresOfFollowers(t *testing.T) {
 func TestSpansOfAnObservation(t *testing.T) {
 	f, spans := newFigures(), tracetest.NewSpanRecorder()
 	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
-	h := start(t, inMemory{memory.New(time.Now)}, newClock(), f.options)
+	h := start(t, files{newFS()}, newClock(), f.options)
 	h.create(t, "m", linear(1))
 	ctx, root := tracer.Start(t.Context(), "root")
 	observe := func(ctx context.Context) {

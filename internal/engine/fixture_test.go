@@ -20,7 +20,6 @@ import (
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/store"
-	"hindsight/internal/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +50,7 @@ type disk interface {
 	open() (storage.Store, func() error, error)
 }
 
-// files is a disk of files, with Pebble on it.
+// files is Pebble on a file system.
 type files struct{ vfs.FS }
 
 func (f files) open() (storage.Store, func() error, error) {
@@ -60,13 +59,6 @@ func (f files) open() (storage.Store, func() error, error) {
 		return nil, nil, fmt.Errorf("open the store: %w", err)
 	}
 	return s, s.Close, nil
-}
-
-// inMemory is a store in memory, which is its own disk.
-type inMemory struct{ *memory.Store }
-
-func (m inMemory) open() (storage.Store, func() error, error) {
-	return m.Store, func() error { return nil }, nil
 }
 
 // withLearners is a disk whose processes have learners of their own.
@@ -92,15 +84,14 @@ func (w wrapped) open() (storage.Store, func() error, error) {
 // isLong tells whether the long forms of the tests run.
 func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
 
-// onBackends runs a test on the backend in memory, and in its long form on Pebble and on a replicated
-// log too. Package storetest proves that all keep one contract.
+// onBackends runs a test on Pebble, and in its long form on a replicated log too. Package storetest proves that both
+// keep one contract.
 func onBackends(t *testing.T, test func(t *testing.T, newDisk func() disk)) {
 	t.Helper()
 	if isLong() {
-		t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
 		t.Run("replicated", func(t *testing.T) { test(t, func() disk { return newOrdered() }) })
 	}
-	t.Run("memory", func(t *testing.T) { test(t, func() disk { return inMemory{memory.New(time.Now)} }) })
+	t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
 }
 
 // host is an engine over a store, as one process would run it.

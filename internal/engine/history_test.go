@@ -18,7 +18,6 @@ import (
 	past "hindsight/internal/engine/account/history"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/store/memory"
 )
 
 func (h *host) history(t *testing.T, id string) engine.History {
@@ -147,7 +146,7 @@ func checkHistory(t *testing.T, h engine.History, rounds int, began time.Time, l
 
 // What the points tell of their last moments is what the statistics told then.
 func TestHistoryTellsTheStatistics(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	spec := linear(2)
 	spec.Coverage = []float64{0.8}
 	h.create(t, "m", spec)
@@ -176,7 +175,7 @@ func TestHistoryTellsTheStatistics(t *testing.T) {
 
 // A classifier has its errors and scores, and no baselines of losses.
 func TestHistoryOfClasses(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", model.Spec{Dimension: 2, Classes: &model.Classes{MaxClasses: ptr(3)}, RLSC: &model.RLSC{}})
 	rng := rand.New(rand.NewPCG(2, 3))
 	for range 700 {
@@ -196,7 +195,7 @@ func TestHistoryOfClasses(t *testing.T) {
 // A snapshot of an older version has no history: it begins there, and learns on. Its
 // state is what it would be.
 func TestHistoryBeginsAtAnOlderSnapshot(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	spec := linear(2)
 	spec.Coverage = []float64{0.8}
 	h.create(t, "m", spec)
@@ -235,7 +234,7 @@ func TestHistoryBeginsAtAnOlderSnapshot(t *testing.T) {
 
 // A history that is not that of its model is refused with its snapshot.
 func TestForeignHistoryIsRefused(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 50)
 	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true})

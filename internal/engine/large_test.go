@@ -14,7 +14,7 @@ import (
 // nothing.
 func TestTooLargeForTheLog(t *testing.T) {
 	const limit = 16 << 10
-	s := startOrdered(t, 2)
+	s := startServers(t, 2)
 	owner := s.move(0)
 	owner.host.create(t, "m", linear(60))
 	row := make([]float64, 60)

@@ -16,14 +16,13 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/store/memory"
 )
 
 // A rate is that of the observations of the last minute, and of the ten seconds that are
 // not over.
 func TestObservationRate(t *testing.T) {
 	c := newClock()
-	h := start(t, inMemory{memory.New(time.Now)}, c)
+	h := start(t, files{newFS()}, c)
 	h.create(t, "m", linear(1))
 	rate := func() float64 {
 		t.Helper()
@@ -62,8 +61,8 @@ func TestObservationRate(t *testing.T) {
 // The figures of a model that has left memory are those of when it left; after a start
 // they are not known until it is used.
 func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
-	s, c := memory.New(time.Now), newClock()
-	h := start(t, inMemory{s}, c)
+	s, c := files{newFS()}, newClock()
+	h := start(t, s, c)
 	h.create(t, "first", linear(1))
 	size := h.Totals().ResidentBytes
 	h.create(t, "m", linear(1))
@@ -90,7 +89,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	h.stop(t)
 	// The start loads models in the order of their ids until they take half of what they may.
 	// The first one takes more than that and less than all, so that it stays and "m" is not loaded.
-	h = start(t, inMemory{s}, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
+	h = start(t, s, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
 	waitFor(t, h, func() bool { return h.Totals().StartDone.Load() })
 	if totals := h.Totals(); totals.Loaded != 1 || totals.Hibernations.Load() != 0 {
 		t.Errorf("after a start %+v", totals)
@@ -106,7 +105,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 
 // A scrape shows the same statistics before and after a model leaves memory.
 func TestLiveStatisticsAtRest(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	spec := linear(1)
 	spec.Coverage = []float64{0.5, 0.9}
 	h.create(t, "m", spec)
@@ -131,7 +130,7 @@ func TestLiveStatisticsAtRest(t *testing.T) {
 // Pages of any list have what a plain list of all models has, in its order, though models
 // come and go between two pages.
 func TestPages(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock(), keeping(time.Hour))
+	h := start(t, files{newFS()}, newClock(), keeping(time.Hour))
 	rng := rand.New(rand.NewPCG(5, 6))
 	type plain struct {
 		id, label string
@@ -207,7 +206,15 @@ func TestPages(t *testing.T) {
 // BenchmarkListModels lists a page of 100 of 100,000 models, none of them in memory.
 func BenchmarkListModels(b *testing.B) {
 	const models = 100_000
-	s := memory.New(time.Now)
+	s, end, err := files{newFS()}.open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := end(); err != nil {
+			b.Error(err)
+		}
+	}()
 	o := engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelMemory: 1 << 20},

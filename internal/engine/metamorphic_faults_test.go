@@ -14,7 +14,6 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
-	"hindsight/internal/store/memory"
 )
 
 // watch takes a copy of a disk, as a power cut leaves it, at one of the writes
@@ -162,29 +161,26 @@ func (m *meta) export(name string, p *plainModel) (to string, q *plainModel, dat
 
 func (m *meta) restart() string {
 	m.host.stop(m.t)
-	m.open(m.mem, m.memory)
+	m.open(m.mem)
 	return ""
 }
 
 // crash cuts the power: what was not synced is there, or not, or in part.
 func (m *meta) crash() string {
-	fs, inmemory := m.cut()
+	fs := m.cut()
 	m.host.stop(m.t)
-	m.reopen(fs, inmemory)
+	m.reopen(fs)
 	return ""
 }
 
 // cut is the disk as a power cut leaves it now.
-func (m *meta) cut() (*vfs.MemFS, *memory.Store) {
-	if m.memory != nil {
-		return nil, m.memory.Clone()
-	}
-	return m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.rng.IntN(101), RNG: m.rng}), nil
+func (m *meta) cut() *vfs.MemFS {
+	return m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.rng.IntN(101), RNG: m.rng})
 }
 
 // reopen starts a process on what a power cut left.
-func (m *meta) reopen(fs *vfs.MemFS, inmemory *memory.Store) {
-	m.open(fs, inmemory)
+func (m *meta) reopen(fs *vfs.MemFS) {
+	m.open(fs)
 	for _, models := range []map[string]*plainModel{m.models, m.deleted} {
 		for _, p := range models {
 			for id, w := range p.waiting {
@@ -308,21 +304,11 @@ func (m *meta) repeatedIDs() string {
 // cutDuring does something and gives the disk as a power cut left it at some
 // moment meanwhile, and a process on it.
 func (m *meta) cutDuring(do func()) {
-	if m.memory != nil {
-		before := m.memory.Clone()
-		do()
-		m.host.stop(m.t)
-		if m.rng.IntN(2) == 0 {
-			before = m.memory
-		}
-		m.reopen(nil, before)
-		return
-	}
 	m.watch.begin(m.mem, 1+m.rng.IntN(12), m.rng)
 	do()
 	fs := m.watch.end()
 	m.host.stop(m.t)
-	m.reopen(fs, nil)
+	m.reopen(fs)
 }
 
 // cutRestore cuts the power during a restore: the model is as it was, or as it

@@ -24,7 +24,6 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
-	"hindsight/internal/store/memory"
 )
 
 var (
@@ -46,33 +45,28 @@ func TestMetamorphic(t *testing.T) {
 	if *metaOperations > 0 {
 		operations = *metaOperations
 	}
-	for _, backend := range []string{"pebble", "memory"} {
-		for _, seed := range seeds {
-			t.Run(fmt.Sprintf("%s/seed=%d", backend, seed), func(t *testing.T) {
-				t.Parallel()
-				m := newMeta(t, backend, seed)
-				for n := range operations {
-					m.step(n)
-					if n%20 == 19 {
-						m.compareAll()
-					}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			m := newMeta(t, seed)
+			for n := range operations {
+				m.step(n)
+				if n%20 == 19 {
+					m.compareAll()
 				}
-				m.compareAll()
-				m.host.stop(t)
-			})
-		}
+			}
+			m.compareAll()
+			m.host.stop(t)
+		})
 	}
 }
 
 // meta is an engine beside its plain model.
 type meta struct {
-	t     *testing.T
-	rng   *rand.Rand
-	clock *clock
-	// mem is the disk of Pebble, memory that of the backend in memory; one is
-	// nil.
+	t       *testing.T
+	rng     *rand.Rand
+	clock   *clock
 	mem     *vfs.MemFS
-	memory  *memory.Store
 	failing *atomic.Bool
 	// appends is what happens to the next append.
 	appends *fate
@@ -128,37 +122,29 @@ type plainWaiting struct {
 	maybe bool
 }
 
-func newMeta(t *testing.T, backend string, seed uint64) *meta {
+func newMeta(t *testing.T, seed uint64) *meta {
 	t.Helper()
 	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}, deleted: map[string]*plainModel{}, followers: map[string]*plainFollower{}}
-	if backend == "memory" {
-		m.open(nil, memory.New(m.clock.now))
-	} else {
-		m.open(newFS(), nil)
-	}
+	m.open(newFS())
 	return m
 }
 
 // open starts a process on a disk.
-func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
-	m.mem, m.memory, m.failing, m.appends = fs, inmemory, &atomic.Bool{}, &fate{}
+func (m *meta) open(fs *vfs.MemFS) {
+	m.mem, m.failing, m.appends = fs, &atomic.Bool{}, &fate{}
 	m.watch = &watch{}
 	m.clock.advance(time.Second) // No start takes less, and a model is told by when it was created.
 	failing, appends, watch := m.failing, m.appends, m.watch
-	var d disk = inMemory{inmemory}
-	if fs != nil {
-		d = files{errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
-				return nil
-			}
-			if failing.Load() {
-				return syscall.ENOSPC
-			}
-			watch.write()
+	d := wrapped{files{errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 			return nil
-		}))}
-	}
-	d = wrapped{d, func(s storage.Store) storage.Store { return &faulty{Store: s, appends: appends, failing: failing} }}
+		}
+		if failing.Load() {
+			return syscall.ENOSPC
+		}
+		watch.write()
+		return nil
+	}))}, func(s storage.Store) storage.Store { return &faulty{Store: s, appends: appends, failing: failing} }}
 	m.host = start(m.t, d, m.clock, func(o *engine.Options) {
 		if isLong() {
 			o.Sweep = time.Millisecond // Beside the operations, not between them alone.

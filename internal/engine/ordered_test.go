@@ -4,25 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/store/memory"
 )
 
 // ordered is a disk of one of three servers of a replicated log. The others apply the log while it runs.
 type ordered struct {
-	log    *logtest.Log
-	stores []*memory.Store
+	log   *logtest.Log
+	disks []files
 }
 
 func newOrdered() ordered {
 	o := ordered{log: logtest.New(3)}
 	for range 3 {
-		o.stores = append(o.stores, memory.New(time.Now))
+		o.disks = append(o.disks, files{newFS()})
 	}
 	return o
 }
@@ -30,7 +28,11 @@ func newOrdered() ordered {
 func (o ordered) open() (storage.Store, func() error, error) {
 	var ends []func() error
 	var first storage.Store
-	for n, local := range o.stores {
+	for n, d := range o.disks {
+		local, end, err := d.open()
+		if err != nil {
+			return nil, nil, err
+		}
 		server := o.log.Server(n)
 		s, err := replicated.New(context.Background(), replicated.Options{Local: local, Log: server, Owner: server.Owner, Undone: recovery.Undone})
 		if err != nil {
@@ -39,7 +41,7 @@ func (o ordered) open() (storage.Store, func() error, error) {
 		stop := server.Follow(server.Applied(), s.Apply)
 		ends = append(ends, func() error {
 			s.Close()
-			return stop()
+			return errors.Join(stop(), end())
 		})
 		if first == nil {
 			first = s

@@ -34,12 +34,9 @@ func TestRandomCallsOnServers(t *testing.T) {
 	if *metaSeed != 0 {
 		seeds = []uint64{*metaSeed}
 	}
-	for n := range 4 * len(seeds) {
-		seed, begin, cold := seeds[n/4], startServers, n%4 > 1
+	for n := range 2 * len(seeds) {
+		seed, cold := seeds[n/2], n%2 == 1
 		name := fmt.Sprintf("seed=%d", seed)
-		if n%2 == 1 {
-			name, begin = "ordered/"+name, startOrdered
-		}
 		if cold {
 			name = "cold/" + name
 		}
@@ -47,7 +44,7 @@ func TestRandomCallsOnServers(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 3))
 			r := &random{rng: rng, acked: map[string]map[string]uint64{}}
-			r.servers = begin(t, 3, after(5+rng.IntN(40)), func(o *engine.Options) {
+			r.servers = startServers(t, 3, after(5+rng.IntN(40)), func(o *engine.Options) {
 				o.Cold, o.SnapshotsKept, o.DeletedKept = cold, 50, 1000*time.Hour
 				if cold {
 					o.SnapshotsKept = 2 // The logs are cut behind the owner's snapshots.

@@ -12,7 +12,6 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/store/memory"
 )
 
 // timed is a learner that keeps how long each observation took. It hides what else the learner can do.
@@ -57,7 +56,7 @@ func TestPredictBesideACopy(t *testing.T) {
 			}
 		}}, err
 	}
-	h := start(t, withLearners{inMemory{memory.New(time.Now)}, learners}, newClock())
+	h := start(t, withLearners{files{newFS()}, learners}, newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("0", 1)...)
 	reports.Store(true)
@@ -82,7 +81,7 @@ func BenchmarkPredictBesideWrites(b *testing.B) {
 				l, err := catalog.New(s)
 				return timed{l, &took}, err
 			}
-			h, err := tryStart(b, withLearners{inMemory{memory.New(time.Now)}, learners}, newClock())
+			h, err := tryStart(b, withLearners{files{newFS()}, learners}, newClock())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -9,7 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/store/memory"
 )
 
 // A follower that was deleted while its leader was restored does not learn the history of
@@ -217,7 +216,7 @@ func testImportedAt1(t *testing.T, newDisk func() disk) {
 
 // A follower that has learned nothing comes behind those with a loss.
 func TestComparisonOfAFollowerWithoutObservations(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "z", "leader", linear(2))
 	h.feed(t, 0, 10)

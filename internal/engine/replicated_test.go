@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
+	commands "hindsight/internal/cluster/command"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 )
@@ -122,8 +122,8 @@ func TestDigests(t *testing.T) {
 		a.host.observe(t, "m", rows(1000)...)
 	}
 	s.equal()
-	if len(s.mu.log) != 7 { // A creation, five records, a digest.
-		t.Errorf("%d commands", len(s.mu.log))
+	if n := len(s.commands()); n != 7 { // A creation, five records, a digest.
+		t.Errorf("%d commands", n)
 	}
 	for k, v := range s.all {
 		if got, want := v.host.Digest("m", 5000), a.host.Digest("m", 5000); got != want || got == "" || v.host.Digest("m", 4000) != "" {
@@ -152,31 +152,35 @@ func TestDigests(t *testing.T) {
 // An append of unknown outcome costs no reload, because the log decides the outcome. A retry is learned once at any
 // owner.
 func TestUnknownOutcomes(t *testing.T) {
-	for _, fate := range []int{commandDone, commandNotDone, commandLate} {
+	for _, c := range []struct{ fate, next int }{{commandNotDone, 0}, {commandLate, 0}, {commandLate, 1}} {
 		s := startServers(t, 2)
 		a := s.all[0]
 		a.host.create(t, "m", linear(1))
 		a.host.observe(t, "m", one("a", 1)...)
-		s.fate(fate)
-		if _, err := a.host.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrUnknown) {
-			t.Errorf("%d: %v", fate, err)
+		for what, call := range map[string]func() error{
+			"observe": func() error { _, err := a.host.Observe(t.Context(), "m", one("b", 1)); return err },
+			"create":  func() error { _, err := a.host.CreateModel(t.Context(), "n", linear(2)); return err },
+		} {
+			s.move(0)
+			s.awaitAll()
+			a.pause(true) // Else the call is answered once the entry is applied.
+			s.fate(c.fate)
+			if err := call(); !errors.Is(err, engine.ErrUnknown) {
+				t.Errorf("%+v: %s: %v", c, what, err)
+			}
+			a.pause(false)
 		}
-		s.fate(fate)
-		owner := s.move(s.owner().place)
-		if _, err := owner.host.CreateModel(t.Context(), "n", linear(2)); err == nil {
-			t.Errorf("%d: created", fate)
-		}
-		owner = s.move(s.owner().place)
-		for id, want := range map[string]bool{"a": true, "b": fate != commandNotDone} {
+		owner := s.move(c.next)
+		for id, want := range map[string]bool{"a": true, "b": c.fate != commandNotDone} {
 			if got := owner.host.observe(t, "m", one(id, 1)...)[0]; got.Duplicate != want {
-				t.Errorf("%d: %s again: %+v", fate, id, got)
+				t.Errorf("%+v: %s again: %+v", c, id, got)
 			}
 		}
 		if _, err := owner.host.CreateModel(t.Context(), "n", linear(2)); err != nil {
-			t.Errorf("%d: created again: %v", fate, err)
+			t.Errorf("%+v: created again: %v", c, err)
 		}
 		if s.equal(); a.host.Totals().Reloads.Load() != 0 {
-			t.Errorf("%d: the model was loaded again", fate)
+			t.Errorf("%+v: the model was loaded again", c)
 		}
 	}
 }
@@ -185,7 +189,7 @@ func TestUnknownOutcomes(t *testing.T) {
 // refused because the first call was made.
 func TestChangesOfUnknownOutcome(t *testing.T) {
 	for _, fate := range []int{commandNotDone, commandLate} {
-		s := startOrdered(t, 2)
+		s := startServers(t, 2)
 		var exported []byte
 		for _, c := range []struct {
 			what string
@@ -211,11 +215,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// An entry that rides would meet the fate in place of the change.
-			s.awaitAll()
-			if err := owner.store.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			s.awaitAll() // An entry that rides would meet the fate in place of the change.
 			s.fate(fate)
 			err := c.do(owner.host)
 			answered := err == nil && fate == commandLate // The server applied the change before it lost the connection.
@@ -240,18 +240,25 @@ func TestCreatedMeanwhile(t *testing.T) {
 	s := startServers(t, 1)
 	a := s.all[0]
 	a.pause(true)
-	s.fate(commandSoon)
-	if _, err := a.host.CreateModel(t.Context(), "m", linear(1)); err == nil {
+	ctx, leave := context.WithCancel(t.Context())
+	create := func(ctx context.Context) <-chan error {
+		created := make(chan error, 1)
+		go func() {
+			_, err := a.host.CreateModel(ctx, "m", linear(1))
+			created <- err
+		}()
+		return created
+	}
+	first := create(ctx)
+	waitFor(t, a.host, func() bool { return len(s.commands()) == 1 })
+	leave()
+	if err := <-first; err == nil {
 		t.Fatal("created")
 	}
-	created := make(chan error)
-	go func() {
-		_, err := a.host.CreateModel(t.Context(), "m", linear(1))
-		created <- err
-	}()
-	s.commands(2)
+	again := create(t.Context())
+	time.Sleep(10 * time.Millisecond) // Most often it proposes now.
 	a.pause(false)
-	if err := <-created; err != nil {
+	if err := <-again; err != nil {
 		t.Error(err)
 	}
 }
@@ -300,11 +307,9 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 	if got := <-found; got != "m <nil>" {
 		t.Errorf("what the previous model has learned goes to %s", got)
 	}
-	s.mu.Lock()
-	ids := s.ids
-	s.mu.Unlock()
-	if ids != 1000 {
-		t.Errorf("%d ids came with the commit, want those of the record before", ids)
+	all := s.commands()
+	if c := all[len(all)-1]; c.Kind != commands.Append || len(c.IDs) != 1000 {
+		t.Errorf("%d ids came with the commit, want those of the record before", len(c.IDs))
 	}
 	s.equal()
 }
@@ -419,8 +424,8 @@ func TestServerThatDoesNotOwnRests(t *testing.T) {
 	}
 	s.clock.advance(2 * time.Hour)
 	b.host.Sweep()
-	if behind := b.host.Behind("follower"); behind != 1 || s.refused != 0 || len(b.list()) != 3 {
-		t.Errorf("behind by %d, %d commands refused, models %v", behind, s.refused, b.list())
+	if behind := b.host.Behind("follower"); behind != 1 || len(b.list()) != 3 {
+		t.Errorf("behind by %d, models %v", behind, b.list())
 	}
 	release()
 	s.move(1)
@@ -442,12 +447,8 @@ func TestSnapshotDuringRestore(t *testing.T) {
 			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 		}
 		s.equal()
-		writing, goOn, tell := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		b.snapshot = func() {
-			once.Do(func() { close(writing) })
-			<-goOn
-		}
+		tell := make(chan struct{})
+		b.local.snapshotWaits.Store(true)
 		b.tell = func(c storage.Change) {
 			if c.Kind == storage.Rewound {
 				<-tell
@@ -462,20 +463,20 @@ func TestSnapshotDuringRestore(t *testing.T) {
 			}
 			written <- w
 		}()
-		<-writing
+		<-b.local.writing
 		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
 			t.Fatal(err)
 		}
 		if told {
 			close(tell)
 			s.settle()
-			close(goOn)
+			close(b.local.goOn)
 			if w := <-written; w.Sequence != 5 {
 				t.Errorf("a snapshot of sequence %d", w.Sequence)
 			}
 		} else {
 			waitFor(t, b.host, func() bool { last, err := b.last("m"); return err == nil && last == 5 })
-			close(goOn)
+			close(b.local.goOn)
 			<-written
 			close(tell)
 		}
@@ -502,6 +503,9 @@ func TestInterruptedRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.host.observe(t, "m", one("again", 1)...)
+	if err := b.local.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	b.rewinding = ptr(uint64(5))
 	b.restart(true)
 	if _, err := b.view("m"); !errors.Is(err, engine.ErrOverloaded) {

@@ -15,7 +15,6 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/store/memory"
 )
 
 // Models that do not fit into memory together take turns in it, and answer the
@@ -259,10 +258,10 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 func TestTheLeastUsedModelsLeave(t *testing.T) {
 	const models, uses = 8, 100
 	c := newClock()
-	whole := start(t, inMemory{memory.New(time.Now)}, c)
+	whole := start(t, files{newFS()}, c)
 	whole.create(t, "m-0", linear(1))
 	size := whole.Totals().ResidentBytes
-	h := start(t, inMemory{memory.New(time.Now)}, c, func(o *engine.Options) { o.ModelMemory = models*size + size/2 })
+	h := start(t, files{newFS()}, c, func(o *engine.Options) { o.ModelMemory = models*size + size/2 })
 	var order []string // The one used last is the last one.
 	use := func(id string, with func(id string)) {
 		c.advance(time.Second)

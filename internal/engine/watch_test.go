@@ -7,10 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/store/memory"
 )
 
 func (h *host) watch(t *testing.T, id string, room int) *engine.Watcher {
@@ -37,7 +35,7 @@ func told(w *engine.Watcher) (all []engine.Learned) {
 // A watcher is told what is learned, once; of more than it has room for, the newest,
 // and how many were left out.
 func TestWatch(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 30)
 	w, wide := h.watch(t, "m", 4), h.watch(t, "m", 100)
@@ -73,7 +71,7 @@ func TestWatch(t *testing.T) {
 // The points of the history are told once, as they are complete: also when points have
 // become longer in between.
 func TestWatchedPoints(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 10)
 	w := h.watch(t, "m", 1)
@@ -99,7 +97,7 @@ func TestWatchedPoints(t *testing.T) {
 // A model that leaves memory, or goes back, is watched on. One that is deleted is not,
 // nor is another of its name.
 func TestWatchedModelComesAndGoes(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock(), func(o *engine.Options) { o.SnapshotsKept = 1000 })
+	h := start(t, files{newFS()}, newClock(), func(o *engine.Options) { o.SnapshotsKept = 1000 })
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 20)
 	w := h.watch(t, "m", 50)
@@ -145,7 +143,7 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 }
 
 func TestWatcherLimit(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	h.create(t, "n", linear(2))
 	for k := range engine.WatcherLimit {
@@ -162,7 +160,7 @@ func TestWatcherLimit(t *testing.T) {
 // Watchers that come, read and go while a model learns see each observation once, or
 // omitted.
 func TestWatchersAtOnce(t *testing.T) {
-	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	const rounds = 600
 	done := make(chan struct{})

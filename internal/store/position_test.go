@@ -25,7 +25,9 @@ func TestPositionCrashes(t *testing.T) {
 	rng := seeded(t)
 	outcomes := map[int]int{}
 	for range times(4, 20) {
-		script := storetest.NewScript(t, rng, 40)
+		plain := open(t, vfs.NewMem())
+		script := storetest.NewScript(t, rng, plain, 40)
+		closed(t, plain)
 		choices := rand.New(rand.NewPCG(rng.Uint64(), 1)) // The cuts use rng.
 		disk := vfs.NewCrashableMem()
 		closed(t, open(t, disk, store.SmallMemTables))

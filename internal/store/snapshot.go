@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 	err := m.store.settle() // A snapshot must not be ahead of the log.
 	if err == nil {
 		err = m.writeSnapshot(sequence, data)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = cmp.Or(m.gone(), err) // A concurrent Delete has removed the directory.
 	}
 	return m.failed(fmt.Sprintf("write the snapshot %d", sequence), err)
 }
@@ -138,15 +142,16 @@ func (m *Model) openSnapshot(sequence uint64) (vfs.File, error) {
 		return nil, err
 	}
 	f, err := m.store.fs.Open(m.snapshotPath(sequence))
-	return f, absent(err)
+	return f, m.absent(err)
 }
 
-// absent wraps an error about a missing file as storage.ErrNotFound.
-func absent(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
+// absent wraps an error about a missing file as storage.ErrNotFound, or as storage.ErrDeleted if a concurrent Delete has
+// removed the file.
+func (m *Model) absent(err error) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %w", cmp.Or(m.gone(), storage.ErrNotFound), err)
 }
 
 // RemoveSnapshot implements storage.Snapshots. It is durable: a snapshot that came back after the
@@ -156,7 +161,7 @@ func (m *Model) RemoveSnapshot(sequence uint64) error {
 	defer m.store.files.RUnlock()
 	err := m.gone()
 	if err == nil {
-		err = absent(m.store.fs.Remove(m.snapshotPath(sequence)))
+		err = m.absent(m.store.fs.Remove(m.snapshotPath(sequence)))
 	}
 	if err == nil {
 		err = m.store.syncDirectory(m.directory())
@@ -192,7 +197,7 @@ func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
 	from := m.snapshotPath(sequence)
 	place = from + damagedSuffix
 	if err = m.gone(); err == nil {
-		err = absent(m.store.fs.Rename(from, place))
+		err = m.absent(m.store.fs.Rename(from, place))
 	}
 	if err == nil {
 		err = m.store.syncDirectory(m.directory())

@@ -7,12 +7,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/store/memory"
 )
 
 // gate is a log whose proposals a test answers.
@@ -127,7 +125,7 @@ func wantCommands(t *testing.T, p proposal, want ...string) {
 
 // The log may order two entries in flight either way, and lose one of them: commands that ride keep their order.
 func TestRidingKeepsTheOrder(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	a, b, c := all[0], all[1], all[2]
 	ride(t, a, "p")
@@ -165,7 +163,7 @@ func TestRidingKeepsTheOrder(t *testing.T) {
 
 // Aliases that are set with a value keep their order with other changes of aliases.
 func TestAliasesKeepTheOrder(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "ab")
 	ctx, cancel := context.WithCancel(t.Context())
 	left := later(func() error { return g.PutAlias(ctx, "x", []byte("old")) })
@@ -195,7 +193,7 @@ func TestAliasesKeepTheOrder(t *testing.T) {
 // A caller that leaves does not know the outcome. Changed receives the changes that are applied after the caller has
 // left. A command that is not in an entry yet never gets into the log.
 func TestCallersLeave(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	cause := errors.New("the caller has left")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -226,7 +224,7 @@ func TestCallersLeave(t *testing.T) {
 
 // Flush waits for the calls before it, and for no later one.
 func TestFlush(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	must(t, g.Flush(t.Context()))
 	ride(t, all[0], "p")
@@ -256,7 +254,7 @@ func TestFlush(t *testing.T) {
 }
 
 func TestEntriesAreBounded(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	one := appending(t.Context(), all[0])
 	first := <-g.proposals
@@ -305,7 +303,7 @@ func TestEntriesAreBounded(t *testing.T) {
 
 // A call that rides waits for the log once too much waits for it.
 func TestRidingWaits(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	one := appending(t.Context(), all[0])
 	first := <-g.proposals
@@ -342,7 +340,7 @@ func TestRidingWaits(t *testing.T) {
 
 // Close tells a caller that its command is not in the log, or that the outcome is unknown.
 func TestClose(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abc")
 	one := appending(t.Context(), all[0])
 	<-g.proposals
@@ -375,7 +373,7 @@ func (broken) PutAlias(context.Context, string, []byte) error { return errDisk }
 
 // After a command that the local store could not apply none is applied.
 func TestLocalStoreFails(t *testing.T) {
-	g := newGate(t, broken{memory.New(time.Now)})
+	g := newGate(t, broken{newDisk(t).open(t)})
 	alias := later(func() error { return g.PutAlias(t.Context(), "x", nil) })
 	p := <-g.proposals
 	for n := range uint64(2) {
@@ -404,7 +402,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		{append(alias.Append(command.NewEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
 		{alias.Append(command.NewEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
 	} {
-		g := newGate(t, memory.New(time.Now))
+		g := newGate(t, newDisk(t).open(t))
 		if err := g.Apply(1, c.entry); !errors.Is(err, c.want) {
 			t.Errorf("%v, want %v", err, c.want)
 		}
@@ -418,7 +416,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 
 // An owner that fails leaves snapshots without their last parts. A server keeps the parts of the newest four.
 func TestSnapshotsThatNeverArrive(t *testing.T) {
-	g := newGate(t, memory.New(time.Now))
+	g := newGate(t, newDisk(t).open(t))
 	all := g.models(t, "abcdef")
 	g.changes = nil
 	part := func(m storage.Model, offset uint64) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
@@ -19,7 +18,6 @@ import (
 	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
-	"hindsight/internal/store/memory"
 	"hindsight/internal/store/storetest"
 )
 
@@ -30,37 +28,23 @@ var (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// machine is the disk of a server.
-type machine interface {
-	// open opens the local store. crash ends the store, by a power cut or as a kill would.
-	open(t *testing.T) storage.Store
-	crash(t *testing.T, cut bool)
-	close(t *testing.T)
-}
-
-// inMemory loses nothing.
-type inMemory struct{ s *memory.Store }
-
-func (m *inMemory) open(*testing.T) storage.Store {
-	if m.s == nil {
-		m.s = memory.New(time.Now)
-	}
-	return m.s
-}
-func (m *inMemory) crash(*testing.T, bool) {}
-func (m *inMemory) close(*testing.T)       {}
-
-// onDisk is Pebble on a file system in memory.
-type onDisk struct {
+// disk is Pebble on a file system in memory.
+type disk struct {
 	fs *vfs.MemFS
 	s  *store.Store
 }
 
-func (d *onDisk) open(t *testing.T) storage.Store {
+// newDisk returns an empty disk, which is closed at the end of the test.
+func newDisk(t *testing.T) *disk {
 	t.Helper()
-	if d.fs == nil {
-		d.fs = vfs.NewCrashableMem()
-	}
+	d := &disk{fs: vfs.NewCrashableMem()}
+	t.Cleanup(func() { d.close(t) })
+	return d
+}
+
+// open opens the local store.
+func (d *disk) open(t *testing.T) storage.Store {
+	t.Helper()
 	var err error
 	if d.s, err = store.Open("data", store.Options{FS: d.fs}); err != nil {
 		t.Fatal(err)
@@ -68,7 +52,8 @@ func (d *onDisk) open(t *testing.T) storage.Store {
 	return d.s
 }
 
-func (d *onDisk) crash(t *testing.T, cut bool) {
+// crash ends the store, by a power cut or as a kill would.
+func (d *disk) crash(t *testing.T, cut bool) {
 	t.Helper()
 	c := vfs.CrashCloneCfg{}
 	if !cut {
@@ -79,7 +64,7 @@ func (d *onDisk) crash(t *testing.T, cut bool) {
 	d.fs = left
 }
 
-func (d *onDisk) close(t *testing.T) {
+func (d *disk) close(t *testing.T) {
 	t.Helper()
 	if err := d.s.Close(); err != nil {
 		t.Error(err)
@@ -111,7 +96,7 @@ func (m marking) Sync(ctx context.Context) error {
 // server is one member of a cluster.
 type server struct {
 	*replicated.Store
-	machine machine
+	disk    *disk
 	local   storage.Store
 	log     logtest.Server
 	stop    func() error
@@ -125,7 +110,7 @@ type server struct {
 func (s *server) start(t *testing.T) {
 	t.Helper()
 	var err error
-	s.local = s.machine.open(t)
+	s.local = s.disk.open(t)
 	s.Store, err = replicated.New(t.Context(), replicated.Options{
 		Local: marking{s.local, s}, Log: s.log, Owner: s.log.Owner, Undone: storetest.Undone, Changed: s.changed,
 	})
@@ -135,7 +120,7 @@ func (s *server) start(t *testing.T) {
 	s.stop = s.log.Follow(s.mark.Load(), s.Apply)
 }
 
-// end stops the server without its machine.
+// end stops the server without its disk.
 func (s *server) end(t *testing.T) {
 	t.Helper()
 	s.Close()
@@ -148,7 +133,7 @@ func (s *server) end(t *testing.T) {
 func (s *server) crash(t *testing.T, cut bool) {
 	t.Helper()
 	s.end(t)
-	s.machine.crash(t, cut)
+	s.disk.crash(t, cut)
 	s.start(t)
 	must(t, s.log.WaitAll(t.Context()))
 }
@@ -184,17 +169,14 @@ type cluster struct {
 	servers []*server
 }
 
-func newCluster(t *testing.T, machines ...machine) *cluster {
+func newCluster(t *testing.T, servers int) *cluster {
 	t.Helper()
-	c := &cluster{log: logtest.New(len(machines))}
-	for n, m := range machines {
-		s := &server{machine: m, log: c.log.Server(n)}
+	c := &cluster{log: logtest.New(servers)}
+	for n := range servers {
+		s := &server{disk: newDisk(t), log: c.log.Server(n)}
 		s.start(t)
 		c.servers = append(c.servers, s)
-		t.Cleanup(func() {
-			s.end(t)
-			s.machine.close(t)
-		})
+		t.Cleanup(func() { s.end(t) })
 	}
 	return c
 }
@@ -285,46 +267,32 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// onMachines runs a test with three servers on one kind of machine, or on different ones.
-func onMachines(t *testing.T, test func(t *testing.T, machines []machine)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) { test(t, []machine{&inMemory{}, &inMemory{}, &inMemory{}}) })
-	t.Run("pebble", func(t *testing.T) { test(t, []machine{&onDisk{}, &onDisk{}, &inMemory{}}) })
-}
-
 // The owner passes the suite of every store, and in the end the other servers have the same contents.
 func TestContract(t *testing.T) {
-	for name, owner := range map[string]func() machine{
-		"memory": func() machine { return &inMemory{} },
-		"pebble": func() machine { return &onDisk{} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Backend {
-				t.Helper()
-				c := newCluster(t, owner(), &inMemory{}, &inMemory{})
-				t.Cleanup(func() {
-					c.settle(t)
-					a, b := dump(t, c.servers[1]), dump(t, c.servers[2])
-					if !slices.Equal(a, b) {
-						t.Errorf("the replicas differ:%s", difference(a, b))
-					}
-				})
-				var b storetest.Backend
-				again := func(cut bool) func(t *testing.T) storetest.Backend {
-					return func(t *testing.T) storetest.Backend {
-						t.Helper()
-						if !cut {
-							// A killed server loses riding commands that have waited less than rideDelay.
-							must(t, c.servers[0].Flush(t.Context()))
-						}
-						c.servers[0].crash(t, cut)
-						b.Store = c.servers[0].Store
-						return b
-					}
-				}
-				b = storetest.Backend{Store: c.servers[0].Store, Kill: again(false), Cut: again(true)}
-				return b
-			})
+	storetest.Run(t, func(t *testing.T) storetest.Backend {
+		t.Helper()
+		c := newCluster(t, 3)
+		t.Cleanup(func() {
+			c.settle(t)
+			a, b := dump(t, c.servers[1]), dump(t, c.servers[2])
+			if !slices.Equal(a, b) {
+				t.Errorf("the replicas differ:%s", difference(a, b))
+			}
 		})
-	}
+		var b storetest.Backend
+		again := func(cut bool) func(t *testing.T) storetest.Backend {
+			return func(t *testing.T) storetest.Backend {
+				t.Helper()
+				if !cut {
+					// A killed server loses riding commands that have waited less than rideDelay.
+					must(t, c.servers[0].Flush(t.Context()))
+				}
+				c.servers[0].crash(t, cut)
+				b.Store = c.servers[0].Store
+				return b
+			}
+		}
+		b = storetest.Backend{Store: c.servers[0].Store, Kill: again(false), Cut: again(true)}
+		return b
+	})
 }

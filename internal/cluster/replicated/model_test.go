@@ -51,7 +51,7 @@ func prediction(name string) storage.Prediction {
 // Changed of the other servers receives all changes of the owner, in order. Changed of the owner receives no change
 // that a call waits for.
 func TestChanged(t *testing.T) {
-	c := newCluster(t, &inMemory{}, &inMemory{}, &inMemory{})
+	c := newCluster(t, 3)
 	owner, ctx := c.servers[0], t.Context()
 	m := create(t, owner)
 	_, err := owner.Import(ctx, "imported", []byte("value"), storage.Import{Sequence: 7, Snapshot: []byte("state"), Waiting: []storage.Prediction{prediction("p")}})
@@ -85,7 +85,7 @@ func TestChanged(t *testing.T) {
 // The other servers receive a snapshot once they have all its parts, after its ids. They ignore the parts of a snapshot
 // that is not complete.
 func TestSnapshotInParts(t *testing.T) {
-	c := newCluster(t, &inMemory{}, &inMemory{})
+	c := newCluster(t, 2)
 	m, ctx := create(t, c.servers[0]), t.Context()
 	must(t, m.Append(ctx, storage.Commit{Record: record(1, 9)}), m.PutIDs(ctx, []storage.ID{id(9)}))
 	c.same(t)
@@ -127,7 +127,7 @@ func TestSnapshotInParts(t *testing.T) {
 
 // A server that does not own the store changes nothing durable.
 func TestNotOwner(t *testing.T) {
-	c := newCluster(t, &inMemory{}, &inMemory{})
+	c := newCluster(t, 2)
 	must(t, create(t, c.servers[0]).PutWaiting([]storage.Prediction{prediction("p")}))
 	c.same(t)
 	before := dump(t, c.servers[0])
@@ -163,7 +163,7 @@ func TestNotOwner(t *testing.T) {
 
 // The answer of a proposal answers only calls that Apply has not answered.
 func TestOutcomes(t *testing.T) {
-	c := newCluster(t, &inMemory{}, &inMemory{})
+	c := newCluster(t, 2)
 	m, ctx := create(t, c.servers[0]), t.Context()
 	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
 	commit := storage.Commit{Record: record(1, 1)}
@@ -231,93 +231,86 @@ func remembered(t *testing.T, s *server, want int) {
 
 // A server may have put the ids of a commit before it applies the commit.
 func TestIDsKnownBefore(t *testing.T) {
-	onMachines(t, func(t *testing.T, machines []machine) {
-		t.Helper()
-		c := newCluster(t, machines...)
-		m, ctx := create(t, c.servers[0]), t.Context()
-		append3 := func(first uint64) {
-			t.Helper()
-			must(t,
-				m.Append(ctx, storage.Commit{Record: record(first, first)}),
-				m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
-			c.settle(t)                           //nolint:contextcheck // It has no context.
-			derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
-			must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
-			must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
-			c.same(t) //nolint:contextcheck // It has no context.
-		}
-		append3(1)
-		// An earlier process put them.
-		derived := find(t, c.servers[1], "m")
-		must(t, derived.PutIDs(ctx, []storage.ID{id(3)}))
-		c.servers[1].crash(t, false)
-		must(t, m.Append(ctx, storage.Commit{Record: record(4, 4), IDs: []storage.ID{id(3)}}))
-		c.same(t)
-		// The owner put them, and another server appends them.
-		must(t, m.PutIDs(ctx, []storage.ID{id(4)}))
-		c.settle(t)
-		c.log.Own(1)
-		m = find(t, c.servers[1], "m")
-		must(t, m.Append(ctx, storage.Commit{Record: record(5, 5), IDs: []storage.ID{id(4)}}))
-		append3(6)
-		must(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(8)}}))
-		// After a rewind the owner proposes ids again that other servers may not have.
+	c := newCluster(t, 3)
+	m, ctx := create(t, c.servers[0]), t.Context()
+	append3 := func(first uint64) {
 		must(t,
-			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
-			m.Append(ctx, storage.Commit{Record: record(11, 11), IDs: []storage.ID{id(10)}}),
-			m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
-			m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
-		)
-		// A refused commit puts none of its ids.
-		if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
-			t.Errorf("refused: %v", err)
-		}
-		c.same(t)
-		for n, s := range c.servers {
-			t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 8) })
-		}
-	})
+			m.Append(ctx, storage.Commit{Record: record(first, first)}),
+			m.Append(ctx, storage.Commit{Record: record(first+1, first+1), IDs: []storage.ID{id(first)}}))
+		c.settle(t)                           //nolint:contextcheck // It has no context.
+		derived := find(t, c.servers[1], "m") //nolint:contextcheck // It has no context.
+		must(t, derived.PutIDs(ctx, []storage.ID{id(first + 1)}), derived.PutIDs(ctx, []storage.ID{id(first), id(first + 1)}))
+		must(t, m.Append(ctx, storage.Commit{Record: record(first+2, first+2), IDs: []storage.ID{id(first + 1)}}))
+		c.same(t) //nolint:contextcheck // It has no context.
+	}
+	append3(1)
+	// An earlier process put them.
+	derived := find(t, c.servers[1], "m")
+	must(t, derived.PutIDs(ctx, []storage.ID{id(3)}))
+	c.servers[1].crash(t, false)
+	must(t, m.Append(ctx, storage.Commit{Record: record(4, 4), IDs: []storage.ID{id(3)}}))
+	c.same(t)
+	// The owner put them, and another server appends them.
+	must(t, m.PutIDs(ctx, []storage.ID{id(4)}))
+	c.settle(t)
+	c.log.Own(1)
+	m = find(t, c.servers[1], "m")
+	must(t, m.Append(ctx, storage.Commit{Record: record(5, 5), IDs: []storage.ID{id(4)}}))
+	append3(6)
+	must(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(8)}}))
+	// After a rewind the owner proposes ids again that other servers may not have.
+	must(t,
+		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+		m.Append(ctx, storage.Commit{Record: record(11, 11), IDs: []storage.ID{id(10)}}),
+		m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
+		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
+	)
+	// A refused commit puts none of its ids.
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
+		t.Errorf("refused: %v", err)
+	}
+	c.same(t)
+	for n, s := range c.servers {
+		t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 8) })
+	}
 }
 
 // A restart may begin anywhere in the log, because Apply skips commands that the local store has.
 func TestAppliedOnce(t *testing.T) {
-	onMachines(t, func(t *testing.T, machines []machine) {
-		t.Helper()
-		c := newCluster(t, machines...)
-		owner, ctx := c.servers[0], t.Context()
-		for n := range uint64(3) {
-			m := create(t, owner)
-			must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
-			must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
-			must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
-			// An import that is refused takes no number.
-			_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
-			if !errors.Is(err, storage.ErrInvalidID) {
-				t.Error(err)
+	c := newCluster(t, 3)
+	owner, ctx := c.servers[0], t.Context()
+	for n := range uint64(3) {
+		m := create(t, owner)
+		must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
+		must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
+		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
+		// An import that is refused takes no number.
+		_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
+		if !errors.Is(err, storage.ErrInvalidID) {
+			t.Error(err)
+		}
+		if n < 2 {
+			must(t, m.Delete(ctx))
+		}
+	}
+	must(t, owner.PutAlias(ctx, "a", []byte("to m")), owner.RemoveAlias(ctx, "a"))
+	c.same(t)
+	want := dump(t, owner)
+	for _, cut := range []bool{false, true} {
+		for n, s := range c.servers {
+			s.told()
+			if !cut { // Unlike Sync of the server, this does not say that the log is not needed.
+				must(t, s.local.Sync(ctx))
 			}
-			if n < 2 {
-				must(t, m.Delete(ctx))
+			s.crash(t, cut)
+			if got := dump(t, s); !slices.Equal(got, want) {
+				t.Errorf("server %d after a crash (cut %t):%s", n, cut, difference(want, got))
+			}
+			if last := s.told(); !cut && len(last) > 0 {
+				t.Errorf("server %d applied again %q", n, last)
 			}
 		}
-		must(t, owner.PutAlias(ctx, "a", []byte("to m")), owner.RemoveAlias(ctx, "a"))
-		c.same(t)
-		want := dump(t, owner)
-		for _, cut := range []bool{false, true} {
-			for n, s := range c.servers {
-				s.told()
-				if !cut { // Unlike Sync of the server, this does not say that the log is not needed.
-					must(t, s.local.Sync(ctx))
-				}
-				s.crash(t, cut)
-				if got := dump(t, s); !slices.Equal(got, want) {
-					t.Errorf("server %d after a crash (cut %t):%s", n, cut, difference(want, got))
-				}
-				if last := s.told(); !cut && len(last) > 0 {
-					t.Errorf("server %d applied again %q", n, last)
-				}
-			}
-		}
-		must(t, find(t, owner, "m").Append(ctx, storage.Commit{Record: record(6, 6)}))
-		c.same(t)
-	})
+	}
+	must(t, find(t, owner, "m").Append(ctx, storage.Commit{Record: record(6, 6)}))
+	c.same(t)
 }

@@ -238,52 +238,49 @@ func (s *storm) chaos(t *testing.T, rng *rand.Rand, ended <-chan struct{}) {
 // After any crashes and changes of the owner, an acknowledged record is in the log once, and in the end all servers
 // have the same contents.
 func TestStorm(t *testing.T) {
-	onMachines(t, func(t *testing.T, machines []machine) {
-		t.Helper()
-		seed := newSeed(t)
-		s := &storm{cluster: newCluster(t, machines...), locks: make([]sync.RWMutex, len(machines))}
-		faults := rand.New(rand.NewPCG(seed, 1))
-		s.log.SetFault(func() logtest.Fault {
-			if faults.IntN(10) > 0 {
-				return logtest.None
-			}
-			return logtest.Fault(faults.IntN(5))
-		})
-		var workers []*worker
-		var group sync.WaitGroup
-		for n := range 8 {
-			w := &worker{
-				t: t, storm: s, rng: rand.New(rand.NewPCG(seed, uint64(10+n))), name: fmt.Sprint("model", n), plain: n < 4, maybe: map[string]bool{},
-			}
-			workers = append(workers, w)
-			group.Go(w.run)
+	seed := newSeed(t)
+	s := &storm{cluster: newCluster(t, 3), locks: make([]sync.RWMutex, 3)}
+	faults := rand.New(rand.NewPCG(seed, 1))
+	s.log.SetFault(func() logtest.Fault {
+		if faults.IntN(10) > 0 {
+			return logtest.None
 		}
-		ended := make(chan struct{})
-		go func() { group.Wait(); close(ended) }()
-		s.chaos(t, rand.New(rand.NewPCG(seed, 2)), ended)
-		acked, maybe := 0, 0
-		for _, w := range workers {
-			acked, maybe = acked+len(w.acked), maybe+len(w.maybe)
-		}
-		t.Logf("%d entries, %d records acknowledged, %d of unknown outcome", len(s.log.Entries()), acked, maybe)
-		s.log.SetFault(nil)
-		s.log.Own(1)
-		s.settle(t)
-		s.derive(t, s.servers[1])
-		s.same(t)
-		ids := 0
-		for _, w := range workers {
-			if w.plain {
-				w.check(t, s.servers[0])
-			}
-		}
-		must(t, s.servers[0].Models(t.Context(), func(e storage.Entry) error {
-			return e.Model.EachID(t.Context(), func(storage.ID) error { ids++; return nil })
-		}))
-		for _, server := range s.servers {
-			remembered(t, server, ids)
-		}
+		return logtest.Fault(faults.IntN(5))
 	})
+	var workers []*worker
+	var group sync.WaitGroup
+	for n := range 8 {
+		w := &worker{
+			t: t, storm: s, rng: rand.New(rand.NewPCG(seed, uint64(10+n))), name: fmt.Sprint("model", n), plain: n < 4, maybe: map[string]bool{},
+		}
+		workers = append(workers, w)
+		group.Go(w.run)
+	}
+	ended := make(chan struct{})
+	go func() { group.Wait(); close(ended) }()
+	s.chaos(t, rand.New(rand.NewPCG(seed, 2)), ended)
+	acked, maybe := 0, 0
+	for _, w := range workers {
+		acked, maybe = acked+len(w.acked), maybe+len(w.maybe)
+	}
+	t.Logf("%d entries, %d records acknowledged, %d of unknown outcome", len(s.log.Entries()), acked, maybe)
+	s.log.SetFault(nil)
+	s.log.Own(1)
+	s.settle(t)
+	s.derive(t, s.servers[1])
+	s.same(t)
+	ids := 0
+	for _, w := range workers {
+		if w.plain {
+			w.check(t, s.servers[0])
+		}
+	}
+	must(t, s.servers[0].Models(t.Context(), func(e storage.Entry) error {
+		return e.Model.EachID(t.Context(), func(storage.ID) error { ids++; return nil })
+	}))
+	for _, server := range s.servers {
+		remembered(t, server, ids)
+	}
 }
 
 // derive makes the owner propose again the riding ids that a crashed owner has lost. An engine derives them from the

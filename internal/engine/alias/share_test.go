@@ -7,20 +7,35 @@ import (
 	"math"
 	"strconv"
 	"testing"
-	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/alias"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/record"
-	"hindsight/internal/store/memory"
+	"hindsight/internal/store"
 )
+
+// newTable returns an empty table.
+func newTable(t *testing.T) *alias.Table {
+	t.Helper()
+	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return alias.NewTable(context.Background(), s, zap.NewNop())
+}
 
 // bound is the binding of the alias "live" to model "a" with a share of model "b".
 func bound(t *testing.T, name, second string, fraction float64) *alias.Binding {
 	t.Helper()
-	table := alias.NewTable(context.Background(), memory.New(time.Now), zap.NewNop())
+	table := newTable(t)
 	defer table.Close()
 	current, next, err := table.Plan(name, record.Alias{
 		Model: record.Ref{ID: "a", Created: 1}, Share: record.Share{Model: record.Ref{ID: second, Created: 2}, Fraction: fraction},
@@ -118,7 +133,7 @@ func TestPlanOfShares(t *testing.T) {
 		{name: "a third model", model: "a", second: "b", toModel: "c", refused: true},
 		{name: "a switch", model: "a", toModel: "b", to: "c", previous: "a"},
 	} {
-		table := alias.NewTable(context.Background(), memory.New(time.Now), zap.NewNop())
+		table := newTable(t)
 		put := func(a record.Alias) (*alias.Binding, *alias.Binding, error) {
 			current, next, err := table.Plan("live", a, "")
 			if err == nil && current != next {

@@ -185,6 +185,9 @@ type Snapshot struct {
 func (s *snapshots) describe(sequence uint64) (Snapshot, error) {
 	doing := fmt.Sprintf("read snapshot %d", sequence)
 	f, err := s.store.StatSnapshot(sequence, codec.HeadBytes)
+	if errors.Is(err, storage.ErrNotFound) { // A concurrent restore has removed it.
+		return Snapshot{}, s.id.errorf(doing, fmt.Errorf("%w: %w", ErrSnapshotNotFound, err))
+	}
 	if err != nil {
 		return Snapshot{}, s.id.storagef(doing, err)
 	}

@@ -129,7 +129,7 @@ func (s suite) positionNumbers(t *testing.T) {
 // store has the same models under the same numbers.
 func (s suite) positionCrashes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(newSeed(t), 5))
-	script := NewScript(t, rng, 400)
+	script := NewScript(t, rng, s.open(t).Store, 400)
 	b := s.open(t)
 	synced, whole := 0, 0
 	for applied := 0; applied < script.Len(); {

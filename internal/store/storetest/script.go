@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/store/memory"
 )
 
 // Script is a random replicated log of commands. It knows the contents of every store after each command.
@@ -31,10 +29,9 @@ type command struct {
 	apply   func(ctx context.Context, s storage.Store) error
 }
 
-// NewScript makes a script of n commands.
-func NewScript(t *testing.T, rng *rand.Rand, n int) *Script {
+// NewScript makes a script of n commands. It applies them to an empty store, whose contents are those of every store.
+func NewScript(t *testing.T, rng *rand.Rand, store storage.Store, n int) *Script {
 	t.Helper()
-	store := memory.New(time.Now) //nolint:forbidigo // Nothing depends on the time of a snapshot.
 	s, w := &Script{states: []map[string]string{state(t, store)}}, &writer{t: t, rng: rng, store: store}
 	for range n {
 		c := w.next()
