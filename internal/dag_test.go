@@ -149,7 +149,6 @@ func layers() []layer {
 		{"internal/gateway/...", []string{"api/...", "internal/auth", "internal/gateway/..."}},
 		{"web", nil},
 		{"docs/reference", nil},
-		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
 			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/cluster", "internal/engine", "internal/engine/account/...",
