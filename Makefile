@@ -278,10 +278,6 @@ web/node_modules: web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
-.PHONY: dashboards
-dashboards: ## write the Grafana dashboards from deploy/grafana
-	$(GO) run ./deploy/grafana/generate deploy/grafana/dashboards
-
 .PHONY: reference
 reference: ## write docs/reference anew from the code
 	$(GO) test -count 1 -run 'Reference$$' ./docs ./internal/rpc ./cmd/server/internal/config ./cmd/client/internal/cli -update

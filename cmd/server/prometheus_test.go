@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/deploy/grafana"
 )
 
 // watcher is a running Prometheus.
@@ -111,6 +110,54 @@ func (m watcher) firing(t *testing.T) (names []string) {
 	return names
 }
 
+// dashboardQueries are the queries of every panel of the committed dashboards, by the panel's title.
+func dashboardQueries(t *testing.T) map[string][]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../deploy/grafana/dashboards/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no dashboards (%v)", err)
+	}
+	queries := map[string][]string{}
+	for _, path := range paths {
+		var dashboard struct {
+			Title  string
+			Panels []struct {
+				Title, Type string
+				Targets     []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal([]byte(read(t, path)), &dashboard); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, panel := range dashboard.Panels {
+			name := dashboard.Title + ", " + panel.Title
+			for _, target := range panel.Targets {
+				queries[name] = append(queries[name], target.Expr)
+			}
+			if panel.Type != "row" && (panel.Title == "" || len(queries[name]) == 0) {
+				t.Errorf("%s: a panel without a title or a query: %q", path, name)
+			}
+		}
+	}
+	return queries
+}
+
+// The rules record each recorded series that a panel reads.
+func TestRulesRecordTheSeriesOfDashboards(t *testing.T) {
+	rules, seen := read(t, "../../deploy/prometheus/hindsight.rules.yml"), 0
+	for panel, queries := range dashboardQueries(t) {
+		for _, name := range ruleName.FindAllString(strings.Join(queries, "\n"), -1) {
+			seen++
+			if !strings.Contains(rules, "record: "+name+"\n") {
+				t.Errorf("%s reads %s, which no rule records", panel, name)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no panel reads a recorded series")
+	}
+}
+
 // A real Prometheus scrapes a real server. Its numbers are those of the server, it
 // understands every query of every dashboard, and when the disk is full the alert fires.
 func TestPrometheus(t *testing.T) {
@@ -150,12 +197,10 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("of a server that is well: %v", names)
 	}
 	variables := strings.NewReplacer("$instance", ".*", "$model", "m", "$__rate_interval", "1m")
-	for _, d := range grafana.Dashboards() {
-		for _, panel := range d.Panels {
-			for _, target := range panel.Targets {
-				if err := m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(target.Expr)), new(any)); err != nil {
-					t.Errorf("%s, %s: %v", d.Title, panel.Title, err)
-				}
+	for panel, queries := range dashboardQueries(t) {
+		for _, query := range queries {
+			if err := m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(query)), new(any)); err != nil {
+				t.Errorf("%s: %v", panel, err)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -256,6 +257,47 @@ func TestEdit(t *testing.T) {
 	if err != nil || len(left) != 2 {
 		t.Error(left, err)
 	}
+}
+
+// The log follows its path: it goes on in a new file after a rename or a removal, and fails while the directory is
+// gone. Every other line is written.
+func TestAuditLogIsRenamed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows renames no open file")
+	}
+	directory := filepath.Join(t.TempDir(), "audit")
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(directory, "audit.log")
+	f := open(t, "", func(o *access.Options) { o.AuditLog = path })
+	record := func(call string) { f.Audit()(&auth.Record{Time: time.Unix(0, 0), Call: call, Outcome: "OK"}) }
+	wrote := func(path, call string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if want := `{"time":"1970-01-01T00:00:00Z","call":"` + call + `","outcome":"OK"}` + "\n"; err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v, want %q", path, text, err, want)
+		}
+	}
+	record("one")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	record("two")
+	wrote(path+".1", "one")
+	wrote(path, "two")
+	if err := os.RemoveAll(directory); err != nil {
+		t.Fatal(err)
+	}
+	record("three")
+	if s := f.Stats(); s.AuditFailures != 1 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	record("four")
+	wrote(path, "four")
 }
 
 func TestAuditLog(t *testing.T) {

@@ -10,30 +10,28 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/DeRuina/timberjack"
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
 	"hindsight/internal/auth"
 )
 
-// The audit log is at most 11 files of 100 MB.
 const (
-	auditMegabytes = 100
-	auditBackups   = 10
 	// The rate and the burst of recorded refusals: a caller that is refused all the time must
 	// not push other records out of the log.
 	refusalsPerSecond = 20
 	refusalsAtOnce    = 200
 )
 
-// audit is the audit log: a line of JSON for each record.
+// audit is the audit log: a line of JSON for each record. It reopens its file when another program has renamed
+// or removed the file, so logrotate needs no signal.
 type audit struct {
+	path     string
 	log      *zap.Logger
 	refusals *rate.Limiter
 	mu       struct {
 		sync.Mutex
-		file *timberjack.Logger
+		file *os.File // Nil after a failed reopen.
 		// cut: the last line of the file is incomplete, because the disk was full, or the
 		// machine failed during the write.
 		cut bool
@@ -63,20 +61,43 @@ type line struct {
 
 // newAudit opens the log, so that a missing directory fails at the start.
 func newAudit(o *Options) (*audit, error) {
-	f, err := os.OpenFile(o.AuditLog, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
-	if err != nil {
+	a := &audit{path: o.AuditLog, log: o.Log, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)}
+	if err := a.open(); err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
-	}
-	cut, err := isCut(f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("--audit-log: %w", err)
-	}
-	a := &audit{log: o.Log, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)}
-	a.mu.cut = cut
-	a.mu.file = &timberjack.Logger{
-		Filename: o.AuditLog, MaxSize: auditMegabytes, MaxBackups: auditBackups, Compression: "gzip", FileMode: 0o600,
 	}
 	return a, nil
+}
+
+// open opens the file, and creates it if it is missing. The caller holds a.mu, or is newAudit.
+func (a *audit) open() error {
+	f, err := os.OpenFile(a.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	cut, err := isCut(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	a.mu.file, a.mu.cut = f, cut
+	return nil
+}
+
+// reopenIfRenamed opens the file again if the path no longer names the open file.
+func (a *audit) reopenIfRenamed() error {
+	if a.mu.file != nil {
+		opened, err := a.mu.file.Stat()
+		if err != nil {
+			return err
+		}
+		if named, err := os.Stat(a.path); err == nil && os.SameFile(opened, named) {
+			return nil
+		}
+		if err := a.mu.file.Close(); err != nil {
+			a.log.Warn("the renamed audit log cannot be closed", zap.Error(err))
+		}
+		a.mu.file = nil
+	}
+	return a.open()
 }
 
 // isCut reports whether a file ends within a line.
@@ -120,6 +141,9 @@ func (a *audit) record(r *auth.Record) {
 func (a *audit) write(text []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if err := a.reopenIfRenamed(); err != nil {
+		return err
+	}
 	if a.mu.cut {
 		text = append([]byte("\n"), text...)
 	}
@@ -131,8 +155,14 @@ func (a *audit) write(text []byte) error {
 }
 
 func (a *audit) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.file == nil {
+		return nil
+	}
 	if err := a.mu.file.Close(); err != nil {
 		return fmt.Errorf("close the audit log: %w", err)
 	}
+	a.mu.file = nil
 	return nil
 }

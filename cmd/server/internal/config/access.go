@@ -15,7 +15,7 @@ func accessSettings(c *Config) []setting {
 		{access, "jwt-keys", "", keySet(&c.JWTKeys), "key set of JWTs that are taken too: a file or https:// URL"},
 		{access, "jwt-issuer", "", word("TEXT", "nothing, or the claim iss that a JWT has to have", &c.JWTIssuer, isClaim), "claim iss that a JWT has to have"},
 		{access, "jwt-audience", "", word("TEXT", "nothing, or a value that the claim aud of a JWT has to have", &c.JWTAudience, isClaim), "value that the claim aud of a JWT has to have"},
-		{access, "audit-log", "", optionalPath(&c.AuditLog), "file of control calls and refusals, a line of JSON each; rotated"},
+		{access, "audit-log", "", optionalPath(&c.AuditLog), "file of control calls and refusals, a line of JSON each; reopened when renamed"},
 	}
 }
 
