@@ -161,13 +161,6 @@ func layers() []layer {
 		{"examples/service", []string{"api/proto/...", "client"}},
 		{"cmd/internal/...", []string{"api/...", "client", "cmd/internal/..."}},
 		{"cmd/client/...", []string{"api/...", "client", "cmd/client/internal/...", "cmd/internal/..."}},
-		// It measures learners and the store without a server.
-		{"cmd/bench/internal/performance", []string{
-			"api/proto/...", "client", "cmd/bench/internal/...", "cmd/internal/...", "internal/engine/storage", "internal/model", "internal/model/catalog",
-			"internal/model/loops", "internal/model/qr", "internal/store",
-		}},
-		// It simulates servers that place groups as the server does.
-		{"cmd/bench/internal/simulation", []string{"internal/cluster/placement"}},
 		{"cmd/bench/...", []string{"api/...", "client", "cmd/bench/internal/...", "cmd/internal/..."}},
 	}
 }
@@ -410,14 +403,15 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// The module in research runs learners, and calls servers through the API.
+// The module in research runs learners, a store and the placement of groups, and calls servers through the API.
 func TestResearchImports(t *testing.T) {
 	graph, err := readGraph("../research")
 	if err != nil || len(graph) == 0 {
 		t.Fatal(len(graph), err)
 	}
 	for _, e := range graph {
-		if e.own && !matchAny([]string{"api/...", "client", "cmd/internal/...", "cmd/research/...", "internal/model/..."}, e.to) {
+		if e.own && !matchAny([]string{"api/...", "client", "cmd/internal/...", "cmd/research/...", "internal/cluster/placement",
+			"internal/engine/storage", "internal/model/...", "internal/store"}, e.to) {
 			t.Errorf("%s: research imports %s", e.at, e.to)
 		}
 	}
@@ -466,7 +460,6 @@ func TestLayersFindABreach(t *testing.T) {
 		{"internal/model/feature", "internal/model/awv", "may import only"},
 		{"internal/model/awv", "internal/model/catalog", "may import only"},
 		{"internal/model/awv", "internal/model/raker", "may import only"},
-		{"cmd/bench/internal/load", "internal/engine", "may import only"},
 		{"cmd/bench/internal/cli", "cmd/client/internal/drive", "may import only"},
 		{"internal/cluster/consensus", "internal/cluster", "may import only"},
 		{"internal/cluster", "internal/engine", "may import only"},
@@ -486,7 +479,7 @@ func TestAGoodGraphHasNoBreach(t *testing.T) {
 		made("cmd/server", "net/http"),
 		made("cmd/client/internal/cli", "api/proto/hindsight/v1"),
 		made("cmd/client/internal/cli", "cmd/internal/command"),
-		made("cmd/bench/internal/capacity", "cmd/internal/sizing"),
+		made("cmd/internal/load", "cmd/internal/scrape"),
 		made("internal/rpc", "google.golang.org/grpc"),
 		made("internal/engine", "internal/engine/storage"),
 		made("internal/engine", "time"),
