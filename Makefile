@@ -88,12 +88,12 @@ bin/hindsight-research:
 	CGO_ENABLED=0 $(GO) -C research build -o ../$@ .
 
 .PHONY: performance
-performance: build ## calls, kernels and learners beside what the machine could do, into research/results
-	bin/hindsight-bench performance --server bin/hindsight-server $(ARGS)
+performance: build bin/hindsight-research ## calls, kernels and learners beside what the machine could do, into research/results
+	bin/hindsight-research performance --server bin/hindsight-server $(ARGS)
 
 .PHONY: sizing
-sizing: build ## what models cost a server, beside what "hindsight size" answers, into research/results
-	bin/hindsight-bench sizing --server bin/hindsight-server $(ARGS)
+sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight size" answers, into research/results
+	bin/hindsight-research sizing --server bin/hindsight-server $(ARGS)
 
 # A test that takes minutes, that needs another program, or that runs again with the store on disk
 # asks for HINDSIGHT_E2E and skips without it.

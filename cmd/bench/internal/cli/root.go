@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/echo"
 )
 
 // Run runs one command line and returns the exit code. When Run returns, every goroutine
@@ -17,8 +18,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := &cobra.Command{
 		Use:   "hindsight-bench",
 		Short: "Measure a server of hindsight under load",
-		Long: `hindsight-bench measures a server of hindsight: its latency, rate and CPU under load,
-and what models cost in memory, on disk and in a recovery.
+		Long: `hindsight-bench measures a server of hindsight: its latency, rate and CPU under load.
 
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags or a file;
 3 no server answered; 130 interrupted.
@@ -27,6 +27,6 @@ With --json every command prints exactly one JSON document on standard output.
 A command that failed prints {"error": ...}. Progress goes to standard error.`,
 	}
 	p.Root(root)
-	root.AddCommand(newServe(p), newEcho(p), newSizing(p), newPerformance(p), newCluster(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	root.AddCommand(newServe(p), echo.Command(p)) //nolint:contextcheck // cobra gives every command the context of Run
 	return p.Run(ctx, args)
 }

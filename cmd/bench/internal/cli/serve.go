@@ -16,10 +16,11 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/load"
-	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/internal/load"
+	"hindsight/cmd/internal/scrape"
 )
 
 // What "serve" does unless its flags say otherwise.
@@ -174,9 +175,9 @@ func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
 		if err := f.measure(ctx, p, spec, dial, metrics, document); err != nil || !f.echo {
 			return err
 		}
-		return withEcho(ctx, func(echo *child.Server) (err error) {
+		return echo.With(ctx, func(bare *child.Server) (err error) {
 			p.Say("serve: the same on a bare gRPC server")
-			document.Echo, err = f.load(ctx, p, plain(echo.GRPC), metricsOf(echo), document)
+			document.Echo, err = f.load(ctx, p, plain(bare.GRPC), metricsOf(bare), document)
 			return err
 		})
 	}
@@ -190,6 +191,9 @@ func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
 	}
 	return p.Emit(document, document.write)
 }
+
+// metricsOf returns the URL of the metrics of a child process.
+func metricsOf(s *child.Server) string { return "http://" + s.HTTP + "/metrics" }
 
 // dialer connects to one server.
 type dialer func() (*client.Client, error)

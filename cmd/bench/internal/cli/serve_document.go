@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"hindsight/cmd/bench/internal/load"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/load"
 )
 
 // serveDocument is the answer of "serve", as JSON.

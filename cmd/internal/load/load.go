@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/scrape"
+	"hindsight/cmd/internal/scrape"
 )
 
 // Mix says how often each kind of call is made, relative to the others.

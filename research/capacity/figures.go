@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/internal/load"
 	"hindsight/cmd/internal/sizing"
 )
 

@@ -3,14 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"hindsight/cmd/bench/internal/capacity"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/research/capacity"
 )
 
 // newSizing builds "sizing".
@@ -25,7 +25,7 @@ started again. A bare gRPC server is measured at the same time.
 
 Standard output compares the figures with what "hindsight size" answers. --out receives
 sizing.csv, all that was measured. All cases take about ten minutes.`,
-		Example: `  hindsight-bench sizing --server bin/hindsight-server --out /tmp/results`,
+		Example: `  hindsight-research sizing --server bin/hindsight-server --out /tmp/results`,
 		Args:    command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if program == "" {
@@ -49,15 +49,15 @@ sizing.csv, all that was measured. All cases take about ten minutes.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&program, "server", "", "path of the server program to start (required)")
-	flags.StringVar(&out, "out", filepath.FromSlash("research/results"), "directory of sizing.csv")
+	flags.StringVar(&out, "out", resultsDirectory(), "directory of sizing.csv")
 	flags.StringVar(&only, "only", "", "only the cases whose name contains this; choose another --out")
 	return cmd
 }
 
 // measureSizes measures cases with an echo beside, and writes the results after each.
 func measureSizes(ctx context.Context, p *command.Program, program, out string, cases []capacity.Case) (rows []*capacity.Row, err error) {
-	err = withEcho(ctx, func(echo *child.Server) error {
-		b := &capacity.Bench{Program: program, Echo: echo.GRPC, EchoMetrics: metricsOf(echo)}
+	err = echo.With(ctx, func(bare *child.Server) error {
+		b := &capacity.Bench{Program: program, Echo: bare.GRPC, EchoMetrics: "http://" + bare.HTTP + "/metrics"}
 		for n, c := range cases {
 			p.Say("sizing: %s, %d of %d", c.Name, n+1, len(cases))
 			row, err := b.Measure(ctx, c)

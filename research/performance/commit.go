@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/internal/load"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )

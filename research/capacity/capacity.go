@@ -17,9 +17,9 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/load"
-	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/load"
+	"hindsight/cmd/internal/scrape"
 )
 
 // Case is a kind of model that is measured.

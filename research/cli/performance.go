@@ -8,9 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hindsight/cmd/bench/internal/performance"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/research/performance"
 )
 
 // What "performance" does unless its flags say otherwise.
@@ -34,8 +35,8 @@ and models. Both sides of a ratio are measured in turns for --slice, in --rounds
 that drift of the machine cancels. Only ratios are printed.
 
 Standard output is the page; --out receives it too. The defaults take about ten minutes.`,
-		Example: `  hindsight-bench performance --server bin/hindsight-server
-  hindsight-bench performance --server bin/hindsight-server --rounds 3 --slice 100ms --out /tmp/performance.md`,
+		Example: `  hindsight-research performance --server bin/hindsight-server
+  hindsight-research performance --server bin/hindsight-server --rounds 3 --slice 100ms --out /tmp/performance.md`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -47,8 +48,8 @@ Standard output is the page; --out receives it too. The defaults take about ten 
 			var tables []performance.Table
 			ctx := cmd.Context()
 			err := child.Serve(ctx, program, func(server *child.Server) error {
-				return withEcho(ctx, func(echo *child.Server) (err error) {
-					b := &performance.Bench{Server: server, Echo: echo, Rounds: rounds, Slice: slice, Say: p.Say}
+				return echo.With(ctx, func(bare *child.Server) (err error) {
+					b := &performance.Bench{Server: server, Echo: bare, Rounds: rounds, Slice: slice, Say: p.Say}
 					tables, err = b.Measure(ctx)
 					return err
 				})
@@ -56,7 +57,7 @@ Standard output is the page; --out receives it too. The defaults take about ten 
 			if err != nil {
 				return err
 			}
-			page := performance.Page(fmt.Sprintf("`hindsight-bench performance --rounds %d --slice %v`", rounds, slice), tables)
+			page := performance.Page(fmt.Sprintf("`hindsight-research performance --rounds %d --slice %v`", rounds, slice), tables)
 			if err := os.WriteFile(out, []byte(page), 0o600); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
@@ -67,7 +68,7 @@ Standard output is the page; --out receives it too. The defaults take about ten 
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&program, "server", "", "path of the server program to start (required)")
-	flags.StringVar(&out, "out", filepath.FromSlash("research/results/performance.md"), "file of the page")
+	flags.StringVar(&out, "out", filepath.Join(resultsDirectory(), "performance.md"), "file of the page")
 	flags.IntVar(&rounds, "rounds", performanceRounds, "how often both sides are measured")
 	flags.DurationVar(&slice, "slice", performanceSlice, "how long calls are made at a time")
 	return cmd

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hindsight/cmd/bench/internal/simulation"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/research/simulation"
 )
 
 // newCluster builds "cluster".
@@ -26,8 +26,8 @@ steady state, and the messages at rest. Equal flags give equal figures.
 ` + simulation.About + `
 
 Standard output is the page; --out receives it too. The defaults take some minutes.`,
-		Example: `  hindsight-bench cluster
-  hindsight-bench cluster --servers 20 --groups 64 --seed 7 --out /tmp/cluster.md`,
+		Example: `  hindsight-research cluster
+  hindsight-research cluster --servers 20 --groups 64 --seed 7 --out /tmp/cluster.md`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch b.Bandwidth = bandwidth * 1e6; {
@@ -42,7 +42,7 @@ Standard output is the page; --out receives it too. The defaults take some minut
 			if err != nil {
 				return err
 			}
-			page := simulation.Page(fmt.Sprintf("`hindsight-bench cluster --servers %d --groups %d --models %d --bandwidth %g --seed %d`",
+			page := simulation.Page(fmt.Sprintf("`hindsight-research cluster --servers %d --groups %d --models %d --bandwidth %g --seed %d`",
 				b.Servers, b.Groups, b.Models, bandwidth, b.Seed), tables)
 			if err := os.WriteFile(out, []byte(page), 0o600); err != nil {
 				return fmt.Errorf("--out: %w", err)
@@ -53,7 +53,7 @@ Standard output is the page; --out receives it too. The defaults take some minut
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&out, "out", filepath.FromSlash("research/results/cluster.md"), "file of the page")
+	flags.StringVar(&out, "out", filepath.Join(resultsDirectory(), "cluster.md"), "file of the page")
 	flags.IntVar(&b.Servers, "servers", 60, "largest number of servers")
 	flags.IntVar(&b.Groups, "groups", 512, "number of groups")
 	flags.IntVar(&b.Models, "models", 1_000_000, "number of models")

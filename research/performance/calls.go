@@ -14,8 +14,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/load"
 	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/load"
 )
 
 // What the calls are.

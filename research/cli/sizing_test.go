@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/cmd/bench/internal/capacity"
 	"hindsight/cmd/internal/child"
+	"hindsight/cmd/research/capacity"
 )
 
 // A small case is measured whole: under load, and after a crash.

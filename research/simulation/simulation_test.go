@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/cmd/bench/internal/simulation"
+	"hindsight/cmd/research/simulation"
 )
 
 func options(seed uint64) simulation.Options {

@@ -17,8 +17,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/echo"
-	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/internal/load"
 )
 
 // stall is an interceptor that answers at once, but one call after a time.

@@ -1,4 +1,4 @@
-package cli
+package echo
 
 import (
 	"context"
@@ -9,24 +9,23 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hindsight/cmd/bench/internal/echo"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
 )
 
-// echoLimit bounds the start and the end of the echo.
-const echoLimit = time.Minute
+// limit bounds the start and the end of the process.
+const limit = time.Minute
 
-// newEcho builds "echo", the process that "serve" and "sizing" measure beside a server.
-func newEcho(p *command.Program) *cobra.Command {
+// Command builds "echo", the command that With runs in a process of its own.
+func Command(p *command.Program) *cobra.Command {
 	var grpcAddress, httpAddress string
 	cmd := &cobra.Command{
 		Use:    "echo",
-		Short:  "Run the bare gRPC server that serve measures beside a server",
+		Short:  "Run the bare gRPC server that is measured beside a server",
 		Hidden: true,
 		Args:   command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return echo.Serve(cmd.Context(), grpcAddress, httpAddress, p.Stderr)
+			return Serve(cmd.Context(), grpcAddress, httpAddress, p.Stderr)
 		},
 	}
 	cmd.Flags().StringVar(&grpcAddress, "grpc-address", "127.0.0.1:0", "where gRPC listens")
@@ -34,25 +33,23 @@ func newEcho(p *command.Program) *cobra.Command {
 	return cmd
 }
 
-// withEcho starts "echo" in a process of its own, calls do and stops the process.
-func withEcho(ctx context.Context, do func(*child.Server) error) (err error) {
+// With starts Command of the running program in a process of its own, calls do and stops
+// the process.
+func With(ctx context.Context, do func(*child.Server) error) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("start the echo: %w", err)
 	}
-	starting, cancel := context.WithTimeout(ctx, echoLimit)
+	starting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	server, err := child.Start(starting, self, "echo")
 	if err != nil {
 		return fmt.Errorf("start the echo: %w", err)
 	}
 	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
 		err = errors.Join(err, server.Stop(stopping))
 	}()
 	return do(server)
 }
-
-// metricsOf returns the URL of the metrics of a child process.
-func metricsOf(s *child.Server) string { return "http://" + s.HTTP + "/metrics" }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/internal/load"
 )
 
 // web makes calls of JSON over HTTP/1.1, with a connection for each caller. A call of http.Client passes through three

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/bench/internal/capacity"
+	"hindsight/cmd/research/capacity"
 )
 
 // committed are the rows that were committed.
 func committed(t *testing.T) []*capacity.Row {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.FromSlash("../../../../research/results/" + capacity.TableName))
+	raw, err := os.ReadFile(filepath.FromSlash("../results/" + capacity.TableName))
 	if err != nil {
 		t.Fatal(err)
 	}

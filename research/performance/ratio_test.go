@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/bench/internal/performance"
+	"hindsight/cmd/research/performance"
 )
 
 // A machine that slows down from round to round changes no ratio.
