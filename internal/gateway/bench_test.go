@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
 )
 
 // BenchmarkPredict is a prediction of ten features over loopback, by gRPC and by JSON
@@ -63,5 +64,16 @@ func BenchmarkPredict(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkBatch is a batch of a thousand observations of ten features by JSON.
+func BenchmarkBatch(b *testing.B) {
+	h := serveBehind(b, func(o *rpc.Options) { o.MaxBatchRows = 1000 })
+	h.want(b, "POST", "/v1/models", `{"id":"m","spec":{"dimension":10,"linearAwv":{},"scaling":{"none":{}}}}`)
+	row := `{"features":[0.1234567,0.2234567,0.3234567,0.4,0.5,0.6,0.7,0.8,0.9,1],"label":0.25}`
+	body := `{"observations":[` + strings.Repeat(row+",", 999) + row + `]}`
+	for b.Loop() {
+		h.want(b, "POST", "/v1/models/m:observeBatch", body)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -130,7 +131,7 @@ func (c *call) setBody(data []byte, request protoreflect.Message) error {
 		into = request.Mutable(request.Descriptor().Fields().ByName(protoreflect.Name(c.body))).Message()
 	}
 	if len(data) > 0 { // No body is an empty message.
-		if err := decode(data, into.Interface()); err != nil {
+		if err := protojson.Unmarshal(data, into.Interface()); err != nil {
 			return invalidJSON(reason(data, err))
 		}
 	}

@@ -9,11 +9,6 @@ import (
 // Encode is a message as JSON.
 func Encode(m proto.Message) ([]byte, error) { return encode(m) }
 
-// DecodeFast decodes JSON into an empty message without protojson. It reports false if protojson must decode it.
-func DecodeFast(data []byte, into proto.Message) bool {
-	return decodeFast(data, into)
-}
-
 // WithHeartbeat sets how often a stream of events without an event has a comment.
 func WithHeartbeat(every time.Duration) func(*Options) {
 	return func(o *Options) { o.heartbeat = every }
