@@ -34,29 +34,29 @@ import (
 	"hindsight/internal/store"
 )
 
-// What a server of a format leaves is recorded with, for example,
+// The directory that a killed server leaves is recorded with, for example,
 //
-//	go test ./cmd/server -run TestRecordFormat -record 4 -server $PWD/bin/hindsight-server
+//	go test ./cmd/server -run TestRecordFormat -record 5 -server $PWD/bin/hindsight-server
 //
-// It is read by all later versions: a record is never changed.
+// After the first release later builds read the recorded directory: it never changes then.
 var (
 	recordName   = flag.String("record", "", "record testdata/formats/NAME")
 	recordServer = flag.String("server", "", "the program that leaves the directory")
-	recordModels = flag.String("models", "taylor,nystrom,auto,records,classes", "the models of the directory")
+	recordModels = flag.String("models", "taylor,nystrom,auto,records,classes,named,deleted,aliased,moved,follows-taylor", "the models of the directory")
 )
 
-// formats is where the directories are that earlier versions left.
-const formats = "testdata/formats"
+const (
+	formats = "testdata/formats"
+	// format names the recorded directory.
+	format = "5"
+)
 
 // recorded is what a directory holds.
 type recorded struct {
 	// Server is the version that left it, At when that was.
-	Server string    `json:"server"`
-	At     time.Time `json:"at"`
-	// Rounded says that its learners rounded otherwise: a state that is learned from the
-	// log is the same but for the last digits.
-	Rounded bool            `json:"rounded_otherwise,omitempty"`
-	Models  []recordedModel `json:"models"`
+	Server string          `json:"server"`
+	At     time.Time       `json:"at"`
+	Models []recordedModel `json:"models"`
 }
 
 // recordedModel is what its server told of a model.
@@ -292,47 +292,38 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	}
 }
 
-// Every directory that a server of an earlier format left is sound, and is served with
-// the states, predictions, ids and waiting predictions that it had.
-func TestFormats(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join(formats, "*.json"))
-	if err != nil || len(names) < 6 {
-		t.Fatalf("%d formats, %v", len(names), err)
+// The recorded directory is sound, and is served with the states, predictions, ids and waiting
+// predictions that it had.
+func TestRecordedDirectory(t *testing.T) {
+	want := readFormat(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	unpack(t, filepath.Join(formats, format+".tar.gz"), dir)
+	before := contents(t, dir)
+	if code, out := fsck(t, dir); code != 0 {
+		t.Errorf("fsck: %d\n%s", code, out)
 	}
-	for _, name := range names {
-		name = strings.TrimSuffix(filepath.Base(name), ".json")
-		t.Run(name, func(t *testing.T) {
-			want := readFormat(t, name)
-			dir := filepath.Join(t.TempDir(), "data")
-			unpack(t, filepath.Join(formats, name+".tar.gz"), dir)
-			before := contents(t, dir)
-			if code, out := fsck(t, dir); code != 0 {
-				t.Errorf("fsck: %d\n%s", code, out)
-			}
-			for path, sum := range contents(t, dir) {
-				if before[path] != sum {
-					t.Errorf("fsck changed %s", path)
-				}
-			}
-			c, end := openAt(t, dir, want.At.Add(time.Minute))
-			c.checkAll(t, &want)
-			end()
-			// What was learned since is there, in the format of this version.
-			c, end = openAt(t, dir, want.At.Add(2*time.Minute))
-			for _, m := range want.Models {
-				if m.Follows == "" && m.MovedTo == "" {
-					m.Observations += recordedWaiting
-				}
-				got := recordedModel{ID: m.ID}
-				if err := c.describe(t.Context(), &got); err != nil || m.Follows == "" && got.Observations != m.Observations {
-					t.Errorf("%s has %d observations, want %d (%v)", m.ID, got.Observations, m.Observations, err)
-				}
-			}
-			end()
-			if code, out := fsck(t, dir); code != 0 {
-				t.Errorf("fsck afterwards: %d\n%s", code, out)
-			}
-		})
+	for path, sum := range contents(t, dir) {
+		if before[path] != sum {
+			t.Errorf("fsck changed %s", path)
+		}
+	}
+	c, end := openAt(t, dir, want.At.Add(time.Minute))
+	c.checkAll(t, &want)
+	end()
+	// The models have what they learned since.
+	c, end = openAt(t, dir, want.At.Add(2*time.Minute))
+	for _, m := range want.Models {
+		if m.Follows == "" && m.MovedTo == "" {
+			m.Observations += recordedWaiting
+		}
+		got := recordedModel{ID: m.ID}
+		if err := c.describe(t.Context(), &got); err != nil || m.Follows == "" && got.Observations != m.Observations {
+			t.Errorf("%s has %d observations, want %d (%v)", m.ID, got.Observations, m.Observations, err)
+		}
+	}
+	end()
+	if code, out := fsck(t, dir); code != 0 {
+		t.Errorf("fsck afterwards: %d\n%s", code, out)
 	}
 }
 
@@ -340,7 +331,7 @@ func TestFormats(t *testing.T) {
 func (c clients) checkAll(t *testing.T, want *recorded) {
 	t.Helper()
 	for _, m := range want.Models {
-		c.check(t, m, want.Rounded)
+		c.check(t, m)
 	}
 	for _, m := range want.Models { // Others follow what these learn.
 		if m.Follows == "" && m.MovedTo == "" {
@@ -350,7 +341,7 @@ func (c clients) checkAll(t *testing.T, want *recorded) {
 }
 
 // check compares a model with what its server told of it.
-func (c clients) check(t *testing.T, want recordedModel, rounded bool) {
+func (c clients) check(t *testing.T, want recordedModel) {
 	t.Helper()
 	if want.Deleted {
 		if _, err := c.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: want.ID}); err != nil {
@@ -359,7 +350,7 @@ func (c clients) check(t *testing.T, want recordedModel, rounded bool) {
 	}
 	got := recordedModel{ID: want.ID}
 	err := c.describe(t.Context(), &got)
-	if err != nil || got.Observations != want.Observations || (got.Digest == want.Digest) == rounded || got.Class != want.Class ||
+	if err != nil || got.Observations != want.Observations || got.Digest != want.Digest || got.Class != want.Class ||
 		math.Abs(got.Value-want.Value) > 1e-12*(1+math.Abs(want.Value)) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
@@ -391,21 +382,21 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 	}
 }
 
-// A directory of a newer format is refused, and what it holds stays as it is.
-func TestNewerFormatIsRefused(t *testing.T) {
-	want := readFormat(t, "4")
+// A directory of another format is refused, and what it holds stays as it is.
+func TestAnotherFormatIsRefused(t *testing.T) {
+	want := readFormat(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	unpack(t, filepath.Join(formats, "4.tar.gz"), dir)
+	unpack(t, filepath.Join(formats, format+".tar.gz"), dir)
 	markFormat(t, dir, 99)
 	out, err := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0").CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "newer version: format 99, this version reads up to 4") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "another build wrote the data directory, a newer one: format 99, want 5") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "newer version") {
+	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "a newer one") {
 		t.Errorf("fsck: %d, %s", code, out)
 	}
-	markFormat(t, dir, 3)
+	markFormat(t, dir, 5)
 	c, end := openAt(t, dir, want.At.Add(time.Minute))
 	defer end()
 	c.checkAll(t, &want)
@@ -430,10 +421,10 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// readFormat is what is recorded of a format.
-func readFormat(t *testing.T, name string) (out recorded) {
+// readFormat reads what the recorded directory holds.
+func readFormat(t *testing.T) (out recorded) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(formats, name+".json"))
+	text, err := os.ReadFile(filepath.Join(formats, format+".json"))
 	if err == nil {
 		err = json.Unmarshal(text, &out)
 	}

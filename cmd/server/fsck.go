@@ -117,7 +117,7 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 		disk, waiting, err = store.Inspect(dir, store.Options{})
 	}
 	switch {
-	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer), errors.Is(err, store.ErrSwapping):
+	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrSwapping):
 		return nil, err
 	case err != nil:
 		r.Findings = append(r.Findings, check.Finding{

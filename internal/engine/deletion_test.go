@@ -231,34 +231,6 @@ func TestMetadataSurviveACrash(t *testing.T) {
 	}
 }
 
-// A model whose registry entry is of version 1, without metadata, is there.
-func TestFirstEntries(t *testing.T) {
-	d := files{newFS()}
-	s, end, err := d.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	value := append([]byte{1, 0, 0, 100, 167, 179, 182, 224, 13}, `{"dimension":1,"outputs":1,"scaling":{"none":{}},"linear_awv":{"lambda":1}}`...)
-	_, err = s.Create(t.Context(), "old", value)
-	if err = errors.Join(err, end()); err != nil {
-		t.Fatal(err)
-	}
-	h := start(t, d, newClock())
-	info, err := h.GetModel(t.Context(), "old")
-	if err != nil || info.Created.UnixNano() != 1_000_000_000_000_000_000 || !info.Updated.Equal(info.Created) || info.ETag == "" || !info.Equal(&engine.Metadata{}) {
-		t.Errorf("%+v, %v", info, err)
-	}
-	if _, err := h.UpdateModel(t.Context(), "old", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "of old" }}); err != nil {
-		t.Fatal(err)
-	}
-	h.observe(t, "old", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
-	h.stop(t)
-	h = start(t, d, newClock())
-	if again, err := h.GetModel(t.Context(), "old"); err != nil || again.DisplayName != "of old" || again.Sequence != 1 || !reflect.DeepEqual(again.Spec, info.Spec) {
-		t.Errorf("%+v, %v; spec %+v", again, err, info.Spec)
-	}
-}
-
 // Calls of every kind run beside the purges of their model, at the owner and at another server. A call finds the model or
 // does not: no call takes a model that is being removed for a failure of the storage.
 func TestCallsBesideAPurge(t *testing.T) {

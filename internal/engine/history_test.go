@@ -1,13 +1,11 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,46 +187,6 @@ func TestHistoryOfClasses(t *testing.T) {
 	s := h.stats(t, "m")
 	if whole := s.ClassAccount.Whole; errs != whole.Served.Errors || math.Abs(logLoss-whole.Prequential.LogLoss) > 1e-5*logLoss || math.Abs(loss-s.Whole.Served.Loss) > 1e-5*loss {
 		t.Errorf("%g errors, log-loss %g, loss %g; want %+v, %+v", errs, logLoss, loss, whole, s.Whole)
-	}
-}
-
-// A snapshot of an older version has no history: it begins there, and learns on. Its
-// state is what it would be.
-func TestHistoryBeginsAtAnOlderSnapshot(t *testing.T) {
-	h := start(t, files{newFS()}, newClock())
-	spec := linear(2)
-	spec.Coverage = []float64{0.8}
-	h.create(t, "m", spec)
-	learn(t, h, 0, 100)
-	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshot, err := codec.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshot.History = nil
-	if data, err = codec.Encode(snapshot); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(data[8:12], []byte{1, 0, 0, 0}) {
-		t.Fatalf("without a history it has format %v", data[8:12])
-	}
-	if _, err := h.ImportModel(t.Context(), "older", data); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.history(t, "older"); len(got.Points) != 0 {
-		t.Fatalf("%d points", len(got.Points))
-	}
-	h.observe(t, "older", engine.Observation{Features: []float64{1, 2}, Labels: []float64{1}})
-	h.observe(t, "m", engine.Observation{Features: []float64{1, 2}, Labels: []float64{1}})
-	whole, got := h.history(t, "m").Points, h.history(t, "older").Points
-	if len(whole) != 101 || len(got) != 1 || !reflect.DeepEqual(got[0], whole[100]) {
-		t.Errorf("%+v, want the last of %d: %+v", got, len(whole), whole[len(whole)-1])
-	}
-	if a, b := h.stats(t, "m"), h.stats(t, "older"); a.Digest != b.Digest {
-		t.Error("the states differ")
 	}
 }
 

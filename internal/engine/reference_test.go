@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
@@ -158,35 +157,6 @@ func (h *host) ordered(t *testing.T) {
 	if err != nil || by != "b" || answer.Duplicate {
 		t.Errorf("learned by %q, a duplicate: %v; %v; want b, which has not seen it", by, answer.Duplicate, err)
 	}
-}
-
-// The aliases of version 1 name models by their ids alone. They keep the models that
-// existed when the alias was set, and no younger ones.
-func TestAliasesOfVersion1(t *testing.T) {
-	fs, c := newFS(), newClock()
-	h := startOn(t, fs, c)
-	h.create(t, "a", linear(1))
-	h.create(t, "b", linear(1))
-	c.advance(time.Second)
-	set := c.now().UnixNano()
-	h.stop(t)
-	edit(t, fs, func(db *pebble.DB) error {
-		value := append([]byte{1}, make([]byte, 8)...)
-		for n := range 8 {
-			value[1+n] = byte(set >> (8 * n))
-		}
-		return db.Set([]byte("xlive"), append(value, 1, 'b', 1, 'a'), pebble.Sync)
-	})
-	c.advance(time.Second)
-	h = startOn(t, fs, c)
-	h.observe(t, "a", order())
-	if by, answer, err := h.send(t.Context(), order()); err != nil || by != "a" || !answer.Duplicate {
-		t.Errorf("sent again, learned by %q: %+v, %v; want a, which has it", by, answer, err)
-	}
-	h.replaceByStranger(t)
-	h.stop(t)
-	h = startOn(t, fs, c)
-	h.ordered(t)
 }
 
 // What an import began with cannot be undone, also at sequence 1.

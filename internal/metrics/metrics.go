@@ -103,7 +103,7 @@ func buildInfo(version string) prometheus.Collector {
 func (m *Metrics) Refusals(reasons []string) (refused func(reason string), err error) {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "hindsight_refusals_total",
-		Help: "Refused and failed calls, calls of sessions and other HTTP requests included, by reason, else by code.",
+		Help: "Refused and failed calls, other HTTP requests included, by reason, else by code.",
 	}, []string{"reason"})
 	counters := make(map[string]prometheus.Counter, len(reasons))
 	for _, reason := range reasons {

@@ -98,14 +98,16 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-func TestNewerFormatIsRefused(t *testing.T) {
-	fs := vfs.NewMem()
-	closed(t, open(t, fs))
-	tamper(t, fs, func(db *pebble.DB) error {
-		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 5), pebble.Sync)
-	})
-	if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrNewer) {
-		t.Errorf("opened with %v", err)
+func TestAnotherFormatIsRefused(t *testing.T) {
+	for _, format := range []uint32{4, 6} {
+		fs := vfs.NewMem()
+		closed(t, open(t, fs))
+		tamper(t, fs, func(db *pebble.DB) error {
+			return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, format), pebble.Sync)
+		})
+		if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrVersion) {
+			t.Errorf("format %d is opened with %v", format, err)
+		}
 	}
 }
 

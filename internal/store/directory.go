@@ -121,9 +121,8 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	return out, nil
 }
 
-// checkVersion refuses a database of a format after newest. It marks a new database, or a database of a format before
-// current, with current.
-func (d *directory) checkVersion(db *database, current, newest uint32) error {
+// checkVersion refuses a database of another format than want. It marks a new database.
+func (d *directory) checkVersion(db *database, want uint32) error {
 	value, ok, err := db.get([]byte{familyVersion})
 	switch {
 	case err != nil:
@@ -133,23 +132,20 @@ func (d *directory) checkVersion(db *database, current, newest uint32) error {
 	case ok && len(value) != 4:
 		return fmt.Errorf("store: %w: format version of %d bytes, want 4", storage.ErrCorrupt, len(value))
 	case ok:
-		v := binary.BigEndian.Uint32(value)
-		if v > newest {
-			return fmt.Errorf("%w: format %d, this version reads up to %d", ErrNewer, v, newest)
+		if v := binary.BigEndian.Uint32(value); v < want {
+			return fmt.Errorf("%w, an older one: format %d, want %d", ErrVersion, v, want)
+		} else if v > want {
+			return fmt.Errorf("%w, a newer one: format %d, want %d", ErrVersion, v, want)
 		}
-		if v >= current || d.readOnly {
-			return nil
-		}
+		return nil
 	}
-	err = db.commit(pebble.Sync, func(b *pebble.Batch) error { return setVersion(b, current) })
+	err = db.commit(pebble.Sync, func(b *pebble.Batch) error {
+		return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, want), nil)
+	})
 	if err != nil {
 		return fmt.Errorf("store: mark the format version: %w", err)
 	}
 	return nil
-}
-
-func setVersion(b *pebble.Batch, version uint32) error {
-	return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, version), nil)
 }
 
 // Failed implements storage.Upkeep.

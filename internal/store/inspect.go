@@ -53,7 +53,7 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
 	}
-	if err := s.checkVersion(s.logDB, formatVersion, positionVersion); err != nil {
+	if err := s.checkVersion(s.logDB, formatVersion); err != nil {
 		return nil, nil, err
 	}
 	if pending = s.checkTail(pendingDirectory, true); pending == nil {

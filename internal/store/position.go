@@ -85,12 +85,7 @@ func (s *Store) ResetPosition() error {
 
 // zeroPosition commits a position of zero. The caller holds the lock of the position.
 func (s *Store) zeroPosition() error {
-	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
-		if err := setVersion(b, positionVersion); err != nil {
-			return err
-		}
-		return setPosition(b, storage.Position{})
-	})
+	err := s.logDB.commitDurably(func(b *pebble.Batch) error { return setPosition(b, storage.Position{}) })
 	if err != nil {
 		return fmt.Errorf("begin positions: %w", err)
 	}

@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -120,16 +118,6 @@ func TestPositionIsCopied(t *testing.T) {
 		t.Errorf("position %v", inspected.Position())
 	}
 	closed(t, inspected)
-	tamperIn(t, fs, dir+"/log", func(db *pebble.DB) error {
-		version, closer, err := db.Get([]byte{'v'})
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(version, []byte{0, 0, 0, 4}) {
-			t.Errorf("format %v", version)
-		}
-		return closer.Close()
-	})
 	again, err := store.Open(dir, store.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)

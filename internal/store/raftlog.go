@@ -89,7 +89,7 @@ func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
 	if l.db, err = l.openDB(logDirectory, false, cmp.Or(o.memTable, raftMemTable)); err != nil {
 		return nil, err
 	}
-	if err := l.checkVersion(l.db, raftVersion, raftVersion); err != nil {
+	if err := l.checkVersion(l.db, raftVersion); err != nil {
 		return nil, err
 	}
 	l.guard.opening.Store(false)

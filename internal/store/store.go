@@ -35,8 +35,8 @@ var (
 	ErrInUse = errors.New("in use by another process")
 	// ErrRestoring: a restore into the directory did not end.
 	ErrRestoring = errors.New("store: a restore into the data directory did not end: empty the directory and restore again")
-	// ErrNewer: the directory has a later format.
-	ErrNewer = errors.New("store: data directory was written by a newer version")
+	// ErrVersion: an older or a newer build wrote the directory.
+	ErrVersion = errors.New("store: another build wrote the data directory")
 )
 
 // Options of a store.
@@ -79,8 +79,7 @@ const (
 	asyncInterval   = 100 * time.Millisecond
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
-	formatVersion   = 3
-	positionVersion = 4 // The version of a directory with a position.
+	formatVersion   = 5
 	directoryMode   = 0o750
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
@@ -155,7 +154,7 @@ func newStore(dir string, o Options) *Store {
 }
 
 // Open opens the data directory, or creates it, and removes what a crash left. It fails with
-// ErrInUse while another process has the directory open, with ErrNewer on a later format, and
+// ErrInUse while another process has the directory open, with ErrVersion on another format, and
 // with storage.ErrFailed if the disk refuses a write. Open reads the newest write-ahead logs,
 // the registry, the index of remembered ids and the pending predictions.
 func Open(dir string, o Options) (_ *Store, err error) {
@@ -216,7 +215,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
 		return err
 	}
-	if err := s.checkVersion(s.logDB, formatVersion, positionVersion); err != nil {
+	if err := s.checkVersion(s.logDB, formatVersion); err != nil {
 		return err
 	}
 	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.PendingAside)

@@ -217,8 +217,6 @@ type Sums struct {
 	Squares float64
 	// Whole is the performance over all judged observations, Recent over the newest ones.
 	Whole, Recent Performance
-	// Observed counts the observations, including the first and those set aside.
-	Observed uint64
 }
 
 // Summary returns the summary, at a cost of O(outputs · levels).
@@ -226,7 +224,7 @@ func (a *Account) Summary() Summary {
 	s := Summary{
 		Sums: Sums{
 			Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares,
-			Whole: a.whole, Recent: a.recent.Total(), Observed: a.Observations(),
+			Whole: a.whole, Recent: a.recent.Total(),
 		},
 		Pairs: a.pairs, Drift: a.drift.Statistics(),
 	}
@@ -291,9 +289,6 @@ func (a *Account) Counts(dst []uint64) []uint64 {
 // Change returns the statistics of changes of the loss. They count the observations of this
 // account.
 func (a *Account) Change() drift.Statistics { return a.drift.Statistics() }
-
-// Observations returns the number of observations, including those set aside.
-func (a *Account) Observations() uint64 { return a.drift.Observed() }
 
 // Intervals returns the statistics of each output, an entry each level.
 func (a *Account) Intervals() [][]interval.Statistics {

@@ -2,7 +2,6 @@ package account_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -200,7 +199,7 @@ func TestTheFirstObservationIsNotJudged(t *testing.T) {
 		}, squared)
 		if n == 0 {
 			s := a.Summary()
-			if s.Predicted != 0 || s.Whole != (account.Performance{}) || s.Recent != s.Whole || a.Discounted() != s.Whole || s.Observed != 1 {
+			if s.Predicted != 0 || s.Whole != (account.Performance{}) || s.Recent != s.Whole || a.Discounted() != s.Whole {
 				t.Errorf("after the first: %+v", s)
 			}
 			if s.Excess != squared(0, y)-loss {
@@ -295,21 +294,6 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// An account of the first version knew what was served alone.
-func TestFirstVersion(t *testing.T) {
-	data := binary.LittleEndian.AppendUint64([]byte{1}, 5)
-	data = binary.LittleEndian.AppendUint64(data, 7)
-	data = binary.LittleEndian.AppendUint64(data, math.Float64bits(2.5))
-	a, err := account.Decode(data, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := a.Summary()
-	if a.Time != 5 || s.Predicted != 7 || s.Served.Loss != 2.5 || s.Whole.Observations != 0 {
-		t.Errorf("time %d, %+v", a.Time, s)
 	}
 }
 

@@ -61,8 +61,7 @@ type Performance struct {
 	// Observations is the number of observations. In a discounted performance it is the
 	// sum of their discounts.
 	Observations float64
-	// Weight is Σ ω k, k the number of outputs, over the rounds with the squared loss. An
-	// account of version 2 has not counted it.
+	// Weight is Σ ω k, k the number of outputs, over the rounds with the squared loss.
 	Weight float64
 	// Prequential are the figures of the predictions made just before each observation
 	// was learned.
@@ -111,35 +110,17 @@ func (p *Performance) MAE(f *Figures) float64 { return f.Absolute / p.Weight }
 // Count returns the number of observations.
 func (p *Performance) Count() float64 { return p.Observations }
 
-// Visit visits the sums of losses. Reading accepts magnitudes of at most most.
+// Visit visits all sums. Reading accepts sums of losses of magnitudes of at most most.
 func (p *Performance) Visit(v *codec.Visitor, most float64) {
 	v.Within(most, &p.Observations)
 	p.Prequential.visit(v, most)
 	p.Served.visit(v, most)
-}
-
-// VisitErrors visits the sums that Visit leaves out: version 3 of an account has added them.
-func (p *Performance) VisitErrors(v *codec.Visitor) {
 	v.Within(maxNumber, &p.Weight)
 	if v.Reading() && p.Weight < 0 {
 		v.Corrupt("a sum of weights of %g", p.Weight)
 	}
 	p.Prequential.visitErrors(v)
 	p.Served.visitErrors(v)
-}
-
-// AppendBinary appends the sums of losses.
-func (p *Performance) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	p.Visit(&v, 0)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
-// Read reads the sums that AppendBinary appended, of magnitudes of at most most.
-func (p *Performance) Read(r *codec.Reader, most float64) {
-	v := codec.ReadingFrom(r)
-	p.Visit(&v, most)
 }
 
 // discount is the factor of the discounted performance in each round.

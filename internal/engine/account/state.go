@@ -9,14 +9,8 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the bytes of an account. Version 1 has the served loss alone, version 2 no
-// errors in the unit of the label, no squares and no pairs. The sums of versions 1 to 3 count
-// the first observation.
-const (
-	versionServed = 1
-	versionLosses = 2
-	version       = 4
-)
+// version is the version of the bytes of an account.
+const version = 4
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,
 // weights within model.MaxWeight.
@@ -25,8 +19,8 @@ const (
 	maxLabel  = 2 * model.MaxMagnitude
 )
 
-// ErrUnreadable is an account that this version cannot read.
-var ErrUnreadable = errors.New("not an account this version can read")
+// ErrUnreadable is an account that this build cannot read.
+var ErrUnreadable = errors.New("not an account this build can read")
 
 // Append appends the bytes of the account to dst.
 func (a *Account) Append(dst []byte) []byte {
@@ -49,27 +43,13 @@ func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
 // Visit visits the account: a byte of the version, then numbers of 8 bytes, the intervals
 // and the detector each after its length.
 func (a *Account) Visit(v *codec.Visitor) {
-	written := byte(version)
-	v.Byte(&written)
-	if v.Reading() && (written < versionServed || written > version) {
-		v.Corrupt("version %d", written)
-		return
-	}
+	v.Version(version)
 	v.Int64(&a.Time)
 	v.Uint64(&a.predicted)
-	v.Within(maxNumber, &a.served.Loss)
-	if written == versionServed {
-		return
-	}
-	v.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.labels.weight)
+	v.Within(maxNumber, &a.served.Loss, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.labels.weight)
 	v.FloatsWithin(maxLabel, a.labels.means)
 	v.FloatsWithin(maxLabel, a.labels.last)
-	performance := func(p *Performance) {
-		p.Visit(v, maxNumber)
-		if written > versionLosses {
-			p.VisitErrors(v)
-		}
-	}
+	performance := func(p *Performance) { p.Visit(v, maxNumber) }
 	performance(&a.whole)
 	performance(&a.discounted)
 	a.recent.Visit(v, performance)
@@ -77,10 +57,8 @@ func (a *Account) Visit(v *codec.Visitor) {
 		v.Part(s.Visit)
 	}
 	v.Part(a.drift.Visit)
-	if written > versionLosses {
-		v.Within(math.MaxFloat64, &a.squares)
-		a.pairs.Visit(v, math.MaxFloat64)
-	}
+	v.Within(math.MaxFloat64, &a.squares)
+	a.pairs.Visit(v, math.MaxFloat64)
 	if v.Reading() && a.labels.weight < 0 {
 		v.Corrupt("a sum of weights of %g", a.labels.weight)
 	}

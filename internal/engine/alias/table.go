@@ -113,7 +113,6 @@ func (t *Table) Load(ctx context.Context, created func(id string) int64) error {
 			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
 			return nil
 		}
-		a.Bind(created)
 		b := newBinding(strings.Clone(name), a)
 		close(b.settled)
 		t.mu.bindings[b.name] = b
@@ -264,7 +263,6 @@ func (t *Table) Sync(ctx context.Context, created func(id string) int64, models 
 			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
 			return nil
 		}
-		a.Bind(created)
 		next := newBinding(strings.Clone(name), a)
 		stored[next.name] = true
 		if current := t.Find(name); current == nil || current.Alias != a {

@@ -32,10 +32,6 @@ type ClassStatistics struct {
 // FiguresOf reads the figures of a machine with these statistics.
 func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
 	summary := m.Summary()
-	if summary.Drift.Detected > 0 {
-		// An account is younger than its model if an older version made the model.
-		summary.Drift.Change += m.Sequence() - summary.Observed
-	}
 	f := Figures{Stats: stats, Summary: summary, Time: m.Time(), Inputs: m.Inputs()}
 	if c := m.ClassSummary(); c != nil {
 		f.Classes = &ClassStatistics{Names: m.Classes(), Summary: *c}

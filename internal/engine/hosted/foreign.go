@@ -170,11 +170,6 @@ func (m *Model) relearn(r record.Record) error {
 	c := m.newCommit()
 	defer c.free()
 	c.record = r
-	if !r.Complete {
-		if err := m.journal.writeIDs(m.env.appends); err != nil {
-			return err
-		}
-	}
 	begun := m.env.Now()
 	if err := c.learn(len(r.Observations)); err != nil {
 		return err

@@ -67,23 +67,6 @@ func TestGoldenSnapshots(t *testing.T) {
 				t.Errorf("written again it is another (%v)", err)
 			}
 			apply(t, m, all[:100], nil)
-			// Version 4 judged the first observation too. Version 3 had no errors in the unit of the label: they
-			// count from here on.
-			for _, version := range []string{".v3", ".v4"} {
-				m = readGolden(t, spec, filepath.Join("testdata", name+version+".hs"), filepath.Join("testdata", name+version+".txt"))
-				before := m.Sequence()
-				if judged := m.Summary().Whole.Observations; judged != float64(before) {
-					t.Errorf("%s has judged %g of %d observations", version, judged, before)
-				}
-				apply(t, m, all[:100], nil)
-				whole := m.Summary().Whole
-				if float64(m.Sequence()) != whole.Observations || before == 0 {
-					t.Errorf("%s has judged %g of %d observations", version, whole.Observations, m.Sequence())
-				}
-				if spec.Classes == nil && version == ".v3" && !(whole.Weight > 0 && whole.Prequential.Squared < whole.Prequential.Loss) {
-					t.Errorf("after %d and 100 records: %+v", before, whole)
-				}
-			}
 		})
 	}
 }

@@ -13,37 +13,11 @@ func (m *Machine) shape() history.Shape {
 	return history.Shape{Classes: m.classifier != nil, Levels: len(m.spec.Coverage)}
 }
 
-func (m *Machine) beginHistory() {
-	m.history = history.New(m.shape(), m.sequence, m.account.Counts(nil))
-}
-
-// restoreHistory reads the history of a snapshot. A snapshot of an older version has none:
-// the history then begins at its sequence.
-func (m *Machine) restoreHistory(data []byte) (err error) {
-	if data == nil {
-		m.beginHistory()
-		return nil
-	}
-	m.history, err = history.Decode(data, m.shape(), m.sequence, m.account.Counts(nil))
-	return err
-}
-
-// appendHistory returns the history for a snapshot, nil before the first observation.
-func (m *Machine) appendHistory() []byte {
-	if m.sequence == 0 {
-		return nil
-	}
-	return m.history.Append(nil)
-}
-
 // record adds the performance of one observation to the history.
 func (m *Machine) record(p *account.Performance, c *classes.Performance, changed bool) {
 	if changed {
 		last := m.account.Change()
-		// An account is younger than its model if an older version made the model.
-		m.history.Mark(history.Mark{
-			Sequence: last.Change + m.sequence - m.account.Observations(), Time: m.account.Time, Rise: last.Rise,
-		})
+		m.history.Mark(history.Mark{Sequence: last.Change, Time: m.account.Time, Rise: last.Rise})
 	}
 	if m.history.Observe(p, c) {
 		m.measure(&m.moment)

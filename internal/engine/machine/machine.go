@@ -68,7 +68,7 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 		return nil, err
 	}
 	m.account = account.New(outputs(spec), spec.Coverage, spec.Label)
-	m.beginHistory()
+	m.history = history.New(m.shape(), 0, m.account.Counts(nil))
 	return m, nil
 }
 
@@ -93,11 +93,11 @@ func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, 
 	return m, nil
 }
 
-func (m *Machine) restore(s codec.Snapshot) error {
-	if err := codec.Read(s.Account, m.visitAccount); err != nil {
+func (m *Machine) restore(s codec.Snapshot) (err error) {
+	if err = codec.Read(s.Account, m.visitAccount); err != nil {
 		return fmt.Errorf("account: %w", err)
 	}
-	if err := m.restoreHistory(s.History); err != nil {
+	if m.history, err = history.Decode(s.History, m.shape(), m.sequence, m.account.Counts(nil)); err != nil {
 		return err
 	}
 	return codec.Read(s.Learner, m.visitState)
@@ -440,7 +440,7 @@ func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 		return s, m.failed
 	}
 	defer contain("copy the state", &err)
-	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, History: m.appendHistory()}
+	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, History: m.history.Append(nil)}
 	state, account := codec.Appending(buffer), codec.Appending(nil)
 	m.visitState(&state)
 	m.visitAccount(&account)

@@ -11,8 +11,7 @@ import (
 // the same id.
 type Ref struct {
 	ID string
-	// Created is the time of creation, in nanoseconds since 1970. It is 0 in an alias of
-	// version 1 before Bind, and after Bind if the model no longer exists.
+	// Created is the time of creation, in nanoseconds since 1970.
 	Created int64
 }
 
@@ -53,16 +52,12 @@ type Base struct {
 
 const flagLearnAll = 1
 
-// Encode returns the bytes of the alias. An alias without a share has version 2.
+// Encode returns the bytes of the alias. They end with an empty id if there is no share.
 func (a *Alias) Encode() []byte {
-	version := byte(versionAlias)
-	if a.Share.Model.ID == "" {
-		version = versionUnshared
-	}
-	dst := codec.AppendUint64([]byte{version}, uint64(a.Updated))
+	dst := codec.AppendUint64([]byte{versionAlias}, uint64(a.Updated))
 	dst = appendRef(appendRef(dst, a.Model), a.Previous)
-	if version == versionUnshared {
-		return dst
+	if a.Share.Model.ID == "" {
+		return appendString(dst, "")
 	}
 	var flags byte
 	if a.Share.LearnAll {
@@ -81,19 +76,12 @@ func appendRef(dst []byte, r Ref) []byte {
 	return codec.AppendUint64(appendString(dst, r.ID), uint64(r.Created))
 }
 
-// DecodeAlias reads the bytes that Encode wrote. An alias of version 1 has ids alone: see Bind.
+// DecodeAlias reads the bytes that Encode wrote.
 func DecodeAlias(data []byte) (Alias, error) {
 	d := newDecoder(data, versionAlias)
 	a := Alias{Updated: int64(d.Uint64())}
-	for _, r := range []*Ref{&a.Model, &a.Previous} {
-		r.ID = d.text()
-		if d.version >= versionUnshared {
-			r.Created = int64(d.Uint64())
-		}
-	}
-	if d.version >= versionAlias {
-		a.Share = d.share()
-	}
+	a.Model, a.Previous = d.ref(), d.ref()
+	a.Share = d.share()
 	if a.Model.ID == "" {
 		d.refuse("an alias of no model")
 	}
@@ -103,8 +91,13 @@ func DecodeAlias(data []byte) (Alias, error) {
 	return a, nil
 }
 
+func (d *decoder) ref() Ref { return Ref{ID: d.text(), Created: int64(d.Uint64())} }
+
 func (d *decoder) share() (s Share) {
-	s.Model = Ref{ID: d.text(), Created: int64(d.Uint64())}
+	if s.Model.ID = d.text(); s.Model.ID == "" {
+		return s
+	}
+	s.Model.Created = int64(d.Uint64())
 	flags := d.octet()
 	s.LearnAll = flags&flagLearnAll != 0
 	s.Fraction, s.Started = d.Float(), int64(d.Uint64())
@@ -114,25 +107,8 @@ func (d *decoder) share() (s Share) {
 			d.refuse("a sum that is not finite")
 		}
 	}
-	if s.Model.ID == "" || flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
+	if flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
 		d.refuse(fmt.Sprintf("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID))
 	}
 	return s
-}
-
-// Bind completes the references of an alias of version 1. The function created returns the time of
-// creation of the present model of an id, or 0.
-//
-// Both models existed when the alias was set: DeleteModel refuses a model that an alias
-// names, and the alias named Previous until then. An id has one model at a time.
-// So a present model that is older than the alias is the referenced model. A younger model
-// is another one, and Created stays 0.
-func (a *Alias) Bind(created func(id string) int64) {
-	for _, r := range []*Ref{&a.Model, &a.Previous} {
-		if r.Created == 0 && r.ID != "" {
-			if at := created(r.ID); at <= a.Updated {
-				r.Created = at
-			}
-		}
-	}
 }

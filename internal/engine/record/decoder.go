@@ -42,16 +42,14 @@ func SameInput(a []float64, inputs []byte, b []float64, others []byte) bool {
 // decoder is a codec.Reader of values with a version and varint counts.
 type decoder struct {
 	*codec.Reader
-	version byte
-	err     error
+	err error
 }
 
-// newDecoder reads a value of a version up to the newest.
-func newDecoder(data []byte, newest byte) *decoder {
+// newDecoder reads a value, which must have the version.
+func newDecoder(data []byte, version byte) *decoder {
 	d := &decoder{Reader: codec.NewReader(data)}
-	d.version = d.octet()
-	if d.Reader.Err() == nil && (d.version < 1 || d.version > newest) {
-		d.err = fmt.Errorf("version %d, want at most %d: %w", d.version, newest, ErrUnreadable)
+	if got := d.octet(); d.Reader.Err() == nil {
+		d.err = codec.CheckVersion(uint32(got), uint32(version))
 	}
 	return d
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"hindsight/internal/model/codec"
@@ -116,8 +115,7 @@ type Restored struct {
 // Follow is the link of a follower to its leader.
 type Follow struct {
 	// Leader is the followed model, Epoch the restore epoch of the leader whose history the
-	// follower has learned. Epoch is unknownEpoch in the entry of a deleted follower before
-	// version 5.
+	// follower has learned.
 	Leader Ref
 	Epoch  uint64
 	// From is the sequence of the leader when the follower was created: the follower's
@@ -126,15 +124,11 @@ type Follow struct {
 	Sums []byte
 }
 
-// unknownEpoch is no leader's epoch, so that the follower stops. Before version 5 RestoreModel
-// did not stop deleted followers, which may have learned observations that were undone.
-const unknownEpoch = math.MaxUint64
-
 func (f *Follow) append(dst []byte) []byte {
 	if f == nil {
 		return appendString(dst, "")
 	}
-	dst = codec.AppendUint64(codec.AppendUint64(appendString(dst, f.Leader.ID), uint64(f.Leader.Created)), f.From)
+	dst = codec.AppendUint64(codec.AppendUint64(appendRef(dst, f.Leader), f.Epoch), f.From)
 	return appendString(dst, string(f.Sums))
 }
 
@@ -143,7 +137,7 @@ func (d *decoder) follow() *Follow {
 	if leader == "" {
 		return nil
 	}
-	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, From: d.Uint64(), Sums: []byte(d.text())}
+	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, Epoch: d.Uint64(), From: d.Uint64(), Sums: []byte(d.text())}
 }
 
 // Entry is a model's registry entry. Times are in nanoseconds since 1970.
@@ -172,33 +166,20 @@ const (
 	entryMoved    = 1
 	entryComplete = 2
 	entryImported = 4
-	// From version 5 on.
 	entryRestored = 8
-	entryEpoch    = 16
 )
 
-// Encode returns the bytes of the entry, in the oldest version that has its parts.
+// Encode returns the bytes of the entry.
 func (e *Entry) Encode() []byte {
-	version := byte(versionFollow)
-	switch {
-	case e.Restored.Epoch != 0 || e.Follow != nil && (e.Follow.Epoch != 0 || e.Deleted != 0):
-		version = versionEntry
-	case e.Move != nil || e.Imported != nil:
-		version = versionPlace
-	}
-	out := append(make([]byte, 0, 64+len(e.Spec)), version)
+	out := append(make([]byte, 0, 64+len(e.Spec)), versionEntry)
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
 	}
-	out = e.Follow.append(e.append(out))
-	if version >= versionPlace {
-		out = e.appendPlace(out, version)
-	}
-	return append(out, e.Spec...)
+	return append(e.appendPlace(e.Follow.append(e.append(out))), e.Spec...)
 }
 
-// appendPlace appends flags, the move, the import and the restore epochs.
-func (e *Entry) appendPlace(out []byte, version byte) []byte {
+// appendPlace appends flags, the move, the import and the restore.
+func (e *Entry) appendPlace(out []byte) []byte {
 	at := len(out)
 	out = append(out, 0)
 	if e.Move != nil {
@@ -216,10 +197,6 @@ func (e *Entry) appendPlace(out []byte, version byte) []byte {
 		out[at] |= entryRestored
 		out = codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence)
 	}
-	if e.Follow != nil && version >= versionEntry {
-		out[at] |= entryEpoch
-		out = codec.AppendUint64(out, e.Follow.Epoch)
-	}
 	return out
 }
 
@@ -232,45 +209,26 @@ func (d *decoder) place(e *Entry) {
 		e.Imported = &Imported{Sequence: d.Uint64()}
 		copy(e.Imported.Digest[:], d.Bytes(len(e.Imported.Digest)))
 	}
-	known := byte(entryMoved | entryComplete | entryImported)
-	if d.version >= versionEntry {
-		known |= entryRestored | entryEpoch
-	}
-	if flags&known&entryRestored != 0 {
+	if flags&entryRestored != 0 {
 		e.Restored = Restored{Epoch: d.Uint64(), Sequence: d.Uint64()}
 		if e.Restored.Epoch == 0 {
 			d.refuse("a restore of epoch 0")
 		}
 	}
-	follows := flags&known&entryEpoch != 0
-	if follows && e.Follow != nil {
-		e.Follow.Epoch = d.Uint64()
-	}
-	if flags == 0 || flags&entryMoved == 0 && flags&entryComplete != 0 || flags&^known != 0 ||
-		d.version >= versionEntry && follows != (e.Follow != nil) {
+	const known = entryMoved | entryComplete | entryImported | entryRestored
+	if flags&entryMoved == 0 && flags&entryComplete != 0 || flags&^known != 0 {
 		d.refuse(fmt.Sprintf("flags of %d", flags))
 	}
 }
 
-// DecodeEntry reads the bytes that Encode wrote, in this or an earlier version. Version 1 has
-// only the time of creation and the spec.
+// DecodeEntry reads the bytes that Encode wrote.
 func DecodeEntry(data []byte) (Entry, error) {
 	d := newDecoder(data, versionEntry)
-	e := Entry{Created: int64(d.Uint64())}
-	e.Updated = e.Created
-	if d.version >= versionMetadata {
-		e.Updated, e.Deleted, e.Purge, e.Revision = int64(d.Uint64()), int64(d.Uint64()), int64(d.Uint64()), d.Uint64()
-		e.Metadata = d.metadata()
+	e := Entry{
+		Created: int64(d.Uint64()), Updated: int64(d.Uint64()), Deleted: int64(d.Uint64()), Purge: int64(d.Uint64()),
+		Revision: d.Uint64(), Metadata: d.metadata(), Follow: d.follow(),
 	}
-	if d.version >= versionFollow {
-		e.Follow = d.follow()
-	}
-	if d.version >= versionPlace {
-		d.place(&e)
-	}
-	if d.version < versionEntry && e.Deleted != 0 && e.Follow != nil {
-		e.Follow.Epoch = unknownEpoch
-	}
+	d.place(&e)
 	if e.Deleted == 0 && e.Purge != 0 {
 		d.refuse("the time of a removal without a deletion")
 	}

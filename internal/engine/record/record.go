@@ -14,34 +14,18 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the values.
-//
-//	                        2                 3                  4               5
-//	commit record           ids before kept   notes, advice      inputs, classes  loss of the leader
-//	remembered observation  recent figures    inputs, classes
-//	pending prediction      notes, advice     inputs, classes
-//	registry entry          metadata          leader             move, import    restore epochs
-//	export                  metadata
-//	alias                   creation times    share
+// Versions of the values. A change of the bytes of a value raises its version. A decoder refuses any other version.
 const (
-	version         = 1
-	versionAdvised  = 2
-	versionSeen     = 3
-	versionWaiting  = 3
-	versionComplete = 2
-	versionNamed    = 4
-	versionRecord   = 5
-	versionMetadata = 2
-	versionFollow   = 3
-	versionPlace    = 4
-	versionEntry    = 5
-	versionUnshared = 2
-	versionAlias    = 3
-	versionCarried  = 2
+	versionRecord  = 5
+	versionSeen    = 3
+	versionWaiting = 3
+	versionEntry   = 6
+	versionAlias   = 4
+	versionCarried = 2
 )
 
-// ErrUnreadable says that this version cannot read the value.
-var ErrUnreadable = errors.New("not a value this version can read")
+// ErrUnreadable says that this build cannot read the value.
+var ErrUnreadable = errors.New("not a value this build can read")
 
 // Served is the prediction that a client received before the label came.
 type Served struct {
@@ -82,9 +66,6 @@ type Record struct {
 	// Time is max(the model's last time, now) in nanoseconds since 1970.
 	Time         int64
 	Observations []Observation
-	// Complete is true if the ids of all records before this one are remembered. Decode
-	// sets it; Append writes complete records.
-	Complete bool
 }
 
 const (
@@ -95,9 +76,7 @@ const (
 	flagClass
 	flagParametric // Of pending predictions only.
 	flagLeader
-	flagsNamed    = flagServed | flagWeight | flagNoted | flagNamed | flagClass
-	flagsKnown    = flagsNamed | flagLeader
-	flagsOfVector = flagServed | flagWeight | flagNoted
+	flagsKnown = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
 )
 
 // flags returns the flags of the parts that an observation has.
@@ -123,10 +102,9 @@ func (o *Observation) flags() (flags byte) {
 	return flags
 }
 
-// Append appends the record's bytes to dst. A record without a loss of a leader has version 4.
+// Append appends the record's bytes to dst.
 func (r *Record) Append(dst []byte) []byte {
-	begin := len(dst)
-	dst = append(dst, versionNamed)
+	dst = append(dst, versionRecord)
 	dst = codec.AppendUint64(dst, uint64(r.Time))
 	dst = binary.AppendUvarint(dst, uint64(len(r.Observations)))
 	for n := range r.Observations {
@@ -147,7 +125,6 @@ func (r *Record) Append(dst []byte) []byte {
 			dst = o.Served.append(dst, flags)
 		}
 		if o.LeaderLoss != nil {
-			dst[begin] = versionRecord
 			dst = codec.AppendFloats(dst, *o.LeaderLoss)
 		}
 	}
@@ -168,23 +145,16 @@ func (s *Served) append(dst []byte, flags byte) []byte {
 	return dst
 }
 
-// Decode reads the bytes that Append wrote, in this or an earlier version. It
-// allocates no more than a small multiple of the data.
+// Decode reads the bytes that Append wrote. It allocates no more than a small multiple of
+// the data.
 func Decode(data []byte) (Record, error) {
 	d := newDecoder(data, versionRecord)
-	r := Record{Complete: d.version >= versionComplete, Time: int64(d.Uint64())}
-	known := byte(flagsKnown)
-	switch {
-	case d.version < versionNamed:
-		known = flagsOfVector
-	case d.version < versionRecord:
-		known = flagsNamed
-	}
+	r := Record{Time: int64(d.Uint64())}
 	n := d.count(4) // An observation takes at least 4 bytes.
 	r.Observations = make([]Observation, 0, n)
 	for range n {
 		flags := d.octet()
-		if flags&^known != 0 || flags&(flagServed|flagNoted) == flagNoted {
+		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
 			return Record{}, fmt.Errorf("record: observation flags %#x: %w", flags, ErrUnreadable)
 		}
 		o := d.observation(flags)

@@ -11,11 +11,10 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 )
 
 func sampleRecord() record.Record {
-	return record.Record{Time: 1234567890, Complete: true, Observations: []record.Observation{
+	return record.Record{Time: 1234567890, Observations: []record.Observation{
 		{ID: "a", Features: []float64{1, -2}, Labels: []float64{0}, Weight: 1},
 		{Features: []float64{}, Labels: []float64{-3}, Weight: 2.5},
 		{ID: "k", Labels: []float64{1, 2, 3}, Features: []float64{7}, Weight: 1, Served: &record.Served{Class: model.NoClass, Predictions: []float64{4, 5, 6}, Sequence: 2}},
@@ -47,45 +46,13 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
-		"a newer version": append([]byte{6}, data[1:]...),
-		"version 0":       append([]byte{0}, data[1:]...),
+		"a newer version": append([]byte{data[0] + 1}, data[1:]...),
+		"an older one":    append([]byte{data[0] - 1}, data[1:]...),
 		"a large count":   append(bytes.Clone(data[:9]), 0xff, 0xff, 0xff, 0xff, 0x0f),
 	} {
 		if _, err := record.Decode(bad); err == nil {
 			t.Errorf("%s is read", what)
 		}
-	}
-}
-
-// Records of the first versions are read. That of the first is not complete.
-func TestFirstVersions(t *testing.T) {
-	for version, complete := range map[byte]bool{1: false, 2: true, 3: true} {
-		want := sampleRecord()
-		want.Complete, want.Observations = complete, want.Observations[:4] // They had no notes.
-		data := encoded(want)
-		data[0] = version
-		if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("version %d: %+v, %v", version, got, err)
-		}
-	}
-}
-
-// A waiting prediction and a remembered observation of the first version are
-// read.
-func TestFirstVersionsOfValues(t *testing.T) {
-	waiting := []byte{1}
-	waiting = codec.AppendFloats(waiting, 1, 2, 0.5) // Value, standard error, leverage.
-	waiting = codec.AppendUint64(waiting, 4)
-	waiting = codec.AppendFloats(append(waiting, 2), 5, 6)
-	w, err := record.DecodeWaiting(waiting, 1)
-	if err != nil || w.Values[0] != 1 || w.StandardErrors[0] != 2 || w.Leverage != 0.5 || w.Sequence != 4 || len(w.Features) != 2 {
-		t.Errorf("%+v, %v", w, err)
-	}
-	seen := codec.AppendUint64(append([]byte{1}, make([]byte, 32)...), 3)
-	seen = codec.AppendFloats(seen, 1, 2, 0.25, 7, 8) // Prediction, loss, regret, what was served, its loss.
-	s, err := record.DecodeSeen(seen, 1)
-	if err != nil || s.Answer.Sequence != 3 || s.Answer.Regret != 0.25 || s.Answer.ServedLoss != 8 || !math.IsNaN(s.Answer.Recent.Loss) {
-		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -202,10 +169,6 @@ func TestEntryRoundTrip(t *testing.T) {
 			t.Errorf("cut at %d of %d is read", n, len(data))
 		}
 	}
-	first := append(codec.AppendUint64([]byte{1}, 7), want.Spec...)
-	if got, err := record.DecodeEntry(first); err != nil || !reflect.DeepEqual(got, record.Entry{Created: 7, Updated: 7, Spec: want.Spec}) {
-		t.Errorf("version 1: %+v, %v", got, err)
-	}
 	spoil := func(change func(*record.Entry)) []byte {
 		e := sampleEntry()
 		change(&e)
@@ -213,6 +176,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 	for what, bad := range map[string][]byte{
 		"a newer version":       append([]byte{data[0] + 1}, data[1:]...),
+		"an older version":      append([]byte{data[0] - 1}, data[1:]...),
 		"a purge alone":         spoil(func(e *record.Entry) { e.Deleted = 0 }),
 		"a negative time":       spoil(func(e *record.Entry) { e.LabelTTL = -1 }),
 		"keys in another order": bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
@@ -223,13 +187,8 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// An entry that says where the model is moved to, or what it was imported with, is of the
-// newest version; any other stays readable for the one before.
 func TestMovedEntry(t *testing.T) {
 	plain := sampleEntry()
-	if data := plain.Encode(); data[0] != 3 {
-		t.Errorf("version %d", data[0])
-	}
 	for name, change := range map[string]func(*record.Entry){
 		"moving":   func(e *record.Entry) { e.Move = &record.Move{Address: "b:1"} },
 		"moved":    func(e *record.Entry) { e.Move = &record.Move{Address: "b:1", Complete: true} },
@@ -241,7 +200,7 @@ func TestMovedEntry(t *testing.T) {
 		want := sampleEntry()
 		change(&want)
 		data := want.Encode()
-		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) || data[0] != 4 {
+		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		for n := range len(data) - len(want.Spec) {
@@ -249,8 +208,8 @@ func TestMovedEntry(t *testing.T) {
 				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
 			}
 		}
-		flags := len(plain.Encode()) - len(plain.Spec)
-		for _, bad := range []byte{0, 2, 8} {
+		flags := len(plain.Encode()) - len(plain.Spec) - 1
+		for _, bad := range []byte{2, 16} {
 			spoiled := bytes.Clone(data)
 			spoiled[flags] = bad
 			if _, err := record.DecodeEntry(spoiled); err == nil {
@@ -265,42 +224,30 @@ func TestMovedEntry(t *testing.T) {
 	}
 }
 
-// Restore epochs make an entry one of version 5. A deleted follower is one too: in the
-// entries of before its epoch is not known, and no leader has the one that is read then.
 func TestRestoredEntry(t *testing.T) {
 	follow := func(epoch uint64) *record.Follow {
 		return &record.Follow{Leader: record.Ref{ID: "leader", Created: 3}, Epoch: epoch, From: 4, Sums: []byte{1}}
 	}
-	for name, test := range map[string]struct {
-		change  func(*record.Entry)
-		version byte
-	}{
-		"follows":           {func(e *record.Entry) { e.Deleted, e.Purge, e.Follow = 0, 0, follow(0) }, 3},
-		"follows, deleted":  {func(e *record.Entry) { e.Follow = follow(0) }, 5},
-		"follows, restored": {func(e *record.Entry) { e.Follow = follow(7) }, 5},
-		"restored":          {func(e *record.Entry) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} }, 5},
-		"all": {func(e *record.Entry) {
+	for name, change := range map[string]func(*record.Entry){
+		"follows":           func(e *record.Entry) { e.Deleted, e.Purge, e.Follow = 0, 0, follow(0) },
+		"follows, deleted":  func(e *record.Entry) { e.Follow = follow(0) },
+		"follows, restored": func(e *record.Entry) { e.Follow = follow(7) },
+		"restored":          func(e *record.Entry) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} },
+		"all": func(e *record.Entry) {
 			e.Follow, e.Restored, e.Imported = follow(1), record.Restored{Epoch: 2, Sequence: 9}, &record.Imported{Sequence: 1}
-		}, 5},
+		},
 	} {
 		want := sampleEntry()
-		test.change(&want)
+		change(&want)
 		data := want.Encode()
-		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) || data[0] != test.version {
-			t.Errorf("%s: version %d, %+v, %v; want version %d, %+v", name, data[0], got, err, test.version, want)
+		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
 		}
 		for n := range len(data) - len(want.Spec) {
 			if _, err := record.DecodeEntry(data[:n]); err == nil {
 				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
 			}
 		}
-	}
-	before := sampleEntry()
-	before.Deleted, before.Purge, before.Follow = 0, 0, follow(0)
-	data := before.Encode()
-	copy(data[1+2*8:], codec.AppendUint64(codec.AppendUint64(nil, 4), 9)) // Deleted and purge.
-	if got, err := record.DecodeEntry(data); err != nil || got.Follow.Epoch != math.MaxUint64 {
-		t.Errorf("a deleted follower of version 3: %+v, %v", got.Follow, err)
 	}
 }
 
@@ -315,22 +262,6 @@ func TestAliasRoundTrip(t *testing.T) {
 			t.Errorf("cut at %d of %d is read", n, len(data))
 		}
 	}
-	first := append(codec.AppendUint64([]byte{1}, 7), 1, 'b', 1, 'a')
-	for _, test := range []struct{ a, b, wantA, wantB int64 }{{4, 5, 4, 5}, {7, 7, 7, 7}, {8, 5, 0, 5}, {0, 9, 0, 0}} {
-		got, err := record.DecodeAlias(first)
-		if err != nil || got.Updated != 7 {
-			t.Fatalf("version 1: %+v, %v", got, err)
-		}
-		got.Bind(func(id string) int64 { return map[string]int64{"a": test.a, "b": test.b}[id] })
-		if got.Previous != (record.Ref{ID: "a", Created: test.wantA}) || got.Model != (record.Ref{ID: "b", Created: test.wantB}) {
-			t.Errorf("version 1, set at 7, of models created at %d and %d: %+v", test.a, test.b, got)
-		}
-	}
-	bound := want
-	bound.Bind(func(string) int64 { return 1 })
-	if bound != want {
-		t.Errorf("version 2 became %+v", bound)
-	}
 }
 
 func sharedAlias() record.Alias {
@@ -343,14 +274,13 @@ func sharedAlias() record.Alias {
 	}
 }
 
-// These bytes are read for ever. An alias without a share has the bytes that earlier versions read.
 func TestAliasOfAShare(t *testing.T) {
 	shared := sharedAlias()
 	plain := shared
 	plain.Share = record.Share{}
 	for golden, want := range map[string]record.Alias{
-		"02070000000000000001620500000000000000016104000000000000" + "00": plain,
-		"03070000000000000001620500000000000000016104000000000000" + "00" +
+		"04070000000000000001620500000000000000016104000000000000" + "00" + "00": plain,
+		"04070000000000000001620500000000000000016104000000000000" + "00" +
 			"0163060000000000000001000000000000d03f0800000000000000" +
 			"09000000000000000100000000000000000000000000004002" + "7879" +
 			"03000000000000000000000000000000000000000000000000": shared,
@@ -383,10 +313,9 @@ func TestAliasOfAShare(t *testing.T) {
 	}
 }
 
-// A record keeps the losses of the leader, and has the earlier version without one.
 func TestLeaderLoss(t *testing.T) {
 	loss := 1.5
-	r := record.Record{Time: 1, Complete: true, Observations: []record.Observation{
+	r := record.Record{Time: 1, Observations: []record.Observation{
 		{Features: []float64{1}, Labels: []float64{2}, Weight: 1, LeaderLoss: &loss},
 		{Features: []float64{1}, Class: "c", Weight: 1},
 	}}
@@ -398,24 +327,9 @@ func TestLeaderLoss(t *testing.T) {
 	if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, r) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	earlier := bytes.Clone(data)
-	earlier[0] = 4
-	if _, err := record.Decode(earlier); err == nil {
-		t.Error("version 4 has a loss of the leader")
-	}
 	loss = math.Inf(1)
 	if _, err := record.Decode(r.Append(nil)); err == nil {
 		t.Error("an infinite loss is read")
-	}
-	if data := encoded(sampleRecord()); data[0] != 4 {
-		t.Errorf("version %d without a loss of the leader", data[0])
-	}
-}
-
-// What an earlier version exported has no metadata.
-func TestFirstCarried(t *testing.T) {
-	if got, err := record.DecodeCarried(codec.AppendUint64(codec.AppendUint64([]byte{1}, 0), 0), 1); err != nil || !reflect.DeepEqual(got, record.Carried{}) {
-		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -3,7 +3,6 @@ package record
 import (
 	"crypto/sha256"
 	"fmt"
-	"math"
 
 	"hindsight/internal/model/codec"
 )
@@ -123,14 +122,8 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	a := &s.Answer
 	a.Class, a.Predictions = d.prediction(flags&seenClass != 0, outputs)
 	a.Loss, a.Regret = d.Float(), d.Float()
-	a.Recent.Loss, a.Recent.Skill = math.NaN(), math.NaN()
-	if d.version >= versionAdvised {
-		a.Recent.Loss, a.Recent.Skill = d.Float(), d.Float()
-	}
+	a.Recent.Loss, a.Recent.Skill = d.Float(), d.Float()
 	a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
-	if d.version < versionSeen {
-		a.Served = d.Len() > 0
-	}
 	if a.Served {
 		a.ServedClass, a.ServedPredictions = d.prediction(flags&seenClass != 0, outputs)
 		a.ServedLoss = d.Float()
@@ -143,10 +136,8 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 
 // readHead reads the fields up to the sequence, and returns the flags of the remaining fields.
 func (s *Seen) readHead(d *decoder) (flags byte) {
-	if d.version >= versionSeen {
-		if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
-			d.refuse(fmt.Sprintf("flags %#x", flags))
-		}
+	if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
+		d.refuse(fmt.Sprintf("flags %#x", flags))
 	}
 	copy(s.Labels[:], d.Bytes(len(s.Labels)))
 	copy(s.Features[:], d.Bytes(len(s.Features)))

@@ -66,10 +66,7 @@ func (w *Waiting) Encode(classifier bool) []byte {
 // numbers that must not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	d := newDecoder(data, versionWaiting)
-	var flags byte
-	if d.version >= versionWaiting {
-		flags = d.octet()
-	}
+	flags := d.octet()
 	w := Waiting{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
 	if flags&flagClass != 0 {
 		w.Values = d.numbers()
@@ -79,22 +76,15 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 		w.Resize(outputs)
 		d.FloatsWithin(math.MaxFloat64, w.Values)
 	}
-	if d.version < versionAdvised {
-		d.Floats(w.StandardErrors)
-		w.Leverage = d.Float()
-	} else {
-		w.StandardErrors = d.numbers()
-		w.Leverage, w.Probability = d.Float(), d.Float()
-	}
+	w.StandardErrors = d.numbers()
+	w.Leverage, w.Probability = d.Float(), d.Float()
 	w.Sequence = d.Uint64()
 	if flags&flagNamed != 0 {
 		w.Inputs = d.blob()
 	} else {
 		w.Features = d.numbers()
 	}
-	if d.version >= versionAdvised {
-		w.Notes, w.Advice = d.optional(), d.optional()
-	}
+	w.Notes, w.Advice = d.optional(), d.optional()
 	if flags&flagClass != 0 {
 		d.classes(&w)
 	}
@@ -183,10 +173,7 @@ const rowBytes = 10
 // every value, and fails if one cannot be read.
 func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	d := newDecoder(data, versionCarried)
-	var c Carried
-	if d.version >= versionCarried {
-		c.Metadata = d.metadata()
-	}
+	c := Carried{Metadata: d.metadata()}
 	for range d.rows() {
 		row := storage.ID{ID: d.text(), At: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
 		if d.Err() != nil {

@@ -141,7 +141,7 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 			unread = errors.Join(unread, err)
 		}
 		switch {
-		case errors.Is(err, codec.ErrNewer):
+		case errors.Is(err, codec.ErrVersion):
 			return Recovered{}, fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
 		case errors.Is(err, storage.ErrDeleted):
 			return Recovered{}, StorageError(err)
@@ -280,36 +280,26 @@ func Undone(sequence uint64) func(value []byte) bool {
 	}
 }
 
-// Derivation writes what a crash may have lost and replayed records imply: remembered ids,
-// and the removal of answered predictions. All ids before a complete record are remembered,
-// so that usually only those of the last record are missing.
+// Derivation writes what a crash may have lost and replayed records imply: the remembered
+// ids of the last record, and the removal of answered predictions. A commit writes the ids of
+// all records before its own.
 type Derivation struct {
 	Context  context.Context //nolint:containedctx // Tell is given to a replay as a function.
 	Kept     storage.Model
-	open     []opened
-	rows     int
+	last     *record.Record
+	answers  []record.Answer
 	answered []string
 	digest   record.Digester
 }
 
-// opened is a record whose ids may not be remembered.
-type opened struct {
-	record  *record.Record
-	answers []record.Answer
-}
-
-// derivedAtOnce bounds the rows that a Derivation holds.
+// derivedAtOnce bounds the answered predictions that a Derivation holds.
 const derivedAtOnce = 4096
 
 // Tell takes a replayed record.
 func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
-	if r.Complete {
-		clear(d.open)
-		d.open, d.rows = d.open[:0], 0
-	}
-	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
+	d.last, d.answers = r, answers
 	d.answered = appendAnswered(d.answered, r)
-	if d.rows >= derivedAtOnce || len(d.answered) >= derivedAtOnce {
+	if len(d.answered) >= derivedAtOnce {
 		return d.Write()
 	}
 	return nil
@@ -329,9 +319,8 @@ func appendAnswered(ids []string, r *record.Record) []string {
 // Write writes the collected rows.
 func (d *Derivation) Write() error {
 	var rows []storage.ID
-	var values []byte
-	for _, o := range d.open {
-		rows, values = AppendIDs(rows, values, &d.digest, o.record, o.answers)
+	if d.last != nil {
+		rows, _ = AppendIDs(nil, nil, &d.digest, d.last, d.answers)
 	}
 	if len(rows) > 0 {
 		if err := d.Kept.PutIDs(d.Context, rows); err != nil {
@@ -343,7 +332,7 @@ func (d *Derivation) Write() error {
 			return fmt.Errorf("forget answered predictions: %w", StorageError(err))
 		}
 	}
-	d.open, d.rows, d.answered = nil, 0, nil
+	d.last, d.answers, d.answered = nil, nil, nil
 	return nil
 }
 

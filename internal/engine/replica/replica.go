@@ -147,24 +147,21 @@ func sumsOf(m State) (s sums, err error) {
 
 // encode encodes the losses.
 func (s *sums) encode() []byte {
-	v := codec.Appending(s.classes.AppendBinary(s.whole.AppendBinary(nil)))
-	s.whole.VisitErrors(&v)
+	v := codec.Appending(nil)
+	s.visit(&v)
 	out, _ := v.Appended() // Appending numbers does not fail.
 	return out
 }
 
-// decodeSums reads what encode wrote. An earlier version wrote no errors: they are NaN.
+// decodeSums reads what encode wrote.
 func decodeSums(data []byte) (s sums, err error) {
-	r := codec.NewReader(data)
-	s.whole.Read(r, math.MaxFloat64)
-	s.classes.Read(r, math.MaxFloat64)
-	if r.Len() == 0 {
-		s.whole.Weight = math.NaN()
-		return s, r.End()
-	}
-	v := codec.ReadingFrom(r)
-	s.whole.VisitErrors(&v)
-	return s, r.End()
+	err = codec.Read(data, s.visit)
+	return s, err
+}
+
+func (s *sums) visit(v *codec.Visitor) {
+	s.whole.Visit(v, math.MaxFloat64)
+	s.classes.Visit(v, math.MaxFloat64)
 }
 
 // Begin returns what a new replica follows: the leader, from its present sequence on, with its losses until

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"math"
 	"reflect"
 	"testing"
@@ -18,7 +19,7 @@ func sample(tb testing.TB) (codec.Snapshot, []byte) {
 	lambda := 0.1
 	s := codec.Snapshot{
 		Spec:     model.Spec{Dimension: 2, Outputs: 1, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: &lambda}},
-		Sequence: 42, Digest: codec.Digest(state), Learner: state, Account: []byte{7},
+		Sequence: 42, Digest: codec.Digest(state), Learner: state, Account: []byte{7}, History: []byte{9}, Carried: []byte{8},
 	}
 	data, err := codec.Encode(s)
 	if err != nil {
@@ -35,47 +36,13 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A snapshot has the oldest format that holds it.
-func TestFormats(t *testing.T) {
-	for _, c := range []struct {
-		history, carried []byte
-		format           byte
-	}{{nil, nil, 1}, {nil, []byte{8}, 2}, {[]byte{9}, nil, 3}, {[]byte{9}, []byte{8}, 3}} {
-		want, _ := sample(t)
-		want.History, want.Carried = c.history, c.carried
-		data, err := codec.Encode(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := codec.Decode(data)
-		if err != nil || !reflect.DeepEqual(got, want) || data[8] != c.format {
-			t.Errorf("format %d: %+v, %v; want %d: %+v", data[8], got, err, c.format, want)
-		}
-	}
-}
-
-// A spec without a scaling was stored when there was no default.
-func TestAStoredSpecWithoutAScalingHasNone(t *testing.T) {
-	for stored, want := range map[string]*model.Scaling{
-		`{"dimension":1}`:                                         model.Unscaled(),
-		`{"dimension":1,"scaling":{"none":{}}}`:                   model.Unscaled(),
-		`{"dimension":1,"scaling":{"running":{}}}`:                {Running: &model.RunningScaling{}},
-		`{"dimension":1,"scaling":{"fixed":{}}}`:                  {Fixed: &model.FixedScaling{}},
-		`{"dimension":1,"scaling":{"warmup":{"observations":3}}}`: {Warmup: &model.WarmupScaling{Observations: 3}},
-	} {
-		if s, err := codec.DecodeSpec([]byte(stored)); err != nil || !reflect.DeepEqual(s.Scaling, want) {
-			t.Errorf("%s: %+v, %v", stored, s.Scaling, err)
-		}
-	}
-}
-
 func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
 	_, data := sample(t)
 	for n := range data {
 		for bit := range 8 {
 			bad := append([]byte(nil), data...)
 			bad[n] ^= 1 << bit
-			if _, err := codec.Decode(bad); !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, codec.ErrNewer) {
+			if _, err := codec.Decode(bad); !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, codec.ErrVersion) {
 				t.Fatalf("bit %d of byte %d: %v", bit, n, err)
 			}
 		}
@@ -88,11 +55,18 @@ func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-func TestNewerVersionIsRefusedAsSuch(t *testing.T) {
-	_, data := sample(t)
-	binary.LittleEndian.PutUint32(data[8:], codec.Version+1)
-	if _, err := codec.Decode(data); !errors.Is(err, codec.ErrNewer) {
-		t.Errorf("%v", err)
+func TestAnotherVersionIsRefusedAsSuch(t *testing.T) {
+	for _, version := range []uint32{0, 1, codec.Version - 1, codec.Version + 1} {
+		_, data := sample(t)
+		binary.LittleEndian.PutUint32(data[8:], version)
+		if _, err := codec.Decode(data); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("version %d without its checksum: %v", version, err)
+		}
+		end := len(data) - 4
+		binary.LittleEndian.PutUint32(data[end:], crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)))
+		if _, err := codec.Decode(data); !errors.Is(err, codec.ErrVersion) {
+			t.Errorf("version %d: %v", version, err)
+		}
 	}
 	if _, err := codec.DecodeSpec([]byte(`{"dimension":1,"of_tomorrow":2}`)); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("a field of tomorrow: %v", err)

@@ -20,21 +20,27 @@ import (
 // Magic begins every snapshot, whatever its version.
 const Magic = "HINDSNAP"
 
-// Version is the newest format. Decode reads every format up to Version; Encode writes the
-// oldest one that holds the snapshot.
-const (
-	Version        = 3
-	versionCarried = 2 // The first with the section carried.
-	versionHistory = 3 // The first with the section history.
-)
+// Version is the version of the bytes around the states. Decode refuses any other version.
+const Version = 3
 
 // Sentinels of Decode.
 var (
 	// ErrCorrupt: the bytes are not what was written.
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrNewer: a newer version of this program wrote the bytes.
-	ErrNewer = errors.New("written in a newer format")
+	// ErrVersion: an older or a newer build of this program wrote the bytes.
+	ErrVersion = errors.New("another build wrote it")
 )
+
+// CheckVersion returns ErrVersion unless bytes have the version that this build reads.
+func CheckVersion(got, want uint32) error {
+	switch {
+	case got < want:
+		return fmt.Errorf("version %d, want %d: %w, an older one", got, want, ErrVersion)
+	case got > want:
+		return fmt.Errorf("version %d, want %d: %w, a newer one", got, want, ErrVersion)
+	}
+	return nil
+}
 
 // Names of the sections of a snapshot, in their order.
 const (
@@ -55,7 +61,7 @@ type Snapshot struct {
 	Learner []byte
 	// Account is the host's account of the model.
 	Account []byte
-	// History is the host's history of the model, or nil.
+	// History is the host's history of the model.
 	History []byte
 	// Carried is what an exported model carries beside its state, or nil.
 	Carried []byte
@@ -99,23 +105,17 @@ func Encode(s Snapshot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	version := uint32(1)
-	sections := []section{{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}}
-	if s.History != nil {
-		version = versionHistory
-		sections = append(sections, section{sectionHistory, s.History})
-	} else if s.Carried != nil {
-		version = versionCarried
-	}
-	if version > 1 { // In version 3 Carried may be empty.
-		sections = append(sections, section{sectionCarried, s.Carried})
-	}
 	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.History)+len(s.Carried))
 	out = append(out, Magic...)
-	out = binary.LittleEndian.AppendUint32(out, version)
+	out = binary.LittleEndian.AppendUint32(out, Version)
 	out = AppendUint64(out, s.Sequence)
 	out = append(out, s.Digest[:]...)
-	for _, section := range sections {
+	for _, section := range []struct {
+		name string
+		data []byte
+	}{
+		{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}, {sectionHistory, s.History}, {sectionCarried, s.Carried},
+	} {
 		if out, err = appendSection(out, section.name, section.data); err != nil {
 			return nil, err
 		}
@@ -133,15 +133,10 @@ func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err err
 	magic, version := r.Bytes(len(Magic)), r.Uint32()
 	sequence = r.Uint64()
 	copy(digest[:], r.Bytes(len(digest)))
-	if r.Err() != nil || string(magic) != Magic || version < 1 || version > Version {
+	if r.Err() != nil || string(magic) != Magic || version != Version {
 		return 0, digest, fmt.Errorf("codec: a head that begins with %q, version %d: %w", magic, version, ErrCorrupt)
 	}
 	return sequence, digest, nil
-}
-
-type section struct {
-	name string
-	data []byte
 }
 
 func appendSection(out []byte, name string, data []byte) ([]byte, error) {
@@ -157,8 +152,8 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 }
 
 // Decode reads a snapshot, whose slices point into data. It fails with ErrCorrupt, or with
-// ErrNewer for a newer format. Whatever the data claims, it allocates only what the spec
-// needs.
+// ErrVersion if the checksum is right and another build wrote the snapshot. Whatever the data
+// claims, it allocates only what the spec needs.
 func Decode(data []byte) (Snapshot, error) {
 	var s Snapshot
 	r := NewReader(data)
@@ -166,14 +161,11 @@ func Decode(data []byte) (Snapshot, error) {
 		return s, fmt.Errorf("codec: not a snapshot: it begins with %q, want %q: %w", magic, Magic, ErrCorrupt)
 	}
 	version := r.Uint32()
-	switch {
-	case version > Version:
-		return s, fmt.Errorf("codec: snapshot format %d, this version reads up to %d: %w", version, Version, ErrNewer)
-	case r.Err() == nil && version < 1:
-		return s, fmt.Errorf("codec: snapshot format %d: %w", version, ErrCorrupt)
-	}
 	if n := len(data) - 4; n < 0 || checksum(data[:n]) != binary.LittleEndian.Uint32(data[n:]) {
 		return s, fmt.Errorf("codec: snapshot of %d bytes fails its checksum: %w", len(data), ErrCorrupt)
+	}
+	if err := CheckVersion(version, Version); err != nil {
+		return s, fmt.Errorf("codec: snapshot: %w", err)
 	}
 	s.Sequence = r.Uint64()
 	copy(s.Digest[:], r.Bytes(len(s.Digest)))
@@ -190,17 +182,13 @@ func Decode(data []byte) (Snapshot, error) {
 	if s.Account, err = readSection(r, sectionAccount); err != nil {
 		return s, err
 	}
-	if version >= versionHistory {
-		if s.History, err = readSection(r, sectionHistory); err != nil {
-			return s, err
-		}
+	if s.History, err = readSection(r, sectionHistory); err != nil {
+		return s, err
 	}
-	if version >= versionCarried {
-		if s.Carried, err = readSection(r, sectionCarried); err != nil {
-			return s, err
-		}
+	if s.Carried, err = readSection(r, sectionCarried); err != nil {
+		return s, err
 	}
-	if version >= versionHistory && len(s.Carried) == 0 {
+	if len(s.Carried) == 0 {
 		s.Carried = nil
 	}
 	r.Bytes(4)
@@ -242,18 +230,13 @@ func EncodeSpec(s model.Spec) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeSpec reads what EncodeSpec wrote. It fails on an unknown field: a newer version wrote
-// it. A spec without a scaling has none: an earlier version wrote it, or the learner scales
-// for itself.
+// DecodeSpec reads what EncodeSpec wrote. It fails on an unknown field: another build wrote it.
 func DecodeSpec(data []byte) (model.Spec, error) {
 	var s model.Spec
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
 		return s, fmt.Errorf("codec: decode spec %q: %w: %w", data, err, ErrCorrupt)
-	}
-	if s.Scaling == nil {
-		s.Scaling = model.Unscaled()
 	}
 	return s, nil
 }

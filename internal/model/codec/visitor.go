@@ -193,6 +193,16 @@ func (v *Visitor) Expect(what string, want uint64) {
 	}
 }
 
+// Version visits a byte of a version. It fails with ErrVersion unless want is read.
+func (v *Visitor) Version(want byte) {
+	got := want
+	if v.Byte(&got); v.Reading() {
+		if err := CheckVersion(uint32(got), uint32(want)); err != nil {
+			v.Fail(fmt.Errorf("codec: %w", err))
+		}
+	}
+}
+
 // Uint32 visits numbers of 4 bytes.
 func (v *Visitor) Uint32(values ...*uint32) {
 	if v.skip(4 * len(values)) {

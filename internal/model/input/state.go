@@ -58,10 +58,7 @@ func (e *Encoder) Restore(state []byte) error {
 }
 
 func (e *Encoder) visit(v *codec.Visitor) {
-	version := byte(stateVersion)
-	if v.Byte(&version); version != stateVersion {
-		v.Corrupt("version %d", version)
-	}
+	v.Version(stateVersion)
 	visitCount(v, maxCount, &e.n)
 	for i := range e.inputs {
 		f, l := &e.schema.fields[i], &e.inputs[i]

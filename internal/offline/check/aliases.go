@@ -18,7 +18,6 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 		c.checked.Aliases++
 		a, err := record.DecodeAlias(value)
 		f := Finding{Place: fmt.Sprintf("the alias %q", name), Meaning: "the alias is not served; set it again"}
-		a.Bind(func(id string) int64 { return models[id] })
 		_, taken := models[name]
 		created, there := models[a.Model.ID]
 		switch {

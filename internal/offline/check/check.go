@@ -154,8 +154,8 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 			Meaning: "recovery passes it over: it takes an older one, and more of the log",
 		}
 		switch {
-		case errors.Is(err, codec.ErrNewer):
-			f.Meaning, f.Refused = "a newer version of the server wrote it: run that one", true
+		case errors.Is(err, codec.ErrVersion):
+			f.Meaning, f.Refused = "another build of the server wrote it: run that one", true
 		case errors.Is(err, recovery.ErrUnread):
 			unread = true
 			f.Meaning = "it may be good: look at the disk and check again; nothing of the model is repaired before the file can be read or is renamed to *.damaged"

@@ -136,7 +136,7 @@ func restored(e storage.Entry, sequence uint64) ([]byte, error) {
 func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
 
 // rewind does what the engine does at a model's turn. It writes the ids up to the sequence
-// first, because the shortened record will be marked complete.
+// first: a shortened record says that the ids of all earlier records are remembered.
 func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
 	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: from.Kept}
 	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
@@ -173,7 +173,6 @@ func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing m
 	values := map[string][]byte{}
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
-		a.Bind(func(id string) int64 { return existing[id] })
 		exists := func(r record.Ref) bool { return r.Created != 0 && existing[r.ID] == r.Created }
 		ends := a.Share.Model.ID != "" && (after(a.Share.Started, at) || !exists(a.Share.Model))
 		stays := !after(a.Updated, at) && exists(a.Model)

@@ -289,7 +289,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 	digest := strings.Repeat("ab", sha256.Size)
 	good := func() map[string]any {
 		return map[string]any{
-			"format": 1, "name": "20260301T090000.000Z", "created": "2026-03-01T09:00:00Z", "version": "x", "models": nil,
+			"format": 3, "name": "20260301T090000.000Z", "created": "2026-03-01T09:00:00Z", "version": "x", "models": nil,
 			"files": []any{map[string]any{"path": "log/1.sst", "bytes": 3, "sha256": digest}},
 		}
 	}
@@ -325,15 +325,22 @@ func TestManifestsThatAreRefused(t *testing.T) {
 			t.Errorf("path %q: %v", path, err)
 		}
 	}
-	for name, value := range map[string]any{"format": 3, "name": "other"} {
+	for name, want := range map[string]error{"older": backup.ErrVersion, "newer": backup.ErrVersion, "another name": backup.ErrDamaged} {
 		m := good()
-		m[name] = value
+		switch name {
+		case "older":
+			m["format"] = 2
+		case "newer":
+			m["format"] = 4
+		default:
+			m["name"] = "other"
+		}
 		body, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := find(seal(body)); !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrNewer) {
-			t.Errorf("%s %v: %v", name, value, err)
+		if err := find(seal(body)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -25,17 +25,14 @@ import (
 var (
 	// ErrDamaged: the bytes of the backup are not those that were written.
 	ErrDamaged = errors.New("the backup is damaged")
-	// ErrNewer: the backup has a later format.
-	ErrNewer = errors.New("a newer version of the server made the backup")
+	// ErrVersion: an older or a newer build of the server made the backup.
+	ErrVersion = errors.New("another build of the server made the backup")
 	// ErrNoBackup: the place does not have the backup.
 	ErrNoBackup = errors.New("no such backup")
 )
 
-// Readers accept formats up to format. A manifest without a group has ungroupedFormat, which earlier versions read.
-const (
-	ungroupedFormat = 1
-	format          = 2
-)
+// format is the format of a manifest. A reader refuses any other.
+const format = 3
 
 // Manifest describes a backup.
 type Manifest struct {
@@ -111,8 +108,8 @@ func decode(name string, data []byte) (*Manifest, error) {
 	if err := json.Unmarshal(s.Manifest, &head); err != nil {
 		return nil, damaged(err)
 	}
-	if head.Format > format {
-		return nil, fmt.Errorf("manifest of %s: %w: format %d, this version reads up to %d", name, ErrNewer, head.Format, format)
+	if head.Format > 0 && head.Format != format {
+		return nil, fmt.Errorf("manifest of %s: %w: format %d, want %d", name, ErrVersion, head.Format, format)
 	}
 	m := new(Manifest)
 	decoder := json.NewDecoder(bytes.NewReader(s.Manifest))
@@ -120,7 +117,7 @@ func decode(name string, data []byte) (*Manifest, error) {
 	if err := decoder.Decode(m); err != nil {
 		return nil, damaged(err)
 	}
-	if m.Format < ungroupedFormat || m.Name != name {
+	if m.Format != format || m.Name != name {
 		return nil, damaged(fmt.Errorf("format %d, name %q", m.Format, m.Name))
 	}
 	seen := map[string]bool{}

@@ -78,10 +78,7 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Rep
 	if err != nil {
 		return Taken{}, err
 	}
-	m.Format, m.Name = ungroupedFormat, nameAfter(names, m.Created)
-	if m.Group != (Group{}) {
-		m.Format = format
-	}
+	m.Format, m.Name = format, nameAfter(names, m.Created)
 	if err := m.walk(dir); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}

@@ -82,19 +82,5 @@ func (p *Performance) Visit(v *codec.Visitor, most float64) {
 	p.Served.visit(v, most)
 }
 
-// AppendBinary appends all sums.
-func (p *Performance) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	p.Visit(&v, 0)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
-// Read reads the sums that AppendBinary appended, of magnitudes of at most most.
-func (p *Performance) Read(r *codec.Reader, most float64) {
-	v := codec.ReadingFrom(r)
-	p.Visit(&v, most)
-}
-
 // window is the performance over the newest observations.
 type window = recent.Window[Performance, *Performance]

@@ -85,9 +85,8 @@ func (a *Account) check(v *codec.Visitor) {
 		v.Corrupt("%g observations, %d of them predicted", total, a.predicted)
 		return
 	}
-	// The classes count the first observation too. An earlier version judged it.
-	rows := uint64(total) + 1
-	left := rows // No sum of counts may overflow.
+	rows := uint64(total) + 1 // The classes count the first observation too.
+	left := rows              // No sum of counts may overflow.
 	for n, c := range a.classes {
 		if c.Errors > c.Observed || c.Observed > left || c.Predicted > rows || c.Expected < 0 {
 			v.Corrupt("class %d of %+v", n, c)
@@ -98,7 +97,8 @@ func (a *Account) check(v *codec.Visitor) {
 			a.majority = n
 		}
 	}
-	if left > 1 || (a.last == model.NoClass) != (left == rows) || (a.last != model.NoClass && a.classes[a.last].Observed == 0) {
+	unlearned := a.last == model.NoClass
+	if unlearned && (total > 0 || left != rows) || !unlearned && (left > 0 || a.classes[a.last].Observed == 0) {
 		v.Corrupt("%g judged observations, %d of classes, the last class %d", total, rows-left, a.last)
 	}
 	for _, b := range a.bins {

@@ -37,8 +37,7 @@ func (d *Detector) Restore(data []byte) error {
 
 // Visit visits the state. Every number has 8 bytes, and the 128 counts have 4. The counts
 // are present if the reference has a block. The last four numbers are present if the
-// newest bet on a separation was won; versions that did not bet on a separation never
-// wrote them.
+// newest bet on a separation was won.
 func (d *Detector) Visit(v *codec.Visitor) {
 	v.Uint64(&d.observed)
 	v.Within(maxSum, &d.loss, &d.root)

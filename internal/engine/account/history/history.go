@@ -30,8 +30,6 @@ type Shape struct {
 	// intervals.
 	Classes bool
 	Levels  int
-	// uncounted is true while a history of version 1 is read.
-	uncounted bool
 }
 
 // History is the history of one model. Methods that only read may run concurrently.

@@ -307,58 +307,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// uncounted returns the bytes of a history as version 1 wrote them: without the numbers of judged
-// observations in its rows and its open point.
-func uncounted(data []byte, shape history.Shape) []byte {
-	const head, sums = 33, 5
-	figures, counts := 7, 0
-	if shape.Classes {
-		figures = 13
-	}
-	if shape.Levels > 0 {
-		counts = 1 + shape.Levels
-	}
-	points, experts := binary.LittleEndian.Uint64(data[17:]), binary.LittleEndian.Uint64(data[25:])
-	width := sums + figures + counts + int(experts+1)/2
-	out := append([]byte{1}, data[1:head]...)
-	rest := data[head:]
-	for range points {
-		out = append(append(out, rest[:4*sums]...), rest[4*(sums+1):4*width]...)
-		rest = rest[4*width:]
-	}
-	return append(append(out, rest[:8]...), rest[16:]...)
-}
-
-// A history of version 1 judged every observation. It is read, and goes on as if it had counted them.
-func TestFirstVersion(t *testing.T) {
-	t.Parallel()
-	for name, shape := range shapes() {
-		all := rounds(11, shape, 3000)
-		for i := range all {
-			if p := &all[i].performance; p.Observations == 0 {
-				p.Observations = 1
-				if c := all[i].classes; c != nil {
-					c.Observations = 1
-				}
-			}
-		}
-		for _, n := range []int{0, 1, 255, 777, 2500} {
-			a := begin(shape, 0)
-			observe(a, all[:n])
-			a.Mark(history.Mark{})
-			b, err := history.Decode(uncounted(a.Append(nil), shape), shape, uint64(n), most(shape))
-			if err != nil {
-				t.Fatalf("%s, %d rounds: %v", name, n, err)
-			}
-			observe(a, all[n:])
-			observe(b, all[n:])
-			if !bytes.Equal(a.Append(nil), b.Append(nil)) {
-				t.Fatalf("%s, %d rounds: it goes on otherwise", name, n)
-			}
-		}
-	}
-}
-
 // A clone, and the points that were read, stay as they are.
 func TestCloneStays(t *testing.T) {
 	t.Parallel()
@@ -472,7 +420,6 @@ func FuzzDecode(f *testing.F) {
 			observe(h, rounds(8, shape, n))
 			h.Mark(history.Mark{Sequence: 3, Rise: true})
 			f.Add(h.Append(nil), shape.Classes, uint8(shape.Levels), uint64(9+n))
-			f.Add(uncounted(h.Append(nil), shape), shape.Classes, uint8(shape.Levels), uint64(9+n))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, classifier bool, levels uint8, sequence uint64) {

@@ -18,8 +18,7 @@ const (
 	sums
 )
 
-// The first figure is the number of judged observations: a history of version 1 has not
-// counted them. Figures of real labels are then the losses of the predictions and of the two
+// The first figure is the number of judged observations. Figures of real labels are then the losses of the predictions and of the two
 // baselines, prequential and served. A classifier has two losses, and five figures prequential
 // and served.
 const (
@@ -29,14 +28,10 @@ const (
 
 // figures returns the number of sums over observations.
 func (s Shape) figures() int {
-	n := figuresOfLabels
 	if s.Classes {
-		n = figuresOfClasses
+		return figuresOfClasses
 	}
-	if s.uncounted {
-		n--
-	}
-	return n
+	return figuresOfLabels
 }
 
 // counts returns the number of counts of intervals.

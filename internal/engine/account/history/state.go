@@ -3,16 +3,12 @@ package history
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the bytes of a history. Version 1 has no numbers of judged observations.
-const (
-	versionUncounted = 1
-	version          = 2
-)
+// version is the version of the bytes of a history.
+const version = 2
 
 // Bounds of a history.
 const (
@@ -49,14 +45,7 @@ func Decode(data []byte, shape Shape, sequence uint64, counts []uint64) (*Histor
 // visit visits the history: a byte of the version, then numbers of 8 bytes, and words of 4
 // bytes.
 func (h *History) visit(v *codec.Visitor) {
-	written := byte(version)
-	if v.Byte(&written); v.Reading() && (written < versionUncounted || written > version) {
-		v.Corrupt("version %d", written)
-	}
-	if v.Reading() && written == versionUncounted { // Append writes nothing: readers may be at work.
-		h.shape.uncounted = true
-		h.open = h.open[:h.shape.figures()]
-	}
+	v.Version(version)
 	v.Uint64(&h.from, &h.stride)
 	v.Int(MaxPoints-1, &h.points)
 	v.Int(MaxExperts, &h.experts)
@@ -71,9 +60,6 @@ func (h *History) visit(v *codec.Visitor) {
 	for i := range h.before {
 		v.Uint64(&h.before[i])
 	}
-	if h.shape.uncounted {
-		h.count()
-	}
 	marks := len(h.marks)
 	v.Int(MaxMarks, &marks)
 	if v.Reading() && marks > 0 {
@@ -85,19 +71,6 @@ func (h *History) visit(v *codec.Visitor) {
 		v.Int64(&m.Time)
 		v.Bool(&m.Rise)
 	}
-}
-
-// count gives a history of version 1 the numbers of judged observations: that version judged
-// every observation.
-func (h *History) count() {
-	width := h.width()
-	h.shape.uncounted = false
-	words := make([]uint32, 0, h.points*h.width())
-	for row := range slices.Chunk(h.words, width) {
-		words = append(append(append(words, row[:sums]...), short(float64(h.stride))), row[sums:]...)
-	}
-	h.words = words
-	h.open = slices.Insert(h.open, 0, float64(h.opened))
 }
 
 // reserveWords allocates the words to read, at most as many as the data has.
