@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -267,7 +268,7 @@ func play(t *testing.T, l model.Learner, a adversary, outputs, rounds int, seed 
 // and the learner's own figures are these.
 func TestRegretByEffectiveDimension_HAL_Prop21_Prop22_Eq5(t *testing.T) {
 	rounds, seeds := 120, uint64(2)
-	if testing.Short() || modeltest.RaceDetector {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
 		rounds, seeds = 60, 1
 	}
 	for _, c := range spaces(t) {

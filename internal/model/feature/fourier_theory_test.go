@@ -3,6 +3,7 @@ package feature_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"testing"
 
 	"hindsight/internal/model/feature"
@@ -66,7 +67,7 @@ func estimates(k kernel.Kernel, dimension, frequencies, draws int, orthogonal bo
 // errors at every distance, with blocks of frequencies that are whole or cut.
 func TestFourierIsUnbiased_JMLR_Eq7(t *testing.T) {
 	draws := 6000
-	if testing.Short() || modeltest.RaceDetector {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
 		draws = 1500
 	}
 	distances := []float64{0.05, 0.5, 1, 2, 4}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -265,7 +266,7 @@ func (s sampling) check(t *testing.T, k kernel.Kernel, mu, epsilon, beta, delta 
 func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 	const epsilon, delta = 0.5, 0.1
 	n, seeds := 240, uint64(2)
-	if testing.Short() || modeltest.RaceDetector {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
 		n, seeds = 140, 1
 	}
 	beta := feature.KORSBeta(float64(n), delta, epsilon)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -106,8 +107,12 @@ func TestConform(t *testing.T) {
 // A learner that is restored in the middle of dirt goes on bit for bit. In the second seed a
 // label is set aside before auto's second level wakes up.
 func TestRestoreAmongDirt(t *testing.T) {
+	seeds := uint64(4)
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		seeds = 2
+	}
 	for _, v := range versions() {
-		for seed := range uint64(4) {
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", v.name, seed), func(t *testing.T) { restoresAmongDirt(t, v, seed) })
 		}
 	}

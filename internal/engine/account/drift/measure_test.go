@@ -2,6 +2,7 @@ package drift_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"hindsight/internal/engine/account/drift"
@@ -68,15 +69,12 @@ func TestLargeEarlyChanges(t *testing.T) {
 	}
 }
 
-// False alarms, and changes that are seen. `go test -v -run Table` prints the table
+// False alarms, and changes that are seen. `HINDSIGHT_E2E=1 go test -v -run Table` prints the table
 // of docs/decisions.md. The theorem promises at most 1 false alarm in 200,000
 // independent losses, of any distribution.
 func TestTable(t *testing.T) {
 	streams, rounds, trials, rateBar, seenBar := 10, 100_000, 150, 1.0, 0.95
-	if modeltest.RaceDetector {
-		t.Skip("long, and without a goroutine")
-	}
-	if testing.Short() {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
 		// Few of each, which chance moves more.
 		streams, trials, rateBar, seenBar = 2, 40, 2.5, 0.9
 	}
