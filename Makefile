@@ -43,17 +43,21 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+build: programs ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
+# Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
+.PHONY: programs
+programs: ## build bin/hindsight-server and bin/hindsight alone
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+
 .PHONY: demo
-demo: build ## start a server, stream a changing environment, draw skill and regret
+demo: programs ## start a server, stream a changing environment, draw skill and regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: cluster
-cluster: build ## start three servers as one cluster, stream through it, kill its owner, draw what it cost
+cluster: programs ## start three servers as one cluster, stream through it, kill its owner, draw what it cost
 	bin/hindsight demo --server bin/hindsight-server --servers 3 $(ARGS)
 
 .PHONY: cluster-ratios
@@ -215,17 +219,16 @@ fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
 proto: $(BUF) $(PROTOC_PLUGINS) ## lint the proto files and generate what belongs to them
 	$(BUF_RUN) lint
 	$(BUF_RUN) generate
-	$(GO) run ./api/openapi/finish .tools/openapi >.tools/openapi.json
-	cp .tools/openapi.json api/openapi/openapi.json
+	$(GO) run ./api/openapi/finish .tools/openapi api/openapi
 
 .PHONY: proto-check
 proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to the proto files
 	$(BUF_RUN) lint
 	@new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
-	$(GO) run ./api/openapi/finish "$$new/.tools/openapi" >"$$new/openapi.json" || exit 1; \
+	$(GO) run ./api/openapi/finish "$$new/.tools/openapi" "$$new" || exit 1; \
 	{ diff -ru --exclude='*.proto' api/proto "$$new/api/proto" && \
-	diff -u api/openapi/openapi.json "$$new/openapi.json"; } || \
+	diff -u api/openapi/openapi.json "$$new/openapi.json" && diff -u api/openapi/api.html "$$new/api.html"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
 
 # The baseline is a file, so that a clone of any depth has it.

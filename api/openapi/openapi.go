@@ -8,11 +8,24 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-//go:embed openapi.json
-var document []byte
+var (
+	//go:embed openapi.json
+	document []byte
+	//go:embed api.html
+	page []byte
+	//go:embed page.css
+	style []byte
+)
 
 // Document returns the description, in OpenAPI 3.1 as JSON. The caller does not change it.
 func Document() []byte { return document }
+
+// Page returns the document as a page, in HTML. It loads page.css beside it, and nothing else. The caller does not
+// change it.
+func Page() []byte { return page }
+
+// Style returns page.css. The caller does not change it.
+func Style() []byte { return style }
 
 // Always reports whether a response has a field of one value even if the field is not set:
 // numbers and booleans without presence.

@@ -80,12 +80,11 @@ func backUp(ctx context.Context, call call) int {
 }
 
 // take backs up a group. The outcome is nil if no backup was made.
-func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *progress) (_ *backedUp, err error) {
-	place, err := backup.Open(ctx, group.Place(to), true)
+func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *progress) (*backedUp, error) {
+	place, err := backup.Open(group.Place(to), true)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, place.Close()) }()
 	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, group.Number) }, p)
 	if out == nil && errors.Is(err, errMoved) {
 		return &backedUp{Group: group.Number, Skipped: err.Error()}, nil

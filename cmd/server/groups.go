@@ -194,7 +194,7 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 		if p.number > 0 {
 			group, checkpoints.owns = backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
 		}
-		backups, err := openSchedule(ctx, s.config, group, p.replication.Owner, &g.tallies[p.number], checkpoints, log.Named("backup"))
+		backups, err := openSchedule(s.config, group, p.replication.Owner, &g.tallies[p.number], checkpoints, log.Named("backup"))
 		if err != nil {
 			return err
 		}

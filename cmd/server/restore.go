@@ -96,7 +96,7 @@ func (s selection) time() (time.Time, error) {
 // find opens the place of a group and reads the manifest. Without --backup it selects the oldest backup
 // begun at or after the time: its logs reach back the farthest.
 func (s selection) find(ctx context.Context, group backup.Group, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
-	if place, err = backup.Open(ctx, group.Place(*s.from), false); err != nil {
+	if place, err = backup.Open(group.Place(*s.from), false); err != nil {
 		return nil, nil, err
 	}
 	switch {
@@ -111,7 +111,7 @@ func (s selection) find(ctx context.Context, group backup.Group, at time.Time) (
 		err = fmt.Errorf("%s has another backup: %+v", group.Place(*s.from), m.Group)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, place.Close())
+		return nil, nil, err
 	}
 	if group.Number == 0 {
 		m.Group = group // The place of one group is restored like the place of a server.
@@ -120,12 +120,11 @@ func (s selection) find(ctx context.Context, group backup.Group, at time.Time) (
 }
 
 // groups returns the groups that the place has: the zero group for the backups of a server, or of a cluster of one group.
-func (s selection) groups(ctx context.Context) (_ []backup.Group, err error) {
-	place, err := backup.Open(ctx, *s.from, false)
+func (s selection) groups(ctx context.Context) ([]backup.Group, error) {
+	place, err := backup.Open(*s.from, false)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, place.Close()) }()
 	numbers, err := place.Groups(ctx)
 	if err != nil || len(numbers) == 0 {
 		return []backup.Group{{}}, err
@@ -147,17 +146,12 @@ type source struct {
 }
 
 // within calls f with the backups of all groups. It fails if the place lacks a group of the cluster.
-func (s selection) within(ctx context.Context, at time.Time, f func([]source) error) (err error) {
+func (s selection) within(ctx context.Context, at time.Time, f func([]source) error) error {
 	groups, err := s.groups(ctx)
 	if err != nil {
 		return err
 	}
 	var all []source
-	defer func() {
-		for _, one := range all {
-			err = errors.Join(err, one.Close())
-		}
-	}()
 	of, found := 0, []backup.Group{}
 	for _, group := range groups {
 		place, m, err := s.find(ctx, group, at)
@@ -213,12 +207,12 @@ func (s selection) names(ctx context.Context) (outcome, error) {
 	}
 	out := &listed{}
 	for _, group := range groups {
-		place, err := backup.Open(ctx, group.Place(*s.from), false)
+		place, err := backup.Open(group.Place(*s.from), false)
 		if err != nil {
 			return nil, err
 		}
 		names, err := place.Names(ctx)
-		if err := errors.Join(err, place.Close()); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {

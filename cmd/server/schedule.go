@@ -49,7 +49,7 @@ type backups struct {
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
-func openSchedule(ctx context.Context, c config.Config, group backup.Group, owns func() bool, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
+func openSchedule(c config.Config, group backup.Group, owns func() bool, counts *tally, held *control, log *zap.Logger) (*schedule, error) {
 	if c.BackupTo == "" {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func openSchedule(ctx context.Context, c config.Config, group backup.Group, owns
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
 	s := &schedule{group: group, owns: owns, every: c.BackupEvery, keep: c.BackupKeep, control: held, log: log, tally: counts}
-	if s.place, err = backup.Open(ctx, group.Place(c.BackupTo), true); err != nil {
+	if s.place, err = backup.Open(group.Place(c.BackupTo), true); err != nil {
 		return nil, fmt.Errorf("--backup-to: %w", err)
 	}
 	return s, nil
@@ -123,9 +123,6 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastBackup)
 		defer cancel()
 		s.take(limit)
-		if err := s.place.Close(); err != nil {
-			s.log.Warn("the place of backups is not closed", zap.Error(err))
-		}
 	}
 }
 

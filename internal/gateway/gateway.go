@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"hindsight/api/openapi"
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -65,9 +64,7 @@ type Gateway struct {
 	Options
 	handler http.Handler
 	table   []*route
-	// page shows the API.
-	page   []byte
-	models hindsightv1.ModelServiceClient
+	models  hindsightv1.ModelServiceClient
 	// places has an element for each open stream.
 	places chan struct{}
 	bodies budget
@@ -95,9 +92,6 @@ func New(o Options) (*Gateway, error) {
 	g.mu.bodies = map[*incoming]struct{}{}
 	g.table = g.routes()
 	var err error
-	if g.page, err = apiPage(openapi.Document()); err != nil {
-		return nil, err
-	}
 	if g.handler, err = g.protect(g.guard(http.HandlerFunc(g.serve))); err != nil {
 		return nil, err
 	}

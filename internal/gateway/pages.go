@@ -43,11 +43,11 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		file(w, r, contentJSON, openapi.Document())
 	case path == "/api", path == "/" && g.Console == nil:
 		w.Header().Set("Content-Security-Policy", pagePolicy)
-		file(w, r, "text/html; charset=utf-8", g.page)
+		file(w, r, "text/html; charset=utf-8", openapi.Page())
 	case path == serverPath && g.Console != nil:
 		file(w, r, contentJSON, g.about(r))
 	case path == "/api/page.css":
-		http.ServeFileFS(w, r, pageFiles, "page/page.css")
+		file(w, r, "text/css; charset=utf-8", openapi.Style())
 	case g.isConsole(path):
 		w.Header().Set("Content-Security-Policy", consolePolicy)
 		w.Header().Set("Referrer-Policy", "no-referrer")

@@ -1,17 +1,18 @@
 // The finish of the OpenAPI document: it merges what protoc-gen-openapiv3 wrote for each
-// proto file, and makes it say what is served.
+// proto file, and makes it say what is served. It writes openapi.json, and api.html, which shows it.
 //
-//	go run ./api/openapi/finish DIR >api/openapi/openapi.json
+//	go run ./api/openapi/finish DIR api/openapi
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -21,15 +22,15 @@ import (
 var overlay []byte
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "finish:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, out io.Writer) error {
-	if len(args) != 1 {
-		return errors.New("want the directory that protoc-gen-openapiv3 wrote to")
+func run(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want the directory that protoc-gen-openapiv3 wrote to, and the directory to write to")
 	}
 	document := object{}
 	written := os.DirFS(args[0])
@@ -58,8 +59,15 @@ func run(args []string, out io.Writer) error {
 	if err := finish(document, patch); err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(out)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	encoder.SetIndent("", " ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(document)
+	if err := encoder.Encode(document); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(args[1], "openapi.json"), text.Bytes(), 0o644); err != nil { //nolint:gosec // Anyone may read it.
+		return fmt.Errorf("write the document: %w", err)
+	}
+	return writePage(filepath.Join(args[1], "api.html"), text.Bytes())
 }

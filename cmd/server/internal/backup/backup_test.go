@@ -40,15 +40,10 @@ func write(t *testing.T, dir string, files map[string]string) {
 
 func place(t *testing.T, dir string) *backup.Place {
 	t.Helper()
-	p, err := backup.Open(t.Context(), dir, true)
+	p, err := backup.Open(dir, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return p
 }
 

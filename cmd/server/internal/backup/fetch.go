@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"gocloud.dev/gcerrors"
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/cmd/server/internal/bucket"
@@ -59,8 +58,8 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, report Repor
 	}
 	if len(found.damaged) > 0 {
 		// Retain may have removed the backup and its files meanwhile.
-		if there, err := p.bucket.Exists(ctx, manifests+m.Name+extension); err == nil && !there {
-			return nil, fmt.Errorf("backup: %w: %s was removed while it was read", ErrNoBackup, m.Name)
+		if _, err := p.read(ctx, m.Name); errors.Is(err, ErrNoBackup) {
+			return nil, fmt.Errorf("%w was removed while it was read", err)
 		}
 	}
 	for _, d := range directories {
@@ -94,9 +93,8 @@ func makeDirectories(m *Manifest, dir string) ([]string, error) {
 
 // download writes one file. If the digest differs it removes the file and returns ErrDamaged.
 func (p *Place) download(ctx context.Context, f *File, name string, progress io.Writer) (err error) {
-	defer bucket.Contain(&err)
-	from, err := p.bucket.NewReader(ctx, key(f.SHA256), nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+	from, err := p.bucket.Read(ctx, key(f.SHA256))
+	if errors.Is(err, bucket.ErrNotFound) {
 		return fmt.Errorf("%w: %s is missing", ErrDamaged, key(f.SHA256))
 	}
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/fileblob"
+	"hindsight/cmd/server/internal/bucket"
 )
 
 // Group is a group of a cluster of several groups. The zero Group is a server without a cluster, or the one group of a
@@ -42,7 +41,7 @@ func (g Group) Place(place string) string {
 	switch {
 	case !strings.Contains(place, "://") || err != nil:
 		return filepath.Join(place, name)
-	case u.Scheme == fileblob.Scheme:
+	case u.Scheme == bucket.FileScheme:
 		u.Path = path.Join(u.Path, name)
 	default:
 		query := u.Query()
@@ -54,14 +53,15 @@ func (g Group) Place(place string) string {
 
 // Groups returns the numbers of the groups that have a place in this place.
 func (p *Place) Groups(ctx context.Context) (out []uint32, err error) {
-	err = p.list(ctx, &blob.ListOptions{Prefix: groupPrefix, Delimiter: "/"}, func(o *blob.ListObject) {
-		name, isPlace := strings.CutSuffix(strings.TrimPrefix(o.Key, groupPrefix), "/")
-		if n, err := strconv.ParseUint(name, 10, 32); err == nil && isPlace && n > 0 {
-			out = append(out, uint32(n))
-		}
-	})
+	prefixes, err := p.bucket.Prefixes(ctx, groupPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
+	}
+	for _, prefix := range prefixes {
+		name := strings.TrimSuffix(strings.TrimPrefix(prefix, groupPrefix), "/")
+		if n, err := strconv.ParseUint(name, 10, 32); err == nil && n > 0 {
+			out = append(out, uint32(n))
+		}
 	}
 	slices.Sort(out)
 	return out, nil

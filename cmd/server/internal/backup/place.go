@@ -13,10 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/fileblob"
-	"gocloud.dev/gcerrors"
-
 	"hindsight/cmd/server/internal/bucket"
 )
 
@@ -26,8 +22,6 @@ const (
 	extension = ".json"
 	// A name sorts by its time.
 	nameLayout = "20060102T150405.000Z"
-	// A list of a directory fails if a file is removed meanwhile. It is made again, at most listTries times.
-	listTries = 10
 	// At most transfers files are copied at once.
 	transfers        = 4
 	maxManifestBytes = 1 << 30
@@ -36,14 +30,14 @@ const (
 
 // Place is a directory or a bucket with backups.
 type Place struct {
-	bucket *blob.Bucket
+	bucket bucket.Bucket
 	// root is the directory, whose objects are synced, or empty for a bucket.
 	root string
 }
 
 // Open opens a place: a directory, or the URL of a bucket. With create it creates a missing
 // directory.
-func Open(ctx context.Context, place string, create bool) (*Place, error) {
+func Open(place string, create bool) (*Place, error) {
 	address, root, err := locate(place)
 	if err != nil {
 		return nil, err
@@ -54,7 +48,7 @@ func Open(ctx context.Context, place string, create bool) (*Place, error) {
 			return nil, fmt.Errorf("backup: %w", err)
 		}
 	}
-	if p.bucket, err = bucket.Open(ctx, address); err != nil {
+	if p.bucket, err = bucket.Open(address); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	return p, nil
@@ -65,12 +59,8 @@ func locate(place string) (address, root string, err error) {
 	if address, err = bucket.URL(place); err != nil {
 		return "", "", fmt.Errorf("backup: %w", err)
 	}
-	if u, err := url.Parse(address); err == nil && u.Scheme == fileblob.Scheme {
-		root = filepath.FromSlash(u.Path)
-		if runtime.GOOS == "windows" {
-			root = strings.TrimPrefix(root, `\`)
-		}
-		root = filepath.Clean(root)
+	if u, err := url.Parse(address); err == nil && u.Scheme == bucket.FileScheme {
+		root = bucket.DirectoryOf(u)
 	}
 	return address, root, nil
 }
@@ -103,53 +93,13 @@ func Within(place, dir string) (bool, error) {
 	}
 }
 
-// Close closes the place.
-func (p *Place) Close() error {
-	if err := p.bucket.Close(); err != nil {
-		return fmt.Errorf("backup: close: %w", err)
-	}
-	return nil
-}
-
-// each calls f for every object below a prefix.
-func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject)) error {
-	return p.list(ctx, &blob.ListOptions{Prefix: prefix}, f)
-}
-
-func (p *Place) list(ctx context.Context, o *blob.ListOptions, f func(*blob.ListObject)) (err error) {
-	defer bucket.Contain(&err)
-	list := p.bucket.List(o)
-	for {
-		object, err := list.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("list %s: %w", o.Prefix, err)
-		}
-		f(object)
-	}
-}
-
 // Names returns the names of the backups, the oldest first.
 func (p *Place) Names(ctx context.Context) (names []string, err error) {
-	if p.root != "" {
-		// A list leaves out unreadable directories.
-		if _, err := os.ReadDir(filepath.Join(p.root, filepath.FromSlash(manifests))); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("backup: %w", err)
+	err = p.bucket.Each(ctx, manifests, func(o bucket.Object) {
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
+			names = append(names, name)
 		}
-	}
-	for range listTries {
-		names = nil
-		err = p.each(ctx, manifests, func(o *blob.ListObject) {
-			if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
-				names = append(names, name)
-			}
-		})
-		if gcerrors.Code(err) != gcerrors.NotFound {
-			break
-		}
-	}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
@@ -221,10 +171,9 @@ func (p *Place) Until(ctx context.Context, name string) (*Manifest, error) {
 	return p.read(ctx, names[n])
 }
 
-func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) {
-	defer bucket.Contain(&err)
-	from, err := p.bucket.NewReader(ctx, manifests+name+extension, nil)
-	if gcerrors.Code(err) == gcerrors.NotFound {
+func (p *Place) read(ctx context.Context, name string) (*Manifest, error) {
+	from, err := p.bucket.Read(ctx, manifests+name+extension)
+	if errors.Is(err, bucket.ErrNotFound) {
 		return nil, fmt.Errorf("backup: %w: %s", ErrNoBackup, name)
 	}
 	if err != nil {
@@ -234,7 +183,8 @@ func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) 
 	if err := errors.Join(err, from.Close()); err != nil {
 		return nil, fmt.Errorf("backup: read the manifest of %s: %w", name, err)
 	}
-	if m, err = decode(name, data); err != nil {
+	m, err := decode(name, data)
+	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	return m, nil

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gocloud.dev/blob"
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/cmd/server/internal/bucket"
@@ -152,7 +152,7 @@ func (m *Manifest) walk(dir string) error {
 // objects returns the sizes of all objects by their keys.
 func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 	out := map[string]int64{}
-	err := p.each(ctx, objects, func(o *blob.ListObject) { out[o.Key] = o.Size })
+	err := p.bucket.Each(ctx, objects, func(o bucket.Object) { out[o.Key] = o.Size })
 	return out, err
 }
 
@@ -220,46 +220,48 @@ func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
 // upload writes a file under its digest. It fails if the file has changed since.
 func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
-	defer bucket.Contain(&err)
 	from, err := os.Open(name) //nolint:gosec // As above.
 	if err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	// Cancelling its context aborts a write.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	to, err := p.bucket.NewWriter(ctx, key(f.SHA256), &blob.WriterOptions{ContentType: contentType})
-	if err != nil {
-		return fmt.Errorf("upload %s: %w", f.Path, err)
-	}
-	h := sha256.New()
-	_, err = io.Copy(to, io.TeeReader(from, h))
-	if err == nil && sum(h) != f.SHA256 {
-		err = errors.New("its bytes have changed meanwhile")
-	}
-	if err != nil {
-		cancel()
-		_ = to.Close() // It fails, because the context has ended.
-		return fmt.Errorf("upload %s: %w", f.Path, err)
-	}
-	if err := to.Close(); err != nil {
+	if err := p.bucket.Write(ctx, key(f.SHA256), &checked{from: from, file: f, hash: sha256.New()}, f.Bytes); err != nil {
 		return fmt.Errorf("upload %s: %w", f.Path, err)
 	}
 	return p.settle(ctx, key(f.SHA256))
 }
 
-const contentType = "application/octet-stream"
+// checked reads a file, and fails at its end if the digest differs.
+type checked struct {
+	from io.Reader
+	file *File
+	hash hash.Hash
+	read int64
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	if c.read == c.file.Bytes {
+		return 0, io.EOF
+	}
+	n, err := c.from.Read(p[:min(int64(len(p)), c.file.Bytes-c.read)])
+	c.hash.Write(p[:n])
+	c.read += int64(n)
+	if (err != nil || c.read == c.file.Bytes) && sum(c.hash) != c.file.SHA256 {
+		return 0, errors.Join(errChanged, err)
+	}
+	return n, err //nolint:wrapcheck // io.EOF must stay.
+}
+
+var errChanged = errors.New("its bytes have changed meanwhile")
 
 // publish writes the manifest.
-func (p *Place) publish(ctx context.Context, m *Manifest) (err error) {
-	defer bucket.Contain(&err)
+func (p *Place) publish(ctx context.Context, m *Manifest) error {
 	data, err := m.encode()
 	if err != nil {
 		return err
 	}
 	name := manifests + m.Name + extension
-	if err := p.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}); err != nil {
+	if err := p.bucket.Create(ctx, name, bytes.NewReader(data), int64(len(data))); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
 	return p.settle(context.WithoutCancel(ctx), name) // The backup exists.
@@ -312,8 +314,7 @@ func (p *Place) Retain(ctx context.Context, keep int) (r Retired, err error) {
 	return r, nil
 }
 
-func (p *Place) remove(ctx context.Context, name string) (err error) {
-	defer bucket.Contain(&err)
+func (p *Place) remove(ctx context.Context, name string) error {
 	if err := p.bucket.Delete(ctx, name); err != nil {
 		return fmt.Errorf("backup: remove %s: %w", name, err)
 	}

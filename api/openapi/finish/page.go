@@ -1,36 +1,34 @@
-package gateway
+package main
 
 import (
 	"bytes"
 	"cmp"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"os"
 	"strings"
 )
 
-//go:embed page
-var pageFiles embed.FS
+//go:embed page.html
+var pageText string
 
-// object is an object of JSON.
-type object = map[string]any
-
-// apiPage shows the OpenAPI document. It loads a style sheet of this host, and nothing else.
-func apiPage(text []byte) ([]byte, error) {
+// writePage writes the page that shows the OpenAPI document. It loads a style sheet of its host, and nothing else.
+func writePage(path string, text []byte) error {
 	var document object
 	if err := json.Unmarshal(text, &document); err != nil {
-		return nil, fmt.Errorf("gateway: the OpenAPI document: %w", err)
+		return fmt.Errorf("the OpenAPI document: %w", err)
 	}
-	page, err := template.New("api.html").Funcs(template.FuncMap{"upper": strings.ToUpper, "shape": shapeOf}).ParseFS(pageFiles, "page/api.html")
+	page, err := template.New("page").Funcs(template.FuncMap{"upper": strings.ToUpper, "shape": shapeOf}).Parse(pageText)
 	if err != nil {
-		return nil, fmt.Errorf("gateway: the page of the API: %w", err)
+		return fmt.Errorf("the page of the API: %w", err)
 	}
 	var b bytes.Buffer
 	if err := page.Execute(&b, document); err != nil {
-		return nil, fmt.Errorf("gateway: the page of the API: %w", err)
+		return fmt.Errorf("the page of the API: %w", err)
 	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return os.WriteFile(path, append(bytes.TrimSpace(b.Bytes()), '\n'), 0o644) //nolint:gosec // Anyone may read it.
 }
 
 // shape is a type as text, with the schema to link to.

@@ -1,0 +1,331 @@
+package bucket_test
+
+import (
+	"bytes"
+	"crypto/md5" //nolint:gosec // S3 checks the digest that it gets.
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hindsight/cmd/server/internal/bucket"
+)
+
+// server imitates the part of S3 that a bucket uses, by path. It lists two objects a page.
+type server struct {
+	mu struct {
+		sync.Mutex
+		objects  map[string][]byte
+		parts    map[string][]byte
+		failures int // The next requests are answered with 503.
+		refuse   bool
+		aborted  int
+	}
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	sum := md5.Sum(body) //nolint:gosec // As above.
+	key, query := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/bucket"), "/"), r.URL.Query()
+	answer := func(code int, name string) {
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>said by the server</Message></Error>", name)
+	}
+	part := query.Get("partNumber")
+	data, exists := s.mu.objects[key]
+	switch {
+	case err != nil:
+		return
+	case s.mu.failures > 0:
+		s.mu.failures--
+		answer(http.StatusServiceUnavailable, "SlowDown")
+	case s.mu.refuse || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=id/"):
+		answer(http.StatusForbidden, "SignatureDoesNotMatch")
+	case r.Method == http.MethodPut && r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
+		answer(http.StatusBadRequest, "BadDigest")
+	case r.Method == http.MethodPut && part != "":
+		s.mu.parts[part] = body
+		w.Header().Set("ETag", `"`+part+`"`)
+	case r.Method == http.MethodPut && exists && r.Header.Get("If-None-Match") == "*":
+		answer(http.StatusPreconditionFailed, "PreconditionFailed")
+	case r.Method == http.MethodPut:
+		s.mu.objects[key] = body
+	case r.Method == http.MethodPost && query.Has("uploads"):
+		_, _ = io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+	case r.Method == http.MethodPost:
+		s.mu.objects[key] = nil
+		for n := range len(s.mu.parts) {
+			s.mu.objects[key] = append(s.mu.objects[key], s.mu.parts[fmt.Sprint(n+1)]...)
+		}
+		_, _ = io.WriteString(w, "<CompleteMultipartUploadResult><Bucket>bucket</Bucket></CompleteMultipartUploadResult>")
+	case r.Method == http.MethodDelete && query.Has("uploadId"):
+		s.mu.aborted++
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodDelete:
+		delete(s.mu.objects, key)
+		w.WriteHeader(http.StatusNoContent)
+	case key == "":
+		s.list(w, query.Get("prefix"), query.Get("delimiter"), query.Get("continuation-token"))
+	case exists:
+		w.Header().Set("Last-Modified", time.Unix(0, 0).UTC().Format(http.TimeFormat))
+		_, _ = w.Write(data)
+	default:
+		answer(http.StatusNotFound, "NoSuchKey")
+	}
+}
+
+// list answers a page of a list, from behind a key.
+func (s *server) list(w io.Writer, prefix, delimiter, after string) {
+	entries := map[string]string{}
+	for key, data := range s.mu.objects {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue
+		}
+		if top, _, found := strings.Cut(rest, delimiter); delimiter != "" && found {
+			entries[prefix+top+"/"] = "<CommonPrefixes><Prefix>" + prefix + top + "/</Prefix></CommonPrefixes>"
+		} else {
+			entries[key] = fmt.Sprintf("<Contents><Key>%s</Key><Size>%d</Size></Contents>", key, len(data))
+		}
+	}
+	var keys []string
+	for key := range entries {
+		if key > after {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	page := keys[:min(2, len(keys))]
+	_, _ = fmt.Fprintf(w, "<ListBucketResult><IsTruncated>%t</IsTruncated>", len(page) < len(keys))
+	for _, key := range page {
+		_, _ = io.WriteString(w, entries[key])
+	}
+	if len(page) < len(keys) {
+		_, _ = fmt.Fprintf(w, "<NextContinuationToken>%s</NextContinuationToken>", page[1])
+	}
+	_, _ = io.WriteString(w, "</ListBucketResult>")
+}
+
+// openS3 opens a bucket of a new server.
+func openS3(t *testing.T) (*server, bucket.Bucket) {
+	t.Helper()
+	s := &server{}
+	s.mu.objects, s.mu.parts = map[string][]byte{}, map[string][]byte{}
+	listener := httptest.NewServer(s)
+	t.Cleanup(listener.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	b, err := bucket.Open("s3://bucket?region=r&use_path_style=true&prefix=p/&endpoint=" + listener.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, b
+}
+
+func openDirectory(t *testing.T) bucket.Bucket {
+	t.Helper()
+	address, err := bucket.URL(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bucket.Open(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The two kinds of buckets do the same. The large object takes two parts in S3.
+func TestBuckets(t *testing.T) {
+	t.Run("directory", func(t *testing.T) { testBucket(t, openDirectory(t)) })
+	t.Run("s3", func(t *testing.T) {
+		_, b := openS3(t)
+		testBucket(t, b)
+	})
+}
+
+func testBucket(t *testing.T, b bucket.Bucket) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 20<<20/16)
+	objects := map[string][]byte{"objects/aa/1": []byte("one"), "objects/aa/2": {}, "objects/b": large, "backups/x.json": []byte("{}"), "group-7/objects/a": []byte("a")}
+	for key, data := range objects {
+		if err := b.Write(t.Context(), key, &plain{bytes.NewReader(data)}, int64(len(data))); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+	for key, data := range objects {
+		from, err := b.Read(t.Context(), key)
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		got, err := io.ReadAll(from)
+		if err := errors.Join(err, from.Close()); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: %d bytes, %v, want %d", key, len(got), err, len(data))
+		}
+	}
+	listed := func(prefix string) (out []string) {
+		t.Helper()
+		if err := b.Each(t.Context(), prefix, func(o bucket.Object) { out = append(out, fmt.Sprint(o.Key, " ", o.Size)) }); err != nil {
+			t.Error(err)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got, want := listed("objects/"), []string{"objects/aa/1 3", "objects/aa/2 0", fmt.Sprint("objects/b ", len(large))}; !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+	if got := listed("none/"); got != nil {
+		t.Errorf("listed %q", got)
+	}
+	if got, err := b.Prefixes(t.Context(), "group-"); err != nil || !slices.Equal(got, []string{"group-7/"}) {
+		t.Errorf("prefixes %q, %v", got, err)
+	}
+	if err := b.Create(t.Context(), "backups/x.json", strings.NewReader("no"), 2); !errors.Is(err, bucket.ErrExists) {
+		t.Errorf("%v, want ErrExists", err)
+	}
+	if err := b.Create(t.Context(), "backups/y.json", strings.NewReader("{}"), 2); err != nil {
+		t.Error(err)
+	}
+	failure := errors.New("changed")
+	for _, size := range []int64{2, int64(len(large))} {
+		if err := b.Write(t.Context(), "objects/c", io.MultiReader(bytes.NewReader(large[:size/2]), &broken{failure}), size); !errors.Is(err, failure) {
+			t.Errorf("%v, want the error of the reader", err)
+		}
+	}
+	for range 2 { // The second time nothing is left.
+		if err := b.Delete(t.Context(), "objects/aa/1"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, key := range []string{"objects/aa/1", "objects/c"} {
+		if _, err := b.Read(t.Context(), key); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("%s: %v, want ErrNotFound", key, err)
+		}
+	}
+	if got := listed("objects/"); len(got) != 2 {
+		t.Errorf("left %q", got)
+	}
+}
+
+// plain hides all but Read.
+type plain struct{ io.Reader }
+
+type broken struct{ err error }
+
+func (b *broken) Read([]byte) (int, error) { return 0, b.err }
+
+// Calls are tried again when S3 asks to slow down. A failed upload leaves no parts.
+func TestS3IsTriedAgain(t *testing.T) {
+	s, b := openS3(t)
+	fail := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.failures = 2
+	}
+	fail()
+	if err := b.Write(t.Context(), "a", &plain{strings.NewReader("text")}, 4); err != nil {
+		t.Error(err)
+	}
+	fail()
+	from, err := b.Read(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(from)
+	if err := errors.Join(err, from.Close()); err != nil || string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	fail()
+	if err := b.Each(t.Context(), "", func(bucket.Object) {}); err != nil {
+		t.Error(err)
+	}
+	fail()
+	if err := b.Delete(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	const large = 20 << 20
+	if err := b.Write(t.Context(), "b", io.MultiReader(bytes.NewReader(make([]byte, large-1)), &broken{io.ErrClosedPipe}), large); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.aborted != 1 {
+		t.Errorf("%d uploads aborted, want 1", s.mu.aborted)
+	}
+}
+
+// Rejected and missing credentials are named.
+func TestS3Credentials(t *testing.T) {
+	s, b := openS3(t)
+	s.mu.Lock()
+	s.mu.refuse = true
+	s.mu.Unlock()
+	check := func(b bucket.Bucket, want string) {
+		t.Helper()
+		_, read := b.Read(t.Context(), "a")
+		for _, err := range []error{
+			b.Each(t.Context(), "", func(bucket.Object) {}), read,
+			b.Write(t.Context(), "a", strings.NewReader("a"), 1), b.Delete(t.Context(), "a"),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	}
+	check(b, "said by the server")
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY", "AWS_SECRET_KEY"} {
+		t.Setenv(name, "")
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", none)
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", none) // Otherwise the machine is asked for its role.
+	if b, err := bucket.Open("s3://bucket?region=r&use_path_style=true&endpoint=http://127.0.0.1:1"); err != nil {
+		t.Error(err)
+	} else {
+		check(b, "no credentials of AWS")
+	}
+	const profile = "[other]\naws_access_key_id = id\naws_secret_access_key = secret\n"
+	if err := os.WriteFile(none, []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(s)
+	defer listener.Close()
+	s.mu.Lock()
+	s.mu.refuse = false
+	s.mu.Unlock()
+	b, err := bucket.Open("s3://bucket?region=r&use_path_style=true&profile=other&endpoint=" + listener.URL)
+	if err == nil {
+		err = b.Delete(t.Context(), "a")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenRejectsURLs(t *testing.T) {
+	for address, want := range map[string]string{
+		"ftp://host/dir":                  `the scheme is "ftp", want file or s3`,
+		"s3://":                           "want s3://BUCKET",
+		"s3://bucket/dir":                 "want s3://BUCKET",
+		"s3://bucket?regoin=r":            `unknown parameter "regoin", want prefix, region`,
+		"s3://bucket?use_path_style=yes":  `use_path_style is "yes", want true or false`,
+		"s3://bucket?endpoint=host:9000":  "want http://HOST or https://HOST",
+		"file:///none/hindsight":          "no such file",
+		"file://" + os.Args[0]:            "is a file, want a directory",
+		"s3://bucket?endpoint=http://h/p": "want http://HOST or https://HOST",
+	} {
+		if _, err := bucket.Open(address); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+}
