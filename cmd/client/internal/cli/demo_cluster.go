@@ -249,10 +249,7 @@ func (c *demoCluster) owner(ctx context.Context) *demoServer {
 
 // stream sends the stream through the cluster, and kills the owner after a third of the time.
 func (c *demoCluster) stream(ctx context.Context) error {
-	source, err := stream.New(stream.Drifting, c.rounds, demoDimension, c.seed)
-	if err != nil {
-		return err
-	}
+	source := stream.NewDrifting(c.rounds, demoDimension, c.seed)
 	if err := startModel(ctx, c.client, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return err
 	}
@@ -299,11 +296,10 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 		return err
 	}
 	m, id, input := c.client.Model(demoModel), drawn.String(), client.Features(r.Features...)
-	predicted, err := m.Predict(ctx, input, client.PredictionID(id))
-	if err != nil {
+	if _, err := m.Predict(ctx, input, client.PredictionID(id)); err != nil {
 		return fmt.Errorf("predict: %w", err)
 	}
-	target := client.Labels(r.Labels([]float64{predicted.GetValue()})...)
+	target := client.Labels(r.Labels...)
 	// Observe sends the input if the pending prediction was lost with the killed owner.
 	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
 	if err != nil {

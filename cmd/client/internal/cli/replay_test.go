@@ -327,26 +327,6 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptedSimulation: what is told to go on with are flags of the command.
-func TestInterruptedSimulation(t *testing.T) {
-	f := served(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n == 5 && !done {
-			cancel()
-		}
-		return nil
-	}
-	line := []string{"simulate", "--stream", "drifting", "--rounds", "20", "--model", "m", "--run", "s"}
-	r := runWith(ctx, "", line...)
-	if r.code != 130 || !strings.HasSuffix(r.errors, "of 20 observations acknowledged; continue with --run s: interrupted\n") {
-		t.Errorf("%+v", r)
-	}
-	if d := document(t, 0, line...); d["acknowledged"] != 20.0 || len(f.models["m"].labels) != 20 {
-		t.Errorf("%v", d)
-	}
-}
-
 func TestTimeoutOfSession(t *testing.T) {
 	f := served(t)
 	f.fault = func(call string, n int, done bool) error {
@@ -365,32 +345,5 @@ func TestTimeoutOfSession(t *testing.T) {
 	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "1s", "--retries", "2", "--json")
 	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 5.0 || d["retries"] != 1.0 {
 		t.Errorf("exit code %d, %v", r.code, d)
-	}
-}
-
-func TestSimulate(t *testing.T) {
-	for _, kind := range []string{"stationary", "switching", "drifting", "adversarial"} {
-		var digests []any
-		for range 2 {
-			served(t)
-			d := document(t, 0, "simulate", "--stream", kind, "--rounds", "50", "--model", "m", "--seed", "9")
-			if d["acknowledged"] != 50.0 {
-				t.Errorf("%s: %v", kind, d)
-			}
-			digests = append(digests, stat(d, "stateDigest"))
-		}
-		if digests[0] == nil || digests[0] != digests[1] {
-			t.Errorf("%s: the same seed made another stream", kind)
-		}
-	}
-	f := served(t)
-	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "s", "--create", `{"linear_awv": {}}`, "--pipeline", "4")
-	for id, o := range f.models["s"].outcomes {
-		if served := f.models["s"].predictions[id].value; o.label*served > 0 || math.Abs(o.label) != 1 {
-			t.Errorf("%s: label %v of prediction %v", id, o.label, served)
-		}
-	}
-	if d := f.models["s"].model.GetSpec().GetDimension(); d != 5 {
-		t.Errorf("dimension %d, want the default", d)
 	}
 }

@@ -51,7 +51,7 @@ Messages and progress go to standard error. NO_COLOR switches colours off.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(e.model(), e.alias(), e.cluster(), newMan())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.simulate(), e.demo(), e.top(), e.version(version),
+		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.demo(), e.top(), e.version(version),
 	} {
 		root.AddCommand(e.command(v))
 	}

@@ -49,7 +49,7 @@ type Options struct {
 	// the end. Labels are sent in the order of their times, then of their rounds.
 	Timed bool
 	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay,
-	// Timed and Pipeline, and rounds whose labels depend on their predictions.
+	// Timed and Pipeline.
 	Batches bool
 	// Pipeline is how many calls may be in flight in one session. With 0 every call is unary
 	// and is answered before the next call is made.
@@ -163,7 +163,6 @@ type flight struct {
 	id        string
 	round     stream.Round
 	predicted bool
-	labels    []float64
 	known     bool   // observe by the input: the server knows no prediction, or the label already
 	learned   uint64 // how many observations the prediction had learned
 	at        float64
@@ -330,12 +329,7 @@ func (d *driver) finish(c *sent) error {
 		d.pass(c.t)
 		return nil
 	}
-	served := prediction.GetValues()
-	if prediction != nil && prediction.Value != nil {
-		served = []float64{prediction.GetValue()}
-	}
 	c.predicted, c.learned = true, prediction.GetStateSequence()
-	c.labels = c.round.Labels(served)
 	return nil
 }
 
@@ -374,7 +368,7 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.labels, Class: c.round.Class, Outcome: outcome}); err != nil {
+	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.round.Labels, Class: c.round.Class, Outcome: outcome}); err != nil {
 		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
@@ -424,10 +418,10 @@ func (f *flight) observation() client.Observation {
 	switch {
 	case f.round.Class != "":
 		o.Target = client.Class(f.round.Class)
-	case len(f.labels) == 1:
-		o.Target = client.Label(f.labels[0])
+	case len(f.round.Labels) == 1:
+		o.Target = client.Label(f.round.Labels[0])
 	default:
-		o.Target = client.Labels(f.labels...)
+		o.Target = client.Labels(f.round.Labels...)
 	}
 	return o
 }
