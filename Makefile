@@ -53,7 +53,7 @@ demo: build ## start a server, stream a changing environment, draw skill and reg
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: cluster
-cluster: build ## start three servers as one cluster, stream through it, kill its owner, draw what it cost
+cluster: build ## start three servers as one cluster, stream through it, kill its owner, report what it cost
 	bin/hindsight demo --server bin/hindsight-server --servers 3 $(ARGS)
 
 .PHONY: cluster-ratios

@@ -262,10 +262,10 @@ func (s *demoSummary) write(w *command.Page, e *env, kept bool) {
 }
 
 // curve draws a curve, unless no point of it is finite.
-func curve(w *command.Page, points []float64, width, height int, title string, marks ...int) {
+func curve(w *command.Page, points []float64, width, height int, title string) {
 	drawCurves(w, [][]float64{points}, plot.Options{
 		Width: width, Height: height,
-		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
+		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
 	})
 }
 
