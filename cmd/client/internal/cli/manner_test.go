@@ -247,13 +247,3 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
-
-// Of two servers the one is named that did not answer.
-func TestTheOtherServer(t *testing.T) {
-	served(t)
-	away := nowhere(t)
-	r := run(t, "model", "move", "m", "--to", away)
-	if r.code != 3 || !strings.HasPrefix(r.errors, "hindsight: no server answered at "+away+": ") || strings.Contains(r.errors, "--address") {
-		t.Errorf("%+v", r)
-	}
-}
