@@ -57,7 +57,7 @@ demo: programs ## start a server, stream a changing environment, draw skill and 
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: cluster
-cluster: programs ## start three servers as one cluster, stream through it, kill its owner, draw what it cost
+cluster: programs ## start three servers as one cluster, stream through it, kill its owner, report what it cost
 	bin/hindsight demo --server bin/hindsight-server --servers 3 $(ARGS)
 
 .PHONY: cluster-ratios

@@ -174,9 +174,9 @@ func TestImageHasItsSources(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"hindsight-server", "hindsight"} {
-		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "version").CombinedOutput()
+		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "--version").CombinedOutput()
 		if err != nil || !strings.Contains(string(text), "v0.0.0-replayed") {
-			t.Errorf("%s version prints %q, %v", program, text, err)
+			t.Errorf("%s --version prints %q, %v", program, text, err)
 		}
 	}
 }

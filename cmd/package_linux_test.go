@@ -239,7 +239,7 @@ func TestPackage(t *testing.T) {
 	i := install(t, deb)
 	t.Run("unit", i.verify)
 	s := i.start(t)
-	if out := i.call(t, s, "version"); !strings.Contains(out, "v9.8.7-rc.1") {
+	if out := i.call(t, s, "--version"); !strings.Contains(out, "v9.8.7-rc.1") {
 		t.Errorf("version: %s", out)
 	}
 	i.call(t, s, "model", "create", "demo", "--spec", `{"dimension": 2}`)

@@ -1,16 +1,10 @@
 package main_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -23,35 +17,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
-
-// commandLine builds the command line once.
-var commandLine = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(binary), "hindsight")
-	output, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "hindsight/cmd/client").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, output)
-	}
-	return path, err
-})
-
-// client runs the command line against the server, and returns its answer.
-func (p *process) client(t *testing.T, args ...string) (answer map[string]any, err error) {
-	t.Helper()
-	program, err := commandLine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := exec.CommandContext(t.Context(), program, append([]string{"--address", p.address(), "-o", "json"}, args...)...)
-	var out, errs bytes.Buffer
-	run.Stdout, run.Stderr = &out, &errs
-	if err := run.Run(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, out.String()+errs.String())
-	}
-	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer, nil
-}
 
 // again starts the server again at its address, after it was killed.
 func (p *process) again(t *testing.T, dir string) *process {
@@ -160,16 +125,13 @@ func (f *follower) load(ctx context.Context, k, n int, learned func()) error {
 	return nil
 }
 
-// A model is moved by the command line while clients predict and observe. Nothing that was
+// A model is moved while clients predict and observe. Nothing that was
 // acknowledged is lost, nothing is learned twice, and the labels of predictions that the
 // first server made find them on the second.
 func TestMoveUnderLoad(t *testing.T) {
 	const clients, each = 4, 150
 	a, b := launch(t, t.TempDir()), launch(t, t.TempDir())
 	a.create(t)
-	if _, err := commandLine(); err != nil { // It takes longer than the load.
-		t.Fatal(err)
-	}
 	var learned, elsewhere atomic.Int64
 	third := make(chan struct{})
 	failures := make(chan error, clients)
@@ -189,9 +151,8 @@ func TestMoveUnderLoad(t *testing.T) {
 	case err := <-failures:
 		t.Fatal(err)
 	}
-	answer, err := a.client(t, "model", "move", "m", "--to", b.address())
-	if err != nil {
-		t.Error(err)
+	for _, step := range []string{"begun", "imported", "complete"} {
+		moveStep(t, step, a, b)
 	}
 	for range clients {
 		if err := <-failures; err != nil {
@@ -212,20 +173,13 @@ func TestMoveUnderLoad(t *testing.T) {
 			}
 		}
 	}
-	if a.stats(t).GetStateDigest() != answer["stateDigest"] {
-		t.Errorf("the state of the first server is not what was moved: %v", answer)
+	imported, err := b.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	if err != nil || a.stats(t).GetStateDigest() != imported.GetModel().GetImported().GetStateDigest() {
+		t.Errorf("the state of the first server is not what was moved: %v, %v", imported, err)
 	}
-	// The command again tells the same, and the model can go no further.
-	if again, err := a.client(t, "model", "move", "m", "--to", b.address()); err != nil || again["stateDigest"] != answer["stateDigest"] {
-		t.Errorf("again: %v, %v", again, err)
-	}
-	if _, err := a.client(t, "model", "move", "m", "--to", "127.0.0.1:1"); err == nil {
-		t.Error("it is moved to a third server")
-	}
-	t.Logf("no observations for %v s of %v", answer["secondsWithoutObservations"], answer["sequence"])
 }
 
-// moveStep does one step of a move, as the command line does it.
+// moveStep does one step of a move.
 func moveStep(t *testing.T, step string, a, b *process) {
 	t.Helper()
 	mask := &fieldmaskpb.FieldMask{Paths: []string{"move"}}
@@ -279,8 +233,7 @@ func (p *process) export(t *testing.T) (data []byte) {
 }
 
 // Both servers are killed after each step of a move whose client was killed there too. At
-// most one takes observations then, which a canceled move gives back to the first unless
-// the second has the model, and the command completes the move.
+// most one takes observations then, and the remaining steps complete the move.
 func TestKillsDuringMove(t *testing.T) {
 	steps := []string{"begun", "half sent", "imported", "complete"}
 	for n, last := range steps {
@@ -300,63 +253,23 @@ func TestKillsDuringMove(t *testing.T) {
 			if a.takes(t) || b.takes(t) != imported {
 				t.Fatalf("the first server takes observations: %v, the second: %v", a.takes(t), b.takes(t))
 			}
-			_, err := a.client(t, "model", "move", "m", "--cancel")
-			switch {
-			case imported && (err == nil || !strings.Contains(err.Error(), "has the model")):
-				t.Errorf("the move is canceled: %v", err)
-			case !imported && (err != nil || !a.takes(t)):
-				t.Errorf("the move is not canceled: %v", err)
+			remaining := map[string][]string{"begun": {"imported", "complete"}, "half sent": {"imported", "complete"}, "imported": {"complete"}}
+			for _, step := range remaining[last] {
+				moveStep(t, step, a, b)
 			}
-			answer, err := a.client(t, "model", "move", "m", "--to", b.address())
-			if err != nil || a.takes(t) || !b.takes(t) {
-				t.Fatalf("the command completes nothing: %v, %v", answer, err)
+			if a.takes(t) || !b.takes(t) {
+				t.Fatal("the move is not complete")
 			}
-			if got := b.stats(t); got.GetStateDigest() != want.GetStateDigest() || answer["stateDigest"] != want.GetStateDigest() {
-				t.Errorf("moved %v, want %v", answer, want)
+			if got := b.stats(t); got.GetStateDigest() != want.GetStateDigest() {
+				t.Errorf("moved %v, want %v", got, want)
 			}
 			if again, err := b.predictor.Observe(t.Context(), observation(7)); err != nil || !again.GetOutcome().GetDuplicate() {
 				t.Errorf("an observation again: %v, %v", again, err)
 			}
-			_, err = a.predictor.Observe(t.Context(), observation(1000))
+			_, err := a.predictor.Observe(t.Context(), observation(1000))
 			if status.Code(err) != codes.FailedPrecondition {
 				t.Errorf("an observation at the first server: %v", err)
 			}
 		})
-	}
-}
-
-// A server that cannot take a model refuses the move before it begins, or ends it.
-func TestRefusedMove(t *testing.T) {
-	a, b := launch(t, t.TempDir()), launch(t, t.TempDir(), "--max-models", "1")
-	a.create(t)
-	a.learn(t, 0, 5)
-	if _, err := a.client(t, "model", "move", "m", "--to", a.address()); err == nil || !a.takes(t) {
-		t.Errorf("moved to itself: %v", err)
-	}
-	b.create(t)
-	if _, err := a.client(t, "model", "move", "m", "--to", b.address()); err == nil || !a.takes(t) {
-		t.Errorf("moved to a model of the same name: %v", err)
-	}
-	if _, err := b.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.client(t, "model", "move", "m", "--to", b.address()); err == nil || !a.takes(t) {
-		t.Errorf("moved to the name of a deleted model: %v", err)
-	}
-	other := &hindsightv1.CreateModelRequest{Id: "other", Spec: &hindsightv1.ModelSpec{Dimension: 1}}
-	if _, err := b.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Purge: true}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.models.CreateModel(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.client(t, "model", "move", "m", "--to", b.address()); err == nil || !strings.Contains(err.Error(), "MODEL_LIMIT") || !a.takes(t) {
-		t.Errorf("moved to a server that is full: %v", err)
-	}
-	if _, err := a.client(t, "model", "move", "m", "--to", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "no server answered at 127.0.0.1:1:") || !a.takes(t) {
-		t.Errorf("moved to where no server is: %v", err)
-	}
-	if _, err := a.client(t, "model", "move", "m", "--cancel"); err == nil {
-		t.Error("a move that was not begun is canceled")
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,16 @@ func (f *fleet) pauses(what string, from int64) (longest time.Duration) {
 	f.t.Logf("%s: %v; the longest pause of each group in ms:%s", what, time.Duration(until-from).Round(time.Millisecond), text.String())
 	return longest
 }
+
+// commandLine builds the command line once.
+var commandLine = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(binary), "hindsight")
+	output, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "hindsight/cmd/client").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, output)
+	}
+	return path, err
+})
 
 // A server joins and leaves again by the command line while clients observe models of all groups. Nothing is lost, no
 // group has another number of members than three, and the server leaves no directory of a group.

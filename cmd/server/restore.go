@@ -176,7 +176,6 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 func restore(ctx context.Context, call call) int {
 	s := newSubcommand("restore")
 	which := s.selection()
-	snapshots := s.own.String("from-snapshots", "", "")
 	model := s.own.String("model", "", "")
 	export := s.own.String("export", "", "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
@@ -184,8 +183,6 @@ func restore(ctx context.Context, call call) int {
 		switch {
 		case err != nil:
 			return nil, err
-		case *snapshots != "":
-			return nil, usagef("--from-snapshots: the server no longer copies snapshots; restore a backup with --from, or import single copies with hindsight model import")
 		case *which.from == "":
 			return nil, usagef("--from is missing: a directory, or the URL of a bucket")
 		case (*model == "") != (*export == ""):

@@ -131,15 +131,10 @@ func TestBadPlaceIsNamed(t *testing.T) {
 		{"--backup-to", "s3://bucket/dir", "backup-to (from flag --backup-to)"},
 		{"--backup-to", filepath.Join(dir, "backups"), "--backup-to: " + filepath.Join(dir, "backups") + " is in the data directory"},
 		{"--backup-to", filepath.Join(os.Args[0], "place"), "--backup-to: backup: "},
-		{"--snapshot-url", "s3://bucket", `snapshot-url (from flag --snapshot-url): got "s3://bucket", want nothing: backup-to and backup-every have replaced it`},
 	} {
 		command := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", c.flag, c.value)
 		if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s %s: %v, %s", c.flag, c.value, err, out)
 		}
-	}
-	a := execute(t, "restore", "--from-snapshots", "s3://bucket", "--data-dir", filepath.Join(dir, "restored"))
-	if a.code != 2 || !strings.Contains(a.errors, "restore a backup with --from") {
-		t.Errorf("--from-snapshots: %+v", a)
 	}
 }

@@ -33,8 +33,14 @@ import (
 	"hindsight/internal/store"
 )
 
-// sweepInterval is the interval of the engine's sweeps.
-const sweepInterval = time.Second
+const (
+	// sweepInterval is the interval of the engine's sweeps.
+	sweepInterval = time.Second
+	// idsKept is the number of ids of observations that are remembered at any age.
+	idsKept = 1_000_000
+	// reportCPU is the share of one CPU that may go into solving regrets in the background.
+	reportCPU = 0.05
+)
 
 // server is the part of the program that opens before the models and closes after them.
 type server struct {
@@ -156,7 +162,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	models := newGroups(host, log)
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
-		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
+		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
@@ -288,10 +294,10 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 		Counted:       instruments.Counted,
 		Durability:    string(c.Durability),
 		IDWindow:      c.IDWindow,
-		IDWindowMin:   c.IDWindowMin,
+		IDWindowMin:   idsKept,
 		DeletedKept:   c.DeletedKept,
 		ModelLimit:    c.MaxModels,
-		ReportCPU:     c.ReportCPU,
+		ReportCPU:     reportCPU,
 		Sweep:         sweepInterval,
 	}
 }

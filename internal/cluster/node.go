@@ -158,7 +158,7 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 		return err
 	}
 	if n.data && n.o.Groups > 1 { // No group would have the models.
-		return fmt.Errorf("%w: got %d, and the directory has models without groups: move them into a new cluster with hindsight model move", ErrGroups, n.o.Groups)
+		return fmt.Errorf("%w: got %d, and the directory has models without groups: export them and import them into a new cluster", ErrGroups, n.o.Groups)
 	}
 	here, err := n.host.here()
 	n.data = n.data || len(here) > 0

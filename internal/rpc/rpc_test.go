@@ -84,7 +84,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 	}
 	options := rpc.Options{
 		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
-		MaxMessageBytes: 1 << 20, MaxBatchRows: 100, Reflection: true,
+		MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	}
 	for _, set := range settings {
 		set(&options)

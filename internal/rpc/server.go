@@ -45,8 +45,6 @@ type Options struct {
 	Refused func(reason string)
 	// Credentials secure connections; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Reflection lets tools like grpcurl list the services.
-	Reflection bool
 	// Auth authenticates callers; nil accepts every call. Audit receives the records of the
 	// audit log, and must not keep them; nil is no log. Now is required with either.
 	Auth  *auth.Authenticator
@@ -148,9 +146,7 @@ func New(o Options) *Server {
 	}
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
-	if o.Reflection {
-		reflection.Register(s.Server)
-	}
+	reflection.Register(s.Server) // Tools like grpcurl list the services.
 	o.Metrics.InitializeMetrics(s.Server)
 	return s
 }

@@ -69,12 +69,7 @@ func (c *connection) options() []client.Option {
 
 // Dial prepares a connection to the server of the flags. Close must be called.
 func (p *Program) Dial(options ...client.Option) (*client.Client, error) {
-	return p.DialTo(p.Address, options...)
-}
-
-// DialTo is Dial to another server, with the same certificates and token.
-func (p *Program) DialTo(address string, options ...client.Option) (*client.Client, error) {
-	c, err := client.Dial(address, append(p.connection.options(), options...)...)
+	c, err := client.Dial(p.Address, append(p.connection.options(), options...)...)
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}

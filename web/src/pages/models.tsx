@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listAliases, listModels, undeleteModel } from "../api/client";
-import { getAccess, grpcAddress, httpAddress } from "../api/session";
+import { getAccess, httpAddress } from "../api/session";
 import type { Model } from "../api/types";
 import { ago, count, figure, moment, number, plural, rate, short } from "../format";
 import { createHref, csvHref, modelHref, modelsHref, replace } from "../router";
@@ -262,8 +262,8 @@ function NoModels() {
       <h2>No models yet</h2>
       <p>A model learns from what your application observes. To get one, <a href={createHref}>create it here</a>, or call the server:</p>
       <pre tabIndex={0}>{`curl${token} -H "Content-Type: application/json" ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
-      <p>To see a model that learns, take a built-in stream through this server{token && ", with a token in HINDSIGHT_TOKEN"}:</p>
-      <pre tabIndex={0}>{`hindsight${access ? ` --address ${grpcAddress(access)}` : ""}${access?.tls ? " --tls" : ""} simulate --stream drifting --rounds 8000 --model drifting --create '{"dimension": 4}'`}</pre>
+      <p>To see a model that learns, in a server of its own:</p>
+      <pre tabIndex={0}>hindsight demo --keep</pre>
     </div>
   );
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +16,7 @@ import (
 func (e *env) alias() *cobra.Command {
 	return e.group("alias", "Give models other names, which switch at once", `An alias stands for a model wherever a model is named. The alias switches to another
 model from one moment to the next.`,
-		e.aliasSet(), e.aliasPromote(),
+		e.aliasSet(),
 		verb{use: "list", short: "List the aliases by name", run: func(c *call) error {
 			all := func(a []*hindsightv1.Alias) proto.Message { return &hindsightv1.ListAliasesResponse{Aliases: a} }
 			return showList(e, all, []string{"alias", "model", "before", "set", "share", "share_model"}, func(a *hindsightv1.Alias) []any {
@@ -94,27 +93,5 @@ func writeAlias(w *command.Page, a *hindsightv1.Alias) {
 			learns = "both learn all"
 		}
 		w.Row("share", fmt.Sprintf("%g to %s; %s", s.GetFraction(), s.GetModel(), learns))
-	}
-}
-
-func (e *env) aliasPromote() verb {
-	return verb{
-		use:      "promote ALIAS",
-		short:    "End the share of an alias: its second model gets all requests",
-		example:  "  hindsight alias promote champion",
-		complete: []completer{aliases},
-		run: func(c *call) error {
-			all, err := c.client.Aliases(c.ctx())
-			if err != nil {
-				return err
-			}
-			at := slices.IndexFunc(all, func(a *hindsightv1.Alias) bool { return a.GetAlias() == c.args[0] })
-			if at < 0 || all[at].GetShare() == nil {
-				return command.Usagef("%q is no alias with a share: see alias list", c.args[0])
-			}
-			return show(e, writeAlias)(c.client.SetAlias(c.ctx(), &hindsightv1.SetAliasRequest{
-				Alias: c.args[0], Model: all[at].GetShare().GetModel(), ExpectedModel: all[at].GetModel(),
-			}))
-		},
 	}
 }

@@ -186,11 +186,6 @@ func TestExitCodes(t *testing.T) {
 		{"replay", "--csv", bad, "--model", "m", "--create", "{"},
 		{"replay", "--csv", bad, "--model", "m", "--normalize", "minmax"},
 		{"replay", "--csv", bad, "--model", "m"},
-		{"simulate", "--model", "m"},
-		{"simulate", "--stream", "other", "--model", "m"},
-		{"simulate", "--stream", "drifting"},
-		{"simulate", "--stream", "drifting", "--model", "m", "--rounds", "-1"},
-		{"simulate", "--stream", "drifting", "--model", "m", "--dimension", "-1"},
 		{"demo"},
 		{"demo", "--server", "x", "--rounds", "0"},
 	}
@@ -201,16 +196,12 @@ func TestExitCodes(t *testing.T) {
 		{"model", "create", "m", "--spec", `{"dimension": 3}`},
 		{"model", "create", "n", "--spec", "{}"},
 		{"observe", "--model", "m", "--prediction-id", "none", "--label", "1"},
-		{"simulate", "--stream", "drifting", "--model", "none"},
-		{"simulate", "--stream", "drifting", "--model", "m", "--dimension", "3"},
 	}
 	unreachable := [][]string{
 		{"--address", away, "model", "get", "m"},
 		{"--address", here, "model", "list"},
 		{"--address", away, "predict", "--model", "m", "1"},
 		{"--address", away, "observe", "--model", "m", "--features", "1", "--label", "1"},
-		{"--address", away, "simulate", "--stream", "drifting", "--model", "m", "--dimension", "2", "--retries", "0"},
-		{"--address", away, "simulate", "--stream", "drifting", "--model", "m", "--dimension", "2", "--retries", "1"},
 	}
 	for want, lines := range map[int][][]string{1: refused, 2: usage, 3: unreachable} {
 		for _, args := range lines {
@@ -264,7 +255,6 @@ func TestCompletion(t *testing.T) {
 		{[]string{"model", "get", ""}, []string{"m", "other"}},
 		{[]string{"model", "delete", "o"}, []string{"other"}},
 		{[]string{"predict", "--model", ""}, []string{"m", "other"}},
-		{[]string{"simulate", "--stream", ""}, []string{"stationary", "switching", "drifting", "adversarial"}},
 		{[]string{"model", "get", "m", ""}, nil},
 	} {
 		r := run(t, append([]string{"__complete"}, c.args...)...)

@@ -25,11 +25,6 @@ func (e *env) dial(timeout time.Duration) (*client.Client, error) {
 	return e.Dial(client.WithTimeout(timeout), client.WithRetry(client.Retry{}))
 }
 
-// dialTo is dial to another server, with the same TLS certificate and token.
-func (e *env) dialTo(address string) (*client.Client, error) {
-	return e.DialTo(address, client.WithTimeout(e.Timeout), client.WithRetry(client.Retry{}))
-}
-
 // dialChild prepares a connection to a server that the program has started.
 func dialChild(address string, timeout time.Duration) (*client.Client, error) {
 	c, err := client.Dial(address, client.WithTimeout(timeout), client.WithRetry(client.Retry{}))

@@ -181,18 +181,6 @@ func TestDelayOfLostPredictions(t *testing.T) {
 	}
 }
 
-// TestDelaySimulated contradicts what was served long before.
-func TestDelaySimulated(t *testing.T) {
-	f := served(t)
-	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "m", "--delay", "7", "--run", "r")
-	wantOrder(t, f, late(30, 7))
-	for id, o := range f.models["m"].outcomes {
-		if served := f.models["m"].predictions[id].value; o.label*served > 0 {
-			t.Errorf("%s: label %v of prediction %v", id, o.label, served)
-		}
-	}
-}
-
 func TestDelayOfAnotherFile(t *testing.T) {
 	served(t)
 	csv, _ := table(t, 10, false)

@@ -50,7 +50,7 @@ func (e *env) demo() verb {
 		use:   "demo",
 		short: "Start a server, stream a changing environment through it, show how well the model does",
 		long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
-changing environment (see simulate --stream drifting) through a model that picks its
+drifting environment through a model that picks its
 learner itself. Show the table, the curve of its served skill over the last 1000 rounds,
 and that of its regret. Stop the server. With --keep leave it running until an interrupt: another environment
 follows, some twenty rounds a second, so that its page moves.
@@ -151,10 +151,7 @@ func (e *env) plotSize(plots, below int) (width, height int) {
 
 // learnOn takes another environment through the model, slowly, until ctx ends.
 func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err error) {
-	source, err := stream.New(stream.Drifting, demoMaxRounds, demoDimension, d.seed+1)
-	if err != nil {
-		return err
-	}
+	source := stream.NewDrifting(demoMaxRounds, demoDimension, d.seed+1)
 	c, err := dialChild(server.GRPC, e.Timeout)
 	if err != nil {
 		return err
@@ -179,7 +176,7 @@ func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err e
 		}
 		p, err := m.Predict(ctx, client.Features(round.Features...))
 		if err == nil {
-			_, err = m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Labels(round.Labels([]float64{p.GetValue()})...)))
+			_, err = m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Labels(round.Labels...)))
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -189,10 +186,7 @@ func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err e
 
 // stream takes the stream through a model of the server.
 func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoSummary, error) {
-	source, err := stream.New(stream.Drifting, d.rounds, demoDimension, d.seed)
-	if err != nil {
-		return nil, err
-	}
+	source := stream.NewDrifting(d.rounds, demoDimension, d.seed)
 	c, err := dialChild(server.GRPC, e.Timeout)
 	if err != nil {
 		return nil, err
@@ -213,7 +207,7 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 }
 
 // take creates the model and streams until the end or the time limit.
-func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *stream.Stream) (*demoSummary, error) {
+func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *stream.Drifting) (*demoSummary, error) {
 	if err := startModel(ctx, c, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return nil, err
 	}
@@ -268,10 +262,10 @@ func (s *demoSummary) write(w *command.Page, e *env, kept bool) {
 }
 
 // curve draws a curve, unless no point of it is finite.
-func curve(w *command.Page, points []float64, width, height int, title string, marks ...int) {
+func curve(w *command.Page, points []float64, width, height int, title string) {
 	drawCurves(w, [][]float64{points}, plot.Options{
 		Width: width, Height: height,
-		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)), Marks: marks,
+		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
 	})
 }
 

@@ -55,8 +55,6 @@ type clusterSummary struct {
 	NextOwner    string   `json:"next_owner"`
 	Retries      int      `json:"retries"`
 	Digests      []string `json:"digests"`
-
-	skill, regret []float64
 }
 
 // demoServer is one server of the cluster. A restart keeps its addresses.
@@ -116,7 +114,7 @@ func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	if c.Lost+c.LearnedTwice > 0 || !c.DigestsEqual {
 		err = errors.New("the cluster has lost or repeated acknowledged observations, or its servers disagree")
 	}
-	return errors.Join(err, e.EmitLine(c.clusterSummary, func(w *command.Page) { c.write(w, e) }))
+	return errors.Join(err, e.EmitLine(c.clusterSummary, c.write))
 }
 
 // freePort listens at a free port of 127.0.0.1 below those that the kernel gives to outgoing
@@ -249,10 +247,7 @@ func (c *demoCluster) owner(ctx context.Context) *demoServer {
 
 // stream sends the stream through the cluster, and kills the owner after a third of the time.
 func (c *demoCluster) stream(ctx context.Context) error {
-	source, err := stream.New(stream.Drifting, c.rounds, demoDimension, c.seed)
-	if err != nil {
-		return err
-	}
+	source := stream.NewDrifting(c.rounds, demoDimension, c.seed)
 	if err := startModel(ctx, c.client, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return err
 	}
@@ -299,23 +294,16 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 		return err
 	}
 	m, id, input := c.client.Model(demoModel), drawn.String(), client.Features(r.Features...)
-	predicted, err := m.Predict(ctx, input, client.PredictionID(id))
-	if err != nil {
+	if _, err := m.Predict(ctx, input, client.PredictionID(id)); err != nil {
 		return fmt.Errorf("predict: %w", err)
 	}
-	target := client.Labels(r.Labels([]float64{predicted.GetValue()})...)
+	target := client.Labels(r.Labels...)
 	// Observe sends the input if the pending prediction was lost with the killed owner.
 	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
 	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
-	skill := math.NaN()
-	if len(c.sent) > demoFew {
-		skill = known(outcome.RecentSkill) //nolint:protogetter // Absent is not 0.
-	}
-	c.skill = append(c.skill, skill)
-	c.regret = append(c.regret, known(outcome.Regret)) //nolint:protogetter // Absent is not 0.
 	if c.killed != nil && c.again == nil {
 		c.failedOver(ctx)
 	}
@@ -381,8 +369,8 @@ func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	return observations
 }
 
-// write prints the account and the curves for people.
-func (c *demoCluster) write(w *command.Page, e *env) {
+// write prints the account for people.
+func (c *demoCluster) write(w *command.Page) {
 	w.Row("acknowledged", c.Acknowledged)
 	w.Row("lost", c.Lost)
 	w.Row("learned twice", c.LearnedTwice)
@@ -394,7 +382,4 @@ func (c *demoCluster) write(w *command.Page, e *env) {
 		w.Row("state of "+c.servers[n].name, digest)
 	}
 	w.Row("states are equal", c.DigestsEqual)
-	width, height := e.plotSize(2, belowDemo)
-	curve(w, c.skill, width, height, "served skill over the last 1000 rounds; ▲ the demo kills the owner", c.KilledAt)
-	curve(w, c.regret, width, height, "prequential regret; ▲ the demo kills the owner", c.KilledAt)
 }

@@ -1,12 +1,9 @@
 package cli_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/csv"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -210,22 +207,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestVersionAndMan(t *testing.T) {
-	if d := document(t, 0, "version"); d["version"] != "v1" || d["go"] == "" || d["platform"] == "" {
-		t.Errorf("%v", d)
-	}
+func TestVersion(t *testing.T) {
 	if r := run(t, "--version"); r.code != 0 || r.out != "v1\n" {
-		t.Errorf("%+v", r)
-	}
-	dir := t.TempDir()
-	if r := run(t, "man", dir); r.code != 0 {
-		t.Fatalf("%+v", r)
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "hindsight-model-watch.1"))
-	if err != nil || !bytes.Contains(page, []byte(".TH")) {
-		t.Errorf("%v, %.100s", err, page)
-	}
-	if r := run(t, "man", filepath.Join(dir, "none")); r.code != 2 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -244,16 +227,6 @@ func TestScripts(t *testing.T) {
 	}
 	r := run(t, "__complete", "model", "list", "--learner", "")
 	if !strings.Contains(r.out, "pkawv_taylor\n") || !strings.Contains(r.out, "auto\n") {
-		t.Errorf("%+v", r)
-	}
-}
-
-// Of two servers the one is named that did not answer.
-func TestTheOtherServer(t *testing.T) {
-	served(t)
-	away := nowhere(t)
-	r := run(t, "model", "move", "m", "--to", away)
-	if r.code != 3 || !strings.HasPrefix(r.errors, "hindsight: no server answered at "+away+": ") || strings.Contains(r.errors, "--address") {
 		t.Errorf("%+v", r)
 	}
 }

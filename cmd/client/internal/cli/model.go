@@ -41,7 +41,7 @@ func (e *env) model() *cobra.Command {
 				return []any{s.GetSequence(), when(s.GetCreateTime()), s.GetBytes(), s.GetStateDigest()}
 			})(c.model().Snapshots(c.ctx()))
 		}},
-		e.modelRestore(), e.modelExport(), e.modelImport(), e.modelMove(),
+		e.modelRestore(), e.modelExport(), e.modelImport(),
 	)
 }
 

@@ -191,7 +191,7 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hi
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
-	r.title, r.offset, r.offsets = "replay", r.options.Offset, true
+	r.title, r.offset = "replay", r.options.Offset
 	if create {
 		if err := startModel(ctx, c, r.model, spec, dimension, checked.Outputs()); err != nil {
 			return err

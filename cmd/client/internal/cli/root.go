@@ -46,12 +46,12 @@ Messages and progress go to standard error. NO_COLOR switches colours off.`,
 	}
 	e.Root(root)
 	root.Version = version
-	root.Flags().Bool("version", false, "say which version this is, and no more")
+	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("{{.Version}}\n")
 	e.ServerFlags(root.PersistentFlags())
-	root.AddCommand(e.model(), e.alias(), e.cluster(), newMan())
+	root.AddCommand(e.model(), e.alias(), e.cluster())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.simulate(), e.demo(), e.top(), e.version(version),
+		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.demo(), e.top(),
 	} {
 		root.AddCommand(e.command(v))
 	}

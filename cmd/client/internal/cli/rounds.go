@@ -26,7 +26,7 @@ const (
 	maxDelay       = 1_000_000 // predictions wait in the server, which bounds them too
 )
 
-// roundsHelp is the help that replay and simulate share.
+// roundsHelp is the help of replay about its rounds.
 const roundsHelp = `
 The label of each served round is sent before the next round is predicted. --delay N sends
 the label of round t after the prediction of round t+N, and the rest at the end.
@@ -55,7 +55,6 @@ type rounds struct {
 	batches                 bool // rounds are observed in batches and not served
 	retries                 int
 	offset                  int
-	offsets                 bool // the command has --offset: a run goes on at one
 	once                    bool // no other run goes on: the server ends with this one
 	title                   string
 	total                   int // number of rounds, -1 if not known

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -119,9 +118,9 @@ func screenOf(t *testing.T, out string, columns int) []string {
 	return rows
 }
 
-// shownOn is what a command shows on a terminal of so many columns. One that does not end
-// is interrupted after its first page.
-func shownOn(t *testing.T, columns uint16, ends bool, args ...string) (out string, rows []string) {
+// shownOn is what a command shows on a terminal of so many columns before it is interrupted
+// after its first page.
+func shownOn(t *testing.T, columns uint16, args ...string) []string {
 	t.Helper()
 	person, program := terminal(t, columns, 40)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +132,7 @@ func shownOn(t *testing.T, columns uint16, ends bool, args ...string) (out strin
 		for {
 			n, err := person.Read(buffer) // It ends with EIO when the program's end is closed.
 			text.Write(buffer[:n])
-			if !ends && strings.Contains(text.String(), "\x1b[J") {
+			if strings.Contains(text.String(), "\x1b[J") {
 				cancel()
 			}
 			if err != nil {
@@ -147,31 +146,11 @@ func shownOn(t *testing.T, columns uint16, ends bool, args ...string) (out strin
 	if err := program.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out = <-shown
-	if want := map[bool]int{true: 0, false: 130}[ends]; code != want {
-		t.Fatalf("exit code %d, want %d: %s", code, want, errs.String())
+	out := <-shown
+	if code != 130 {
+		t.Fatalf("exit code %d, want 130: %s", code, errs.String())
 	}
-	return out, screenOf(t, out, int(columns))
-}
-
-// TestWatchScreen: the curves are named as those of "model stats", though events have no
-// experts, a line that is too long does not take the place of another, and a full line has
-// its last character.
-func TestWatchScreen(t *testing.T) {
-	served(t).stats = func(s *hindsightv1.ModelStats) {
-		known(s)
-		gateOf(3)(s)
-		s.Observations = 200_000
-	}
-	out, rows := shownOn(t, 60, true, "model", "watch", "m", "--events", "2")
-	for _, want := range []string{" observations, 3 set aside; q ", "recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in %q", want, out)
-		}
-	}
-	if !slices.ContainsFunc(rows, func(row string) bool { return utf8.RuneCountInString(row) == 60 && strings.HasSuffix(row, " 200000") }) {
-		t.Errorf("no full line ends with 200000: %q", rows)
-	}
+	return screenOf(t, out, int(columns))
 }
 
 // TestTopScreen: a narrow terminal shows fewer columns, and no part of a number.
@@ -186,7 +165,7 @@ func TestTopScreen(t *testing.T) {
 	for columns, want := range map[uint16]string{
 		200: "better than trivial", 80: "-1.23456e-07", 30: "…",
 	} {
-		_, rows := shownOn(t, columns, false, "top")
+		rows := shownOn(t, columns, "top")
 		table := strings.Join(rows, "\n")
 		if !strings.Contains(table, want) {
 			t.Errorf("%d columns: no %s in\n%s", columns, want, table)

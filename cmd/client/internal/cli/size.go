@@ -54,7 +54,6 @@ The figures are figures of the long run.`,
 			f.Float64Var(&cores, "server-cores", 8, "cores of a server of the cluster")
 			const setting = "setting of the server"
 			f.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, setting)
-			f.IntVar(&settings.IDWindowMin, "id-window-min", settings.IDWindowMin, setting)
 			f.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, setting)
 			f.DurationVar(&settings.SnapshotInterval, "snapshot-interval", settings.SnapshotInterval, setting)
 			f.DurationVar(&settings.SnapshotReplay, "snapshot-replay", settings.SnapshotReplay, setting)

@@ -82,12 +82,8 @@ func (s *summary) unfinished(r *rounds, result *drive.Result) {
 	if r.total > 0 {
 		s.progress = fmt.Sprintf("%d of %d observations acknowledged", s.Acknowledged, r.total)
 	}
-	switch {
-	case r.once:
-	case r.offsets:
+	if !r.once {
 		s.remedy = fmt.Sprintf("continue with --run %s --offset %d", s.Run, result.NextOffset)
-	default:
-		s.remedy = "continue with --run " + s.Run
 	}
 }
 

@@ -48,8 +48,8 @@ type Options struct {
 	// which the time of the stream has reached its LabelTime; the remaining labels follow at
 	// the end. Labels are sent in the order of their times, then of their rounds.
 	Timed bool
-	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay,
-	// Timed, and rounds whose labels depend on their predictions.
+	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay and
+	// Timed.
 	Batches bool
 	// Retry says how a call without an answer is sent again. The end of the context of Run
 	// ends the retries too.
@@ -149,13 +149,12 @@ type driver struct {
 
 // flight is one round from its prediction to its outcome.
 type flight struct {
-	t      int
-	id     string
-	round  stream.Round
-	labels []float64
-	known  bool // observe by the input: the server knows no prediction, or the label already
-	at     float64
-	due    float64 // the time at which the label is sent
+	t     int
+	id    string
+	round stream.Round
+	known bool // observe by the input: the server knows no prediction, or the label already
+	at    float64
+	due   float64 // the time at which the label is sent
 }
 
 // run takes the rounds through the model, one call after another.
@@ -256,7 +255,7 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 		option = client.WithoutLabel()
 	}
 	start := time.Now()
-	prediction, err := m.Predict(ctx, f.input(), option)
+	_, err := m.Predict(ctx, f.input(), option)
 	switch {
 	// An earlier run may have sent the label and stopped before the answer. Then Observe with
 	// the input returns the first answer. If the id has another input, Observe refuses too.
@@ -272,11 +271,6 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 		d.pass(f.t)
 		return nil
 	}
-	served := prediction.GetValues()
-	if prediction != nil && prediction.Value != nil {
-		served = []float64{prediction.GetValue()}
-	}
-	f.labels = f.round.Labels(served)
 	return nil
 }
 
@@ -312,7 +306,7 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.labels, Class: c.round.Class, Outcome: outcome}); err != nil {
+	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.round.Labels, Class: c.round.Class, Outcome: outcome}); err != nil {
 		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
@@ -362,10 +356,10 @@ func (f *flight) observation() client.Observation {
 	switch {
 	case f.round.Class != "":
 		o.Target = client.Class(f.round.Class)
-	case len(f.labels) == 1:
-		o.Target = client.Label(f.labels[0])
+	case len(f.round.Labels) == 1:
+		o.Target = client.Label(f.round.Labels[0])
 	default:
-		o.Target = client.Labels(f.labels...)
+		o.Target = client.Labels(f.round.Labels...)
 	}
 	return o
 }

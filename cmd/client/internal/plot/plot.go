@@ -29,15 +29,11 @@ type Options struct {
 	Width, Height int      // In characters. Width includes the axis and its labels, Height does not.
 	Title, X      string   // Above the curve, and below it.
 	First, Last   string   // At the ends of the horizontal axis.
-	Marks         []int    // The horizontal axis has a ▲ below these points.
 	Names         []string // Right of the end of each curve.
 }
 
-// Curve draws ys from left to right at equal distances, with lines between them.
-// A point that is not finite leaves a gap.
-func Curve(w io.Writer, ys []float64, o Options) error { return Curves(w, [][]float64{ys}, o) }
-
-// Curves draws several curves of equally many points over each other; see Curve.
+// Curves draws curves of equally many points over each other, from left to right at equal
+// distances, with lines between the points. A point that is not finite leaves a gap.
 func Curves(w io.Writer, curves [][]float64, o Options) error {
 	low, high, ok := span(slices.Concat(curves...))
 	if !ok {
@@ -78,11 +74,7 @@ func Curves(w io.Writer, curves [][]float64, o Options) error {
 		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, line)
 	}
 	indent := strings.Repeat(" ", margin+1)
-	line := []rune(strings.Repeat("─", width))
-	for _, i := range o.Marks {
-		line[c.column(min(i, len(curves[0])-1), len(curves[0]))/dotsAcross] = '▲'
-	}
-	b.WriteString(indent + "└" + string(line) + "\n")
+	b.WriteString(indent + "└" + strings.Repeat("─", width) + "\n")
 	b.WriteString(indent + " " + axis(o, width) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err

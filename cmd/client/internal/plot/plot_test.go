@@ -22,7 +22,7 @@ func TestCurve(t *testing.T) {
 		ys[n] = math.Sqrt(float64(n)) * 3
 	}
 	var b bytes.Buffer
-	err := plot.Curve(&b, ys, plot.Options{Width: 60, Height: 8, Title: "regret", X: "round", First: "1", Last: "500"})
+	err := plot.Curves(&b, [][]float64{ys}, plot.Options{Width: 60, Height: 8, Title: "regret", X: "round", First: "1", Last: "500"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,28 +41,11 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-func TestMarksAreBelowTheirPoints(t *testing.T) {
-	ys := make([]float64, 101)
-	for n := range ys {
-		ys[n] = float64(n)
-	}
-	var b bytes.Buffer
-	if err := plot.Curve(&b, ys, plot.Options{Width: 45, Marks: []int{0, 50, 100}}); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(b.String(), "\n")
-	_, axis, _ := strings.Cut(lines[len(lines)-3], "└")
-	half := strings.Repeat("─", (utf8.RuneCountInString(axis)-3)/2)
-	if axis != "▲"+half+"▲"+half+"▲" && axis != "▲"+half+"▲─"+half+"▲" && axis != "▲"+half+"─▲"+half+"▲" {
-		t.Errorf("%q", axis)
-	}
-}
-
 func TestCurveKeepsItsWidth(t *testing.T) {
 	for _, ys := range [][]float64{{1}, {2, 2, 2}, {-1e-9, 1e9}, {1, math.NaN(), 3, math.Inf(1), 2}} {
 		for _, width := range []int{0, 30, 200} {
 			var b bytes.Buffer
-			if err := plot.Curve(&b, ys, plot.Options{Width: width, Height: 5}); err != nil {
+			if err := plot.Curves(&b, [][]float64{ys}, plot.Options{Width: width, Height: 5}); err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.SplitSeq(b.String(), "\n") {
@@ -72,7 +55,7 @@ func TestCurveKeepsItsWidth(t *testing.T) {
 			}
 		}
 	}
-	if err := plot.Curve(&bytes.Buffer{}, []float64{math.NaN()}, plot.Options{}); !errors.Is(err, plot.ErrEmpty) {
+	if err := plot.Curves(&bytes.Buffer{}, [][]float64{{math.NaN()}}, plot.Options{}); !errors.Is(err, plot.ErrEmpty) {
 		t.Errorf("nothing to draw: %v", err)
 	}
 }

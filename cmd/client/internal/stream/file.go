@@ -80,8 +80,8 @@ func (f *File) readRow() (r Round, err error) {
 	if f.options.Classes {
 		r.Features, r.Class, err = f.reader.ReadClass(x)
 	} else {
-		r.labels = make([]float64, f.Outputs())
-		r.Features, err = f.reader.Read(x, r.labels)
+		r.Labels = make([]float64, f.Outputs())
+		r.Features, err = f.reader.Read(x, r.Labels)
 	}
 	if errors.Is(err, dataset.ErrNoLabel) {
 		return Round{Features: r.Features, Unlabelled: true}, nil

@@ -58,7 +58,7 @@ func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, fmt.Sprint(r.Features, r.Labels(nil)[0]))
+		out = append(out, fmt.Sprint(r.Features, r.Labels[0]))
 	}
 }
 
@@ -113,7 +113,7 @@ func TestSeveralTargets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rows = append(rows, fmt.Sprint(r.Features, r.Labels(nil)))
+			rows = append(rows, fmt.Sprint(r.Features, r.Labels))
 		}
 		if got := strings.Join(rows, " "); c.want != "" && got != c.want || len(rows) == 0 || s.Dimension() != c.dimension || s.Outputs() != c.outputs {
 			t.Errorf("%+v: %s of %d features and %d outputs", c.o, got, s.Dimension(), s.Outputs())

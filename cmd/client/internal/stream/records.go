@@ -242,7 +242,7 @@ func (r *Records) convert(row []string) (Round, error) {
 		} else {
 			var y float64
 			y, err = r.table.Label(i, row[i])
-			out.labels = append(out.labels, y)
+			out.Labels = append(out.Labels, y)
 		}
 		if errors.Is(err, dataset.ErrNoLabel) {
 			out.Unlabelled = true
@@ -253,7 +253,7 @@ func (r *Records) convert(row []string) (Round, error) {
 		}
 	}
 	if out.Unlabelled {
-		out.labels, out.Class = nil, ""
+		out.Labels, out.Class = nil, ""
 	}
 	return out, nil
 }

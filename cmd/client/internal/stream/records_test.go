@@ -66,7 +66,7 @@ func TestRecordsSkipAndEnd(t *testing.T) {
 				t.Fatalf("offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
 			}
 			for _, r := range rounds {
-				all[r.Labels(nil)[0]]++
+				all[r.Labels[0]]++
 				if len(r.Inputs.GetFields()) != 5 || r.Features != nil {
 					t.Errorf("%v", r)
 				}
@@ -139,7 +139,7 @@ func TestRowsWithoutALabel(t *testing.T) {
 					t.Fatal(err)
 				}
 				labelled[r.Features[0]] = !r.Unlabelled
-				if has := len(r.Labels(nil)) > 0 || r.Class != ""; has == r.Unlabelled {
+				if has := len(r.Labels) > 0 || r.Class != ""; has == r.Unlabelled {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -157,7 +157,7 @@ func TestRowsWithoutALabel(t *testing.T) {
 			}
 			for _, r := range rounds {
 				x := r.Inputs.GetFields()["x"].GetNumberValue()
-				if has := len(r.Labels(nil)) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
+				if has := len(r.Labels) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
 					t.Errorf("%q: %+v", text, r)
 				}
 			}

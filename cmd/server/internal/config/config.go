@@ -33,7 +33,7 @@ type Config struct {
 	MemoryLimit                 int64 // 0 is no limit.
 	MaxModels                   int
 	MaxPending, MaxPendingTotal int
-	Reflection, Pprof           bool
+	Pprof                       bool
 	ShutdownTimeout             time.Duration
 
 	DataDir           string
@@ -46,10 +46,8 @@ type Config struct {
 	BackupEvery       time.Duration
 	BackupKeep        int
 	IDWindow          time.Duration
-	IDWindowMin       int
 	LabelTTL          time.Duration
 	DeletedKept       time.Duration
-	ReportCPU         float64
 
 	LogLevel         LogLevel
 	LogFormat        LogFormat
@@ -296,9 +294,6 @@ func Usage() string {
 	sets := flagSets(settings(&Config{}))
 	sets[len(sets)-1].Bool("help", false, "print this text")
 	for _, set := range sets {
-		if set.Name() == removed {
-			continue
-		}
 		// The library leaves four columns for one-letter flags, which do not exist.
 		lines := strings.ReplaceAll("\n"+set.FlagUsagesWrapped(110), "\n    ", "\n")
 		fmt.Fprintf(&b, "\n%s:%s", set.Name(), lines)
@@ -306,7 +301,7 @@ func Usage() string {
 	b.WriteString(`
 Every flag is also an environment variable (--data-dir is HINDSIGHT_DATA_DIR)
 and a key of the file (data-dir). A flag wins over the environment, the
-environment over the file. On and off are --reflection and --reflection=false.
+environment over the file. On and off are --pprof and --pprof=false.
 A PLACE is a directory or the URL of a bucket.
 `)
 	return b.String()

@@ -51,7 +51,6 @@ func defaults() config.Config {
 		MaxModels:         100_000,
 		MaxPending:        1_000_000,
 		MaxPendingTotal:   4_000_000,
-		Reflection:        true,
 		ShutdownTimeout:   10 * time.Second,
 		DataDir:           "./data",
 		Durability:        config.DurabilitySync,
@@ -59,13 +58,11 @@ func defaults() config.Config {
 		ClusterGroups:     1,
 		ClusterReplicas:   config.ReplicasWarm,
 		SnapshotReplay:    250 * time.Millisecond,
-		ReportCPU:         0.05,
 		SnapshotInterval:  5 * time.Minute,
 		SnapshotsKept:     3,
 		BackupEvery:       time.Hour,
 		BackupKeep:        24,
 		IDWindow:          24 * time.Hour,
-		IDWindowMin:       1_000_000,
 		LabelTTL:          24 * time.Hour,
 		DeletedKept:       168 * time.Hour,
 		LogLevel:          config.LogInfo,
@@ -97,14 +94,12 @@ func every() map[string]string {
 		"max-models":         "13",
 		"max-pending":        "14",
 		"max-pending-total":  "15",
-		"reflection":         "false",
 		"pprof":              "true",
 		"shutdown-timeout":   "5s",
 		"data-dir":           "/var/lib/hindsight",
 		"durability":         "async",
 		"pending-durability": "sync",
 		"snapshot-replay":    "6ms",
-		"report-cpu":         "0.5",
 		"snapshot-interval":  "7m",
 		"snapshots-kept":     "8",
 		"backup-to":          "file:///backups",
@@ -112,7 +107,6 @@ func every() map[string]string {
 		"backup-keep":        "14",
 		"otlp-endpoint":      "http://collector:4317",
 		"id-window":          "9h",
-		"id-window-min":      "10",
 		"label-ttl":          "11h",
 		"deleted-kept":       "12h",
 		"log-level":          "debug",
@@ -142,14 +136,12 @@ func everyLoaded() config.Config {
 		MaxModels:         13,
 		MaxPending:        14,
 		MaxPendingTotal:   15,
-		Reflection:        false,
 		Pprof:             true,
 		ShutdownTimeout:   5 * time.Second,
 		DataDir:           "/var/lib/hindsight",
 		Durability:        config.DurabilityAsync,
 		PendingDurability: config.PendingSync,
 		SnapshotReplay:    6 * time.Millisecond,
-		ReportCPU:         0.5,
 		SnapshotInterval:  7 * time.Minute,
 		SnapshotsKept:     8,
 		BackupTo:          "file:///backups",
@@ -157,7 +149,6 @@ func everyLoaded() config.Config {
 		BackupKeep:        14,
 		OTLPEndpoint:      "http://collector:4317",
 		IDWindow:          9 * time.Hour,
-		IDWindowMin:       10,
 		LabelTTL:          11 * time.Hour,
 		DeletedKept:       12 * time.Hour,
 		LogLevel:          config.LogDebug,
@@ -233,13 +224,13 @@ func TestWaysToWriteAValue(t *testing.T) {
 queue: 7
 max-batch-rows: "8"
 snapshots-kept: &n 9
-id-window-min: *n
-reflection: false
+backup-keep: *n
+pprof: false
 snapshot-interval: 90s
 `)
 	cfg := load(t, []string{"--config", file, "--max-message-bytes=1048576", "--http-address=localhost:0"}, nil)
 	got := []any{
-		cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.IDWindowMin, cfg.Reflection,
+		cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.BackupKeep, cfg.Pprof,
 		cfg.SnapshotInterval, cfg.MaxMessageBytes, cfg.HTTPAddress,
 	}
 	if want := []any{7, 8, 9, 9, false, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
@@ -250,8 +241,8 @@ snapshot-interval: 90s
 			t.Errorf("memory limit %s: %d bytes, want %d", text, got, want)
 		}
 	}
-	if !load(t, []string{"--reflection"}, environment{"HINDSIGHT_REFLECTION": "false"}).Reflection {
-		t.Error("--reflection alone does not mean true")
+	if !load(t, []string{"--pprof"}, environment{"HINDSIGHT_PPROF": "false"}).Pprof {
+		t.Error("--pprof alone does not mean true")
 	}
 	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
 		t.Error("port 0 is any port, twice")
@@ -306,10 +297,6 @@ func TestBadValues(t *testing.T) {
 		{"log-format", "text", "want json or console"},
 		{"snapshot-replay", "0s", "want a duration from 1ms to 1h, such as 90s, 5m or 24h"},
 		{"snapshot-replay", "61m", "want a duration from 1ms to 1h"},
-		{"report-cpu", "1.1", "want a number from 0 to 1, such as 0.05"},
-		{"report-cpu", "-0.1", "want a number from 0 to 1"},
-		{"report-cpu", "NaN", "want a number from 0 to 1"},
-		{"report-cpu", "5%", "want a number from 0 to 1"},
 		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 16MiB, without a fraction"},
 		{"memory-limit", "1KiBMiB", "want 0, or a number of bytes"},
 		{"memory-limit", "-1", "want 0, or a number of bytes from 268435456 to 17592186044416"},
@@ -330,12 +317,9 @@ func TestBadValues(t *testing.T) {
 		{"backup-to", "s3://bu cket", "want nothing, a directory"},
 		{"backup-every", "0s", "want a duration from 1s"},
 		{"backup-keep", "-1", number(0, 1_000_000)},
-		{"snapshot-url", "s3://bucket", "want nothing: backup-to and backup-every have replaced it"},
 		{"snapshots-kept", "three", number(1, 1000)},
 		{"id-window", "-24h", "want a duration"},
 		{"id-window", "1d", "want a duration"},
-		{"id-window-min", "-1", number(0, 1_000_000_000)},
-		{"id-window-min", "1e6", number(0, 1_000_000_000)},
 		{"label-ttl", "never", "want a duration"},
 		{"queue", "0", number(1, 1<<20)},
 		{"queue", "99999999999999999999", number(1, 1<<20)},
@@ -351,7 +335,7 @@ func TestBadValues(t *testing.T) {
 		{"max-pending", "-1", number(1, 1_000_000_000)},
 		{"max-pending-total", "0", number(1, 1_000_000_000)},
 		{"metrics-max-models", "0", number(1, 1_000_000)},
-		{"reflection", "yes", "want true or false"},
+		{"pprof", "yes", "want true or false"},
 		{"shutdown-timeout", "-1s", "want a duration from 0s to 1h"},
 		{"shutdown-timeout", "10\n", "want a duration"},
 	} {
@@ -381,7 +365,7 @@ func TestBadValues(t *testing.T) {
 
 // Every boolean, number, size and duration refuses a text that is none, by its name. None means false or 0.
 func TestNoValueIsGuessed(t *testing.T) {
-	known := map[string]string{"bool": "true or false", "N": "a whole number", "SHARE": "a number", "BYTES": "a number of bytes", "DURATION": "a duration"}
+	known := map[string]string{"bool": "true or false", "N": "a whole number", "BYTES": "a number of bytes", "DURATION": "a duration"}
 	seen := map[string]bool{}
 	for _, s := range config.Settings() {
 		want, ok := known[s.Placeholder]
@@ -454,7 +438,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"-q"}, "command line: unknown shorthand flag"},
 		{[]string{"--queue"}, "command line: flag needs an argument: --queue"},
 		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
-		{[]string{"--reflection", "false"}, `command line: unexpected argument "false", want flags only, as --name=value`},
+		{[]string{"--pprof", "false"}, `command line: unexpected argument "false", want flags only, as --name=value`},
 	} {
 		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want %s", c.args, err, c.want)

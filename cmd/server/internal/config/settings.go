@@ -58,7 +58,6 @@ func settings(c *Config) []setting {
 		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
 		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most pending predictions of one model"},
 		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most pending predictions of all models"},
-		{serving, "reflection", "true", truth(&c.Reflection), "serve gRPC reflection"},
 		{serving, "pprof", "false", truth(&c.Pprof), "serve profiles of the program under /debug/pprof/"},
 		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight may take to end"},
 
@@ -72,7 +71,6 @@ func settings(c *Config) []setting {
 		{data, "backup-every", "1h", duration(time.Second, year, &c.BackupEvery), "how often"},
 		{data, "backup-keep", "24", count(0, 1_000_000, &c.BackupKeep), "backups kept in backup-to; 0 is all"},
 		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
-		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered at any age"},
 		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction is pending"},
 		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be undeleted; 0 is not at all"},
 
@@ -80,18 +78,7 @@ func settings(c *Config) []setting {
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series in the metrics"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
-		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
-	}, accessSettings(c), clusterSettings(c), []setting{
-		{removed, "snapshot-url", "", nothing("backup-to and backup-every have replaced it"), ""},
-	})
-}
-
-// removed is the group of settings that this version refuses. The help text omits it.
-const removed = "Removed"
-
-// nothing is a setting that must not be set, for a reason.
-func nothing(why string) kind {
-	return kind{"TEXT", "nothing: " + why, func(s string) bool { return s == "" }}
+	}, accessSettings(c), clusterSettings(c))
 }
 
 // word is a setting that keeps its text, if valid.
@@ -192,12 +179,6 @@ func number[T cmp.Ordered](placeholder, want string, least, most T, field *T, pa
 
 func count(least, most int, field *int) kind {
 	return number("N", fmt.Sprintf("a whole number from %d to %d", least, most), least, most, field, strconv.Atoi)
-}
-
-func share(field *float64) kind {
-	return number("SHARE", "a number from 0 to 1, such as 0.05", 0, 1, field, func(s string) (float64, error) {
-		return strconv.ParseFloat(s, 64)
-	})
 }
 
 func duration(least, most time.Duration, field *time.Duration) kind {

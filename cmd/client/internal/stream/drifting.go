@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"io"
 	"math"
 	"math/rand/v2"
 )
@@ -56,32 +57,52 @@ func (f *function) at(x []float64) float64 {
 	return sum
 }
 
-// stationary labels uniform inputs of [-1, 1]^d by one random function and
-// Gaussian noise.
-func stationary(rng *rand.Rand, dimension int) func(int) Round {
-	f := newFunction(rng, dimension)
-	return func(int) Round {
-		x := uniform(rng, dimension)
-		return Given(x, f.at(x)+noiseDeviation*rng.NormFloat64())
-	}
-}
-
-// drifting labels uniform inputs of [-1, 1]^d by a constant random function and
-// one that turns,
+// Drifting is a stream that a seed determines. It labels uniform inputs of [-1, 1]^d by a
+// constant random function and one that turns,
 //
 //	f(x) + driftShare (cos(a) g(x) + sin(a) h(x)),
 //
-// and Gaussian noise, where f, g and h are random functions and the angle a
-// makes a full turn in driftPeriod rounds. The best fixed function is near f. No
-// fixed function can follow the part that turns.
-func drifting(rng *rand.Rand, dimension int) func(int) Round {
-	f, g, h := newFunction(rng, dimension), newFunction(rng, dimension), newFunction(rng, dimension)
-	return func(t int) Round {
-		x := uniform(rng, dimension)
-		sin, cos := math.Sincos(2 * math.Pi * float64(t%driftPeriod) / driftPeriod)
-		turning := cos*g.at(x) + sin*h.at(x)
-		return Given(x, f.at(x)+driftShare*turning+noiseDeviation*rng.NormFloat64())
+// and Gaussian noise, where f, g and h are random functions and the angle a makes a full turn
+// in driftPeriod rounds. The best fixed function is near f. No fixed function can follow the
+// part that turns. It is not safe for concurrent use.
+type Drifting struct {
+	rounds, done, dimension int
+	rng                     *rand.Rand
+	f, g, h                 *function
+}
+
+// NewDrifting returns a stream with a number of rounds and the dimension of its inputs, both
+// positive.
+func NewDrifting(rounds, dimension int, seed uint64) *Drifting {
+	rng := rand.New(rand.NewPCG(seed, 0x68696e6473696768))
+	return &Drifting{
+		rounds: rounds, dimension: dimension, rng: rng,
+		f: newFunction(rng, dimension), g: newFunction(rng, dimension), h: newFunction(rng, dimension),
 	}
+}
+
+// Len returns the number of rounds of the whole stream.
+func (d *Drifting) Len() int { return d.rounds }
+
+// Next returns the next round, or io.EOF after the last.
+func (d *Drifting) Next() (Round, error) {
+	if d.done == d.rounds {
+		return Round{}, io.EOF
+	}
+	x := uniform(d.rng, d.dimension)
+	sin, cos := math.Sincos(2 * math.Pi * float64(d.done%driftPeriod) / driftPeriod)
+	d.done++
+	turning := cos*d.g.at(x) + sin*d.h.at(x)
+	return Round{Features: x, Labels: []float64{d.f.at(x) + driftShare*turning + noiseDeviation*d.rng.NormFloat64()}}, nil
+}
+
+// uniform draws a point of [-1, 1]^d.
+func uniform(rng *rand.Rand, dimension int) []float64 {
+	x := make([]float64, dimension)
+	for i := range x {
+		x[i] = 2*rng.Float64() - 1
+	}
+	return x
 }
 
 // squaredDistance returns |x - y|^2.
