@@ -23,8 +23,7 @@ func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) 
 	if err != nil {
 		return nil, nil, err
 	}
-	err = metrics.Watch(instruments, a.Stats)
-	if err != nil {
+	if err := watchAccess(instruments, a.Stats); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("instruments of access: %w", err), a.Close())
 	}
 	if a.Auth == nil && a.Audit() == nil {

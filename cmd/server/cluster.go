@@ -42,7 +42,7 @@ func (s *server) openHost(ctx context.Context) (*cluster.Host, error) {
 	}
 	host, err := cluster.OpenHost(ctx, cluster.Options{
 		Directory: c.DataDir, Store: s.storeOptions(), Groups: c.ClusterGroups, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
-		Dial: s.dial, Undone: recovery.Undone, Proposed: s.replicated.Proposed, Now: time.Now, Logger: s.log.Named("cluster"),
+		Dial: s.dial, Undone: recovery.Undone, Now: time.Now, Logger: s.log.Named("cluster"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster port: %w", err)
@@ -193,7 +193,7 @@ func (g *groups) drain(ctx context.Context) {
 	}
 }
 
-// replicated are the metrics of the cluster. Without a cluster Replication is nil.
+// replicated are the metrics of the cluster.
 type replicated struct {
 	groups  atomic.Pointer[groups]
 	started time.Time
@@ -201,26 +201,11 @@ type replicated struct {
 	states atomic.Pointer[map[string]int]
 	// offset is the largest difference of clocks, as of the last request.
 	offset atomic.Int64
-	*metrics.Replication
-}
-
-// watch registers the metrics.
-func (r *replicated) watch(instruments *metrics.Metrics) (err error) {
-	r.Replication, err = instruments.Replication(rpc.ForwardResults(), r.read)
-	return err
-}
-
-// forwarded returns the counter of forwarded calls by result, nil without a cluster.
-func (r *replicated) forwarded() func(result string) {
-	if r.Replication == nil {
-		return nil
-	}
-	return r.Forwarded
 }
 
 // read returns the cluster as this server knows it: of several groups the largest age.
 func (r *replicated) read() metrics.Cluster {
-	out := metrics.Cluster{Members: map[string]int{}, Shards: map[uint32]bool{}, Offset: time.Duration(r.offset.Load())}
+	out := metrics.Cluster{Members: map[string]int{}, Offset: time.Duration(r.offset.Load())}
 	g := r.groups.Load()
 	if g == nil {
 		return out
@@ -238,30 +223,14 @@ func (r *replicated) read() metrics.Cluster {
 		if n == 0 && s.Owner.ID != "" {
 			out.Members["owner"] = 1
 		}
-		if n > 0 || len(g.all) == 1 {
-			out.Shards[group.Number()] = s.Owns
-		}
 		age := s.Age
 		if age == cluster.Unheard {
 			age = time.Since(r.started)
 		}
-		out.Elections += s.Log.Elections
 		out.Behind = max(out.Behind, max(s.Log.Committed, s.Log.Applied)-s.Log.Applied)
 		out.Age = max(out.Age, age)
 	}
 	return out
-}
-
-// Proposed counts a proposal of this server by its outcome.
-func (r *replicated) Proposed(took time.Duration, err error) {
-	switch {
-	case err == nil:
-		r.Committed(took)
-	case errors.Is(err, engine.ErrNotOwner):
-		r.Refused()
-	default:
-		r.Unknown()
-	}
 }
 
 // servers adapts a group for package rpc.

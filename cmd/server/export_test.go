@@ -11,10 +11,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/cmd/server/internal/access"
+	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/cluster"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
+	"hindsight/internal/store"
 )
 
 // ServeBy runs the server of a command line, with a dialer for the other servers of its cluster.
@@ -26,9 +32,9 @@ func ServeBy(ctx context.Context, args []string, dial cluster.Dialer) int {
 }
 
 // NewLogger is the logger of a server, and what answers its level.
-func NewLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, http.Handler, error) {
-	log, at, err := newLogger(c, stderr, instruments)
-	return log, levels(at, log), err
+func NewLogger(c config.Config, stderr io.Writer) (*zap.Logger, http.Handler) {
+	log, at := newLogger(c, stderr)
+	return log, levels(at, log)
 }
 
 // WarnExposed is warnExposed.
@@ -39,11 +45,16 @@ func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 // TakesEveryCall is takesEveryCall.
 func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryCall(c, address) }
 
-// WatchOwn shows the metrics that this package declares.
-func WatchOwn(m *metrics.Metrics) error {
-	_, replication := m.Replication(rpc.ForwardResults(), func() metrics.Cluster { return metrics.Cluster{Shards: map[uint32]bool{0: true}} })
-	return errors.Join(
-		metrics.Watch(m, func() limits { return limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1} }),
-		metrics.Watch(m, func() serving { return serving{} }), replication,
-		metrics.Watch(m, func() backups { return backups{LastSuccess: time.Unix(1, 0)} }))
+// WatchAll registers the metrics of the server that have a source, with every number known.
+func WatchAll(m *metrics.Metrics, models metrics.Source) error {
+	shown := time.Unix(1, 0)
+	return errors.Join(m.WatchModels(models), m.WatchCluster(func() metrics.Cluster { return metrics.Cluster{} }),
+		watchCalls(m, func() rpc.Stats { return rpc.Stats{} }),
+		watchTotals(m, 1, func() []engine.Totals {
+			return []engine.Totals{{Counters: new(hosted.Counters), ReportCounters: new(figures.ReportCounters), StartCounters: new(engine.StartCounters)}}
+		}),
+		watchDisks(m, func() []store.Metrics { return []store.Metrics{{}} }),
+		watchBackups(m, func() []backups { return []backups{{LastSuccess: shown}} }),
+		watchTLS(m, func() certificates.Stats { return certificates.Stats{Expires: shown} }),
+		watchAccess(m, func() access.Stats { return access.Stats{} }))
 }

@@ -133,7 +133,7 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 		owners[all[0].cluster(t).GetOwner()] = true // A busy machine may elect another one.
 		taken := 0
 		for _, s := range all {
-			backups := int(s.gauge(t, "hindsight_backups_total"))
+			backups := s.logged(t, backupTaken, 0)
 			if id := s.cluster(t).GetServer(); backups > 0 && !owners[id] {
 				t.Fatalf("server %s, which did not own the models, has taken %d backups", id, backups)
 			}
@@ -200,7 +200,7 @@ func TestBurntCluster(t *testing.T) {
 			_, metrics := s.scrape(t, "", "", "")
 			if f := metrics["hindsight_backup_last_success_timestamp_seconds"]; f != nil {
 				owners++
-				if s.gauge(t, "hindsight_backups_total") == 0 || time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) > time.Hour {
+				if s.logged(t, backupTaken, 0) == 0 || time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) > time.Hour {
 					t.Errorf("the backups of a server: %v", f)
 				}
 			}

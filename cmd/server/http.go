@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/prometheus/common/expfmt"
 	"go.uber.org/zap"
 
 	"hindsight/internal/auth"
 	"hindsight/internal/gateway"
-	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/web"
 )
@@ -93,12 +92,8 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
-	err = metrics.Watch(s.instruments, func() serving { return serving{s.isReady() == nil} })
-	if err != nil {
-		return nil, fmt.Errorf("instruments of the server: %w", err)
-	}
 	mux := http.NewServeMux()
-	scrape := s.guard.Require(auth.Read, compress(scrapes(s.instruments, s.spans != nil)))
+	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry, s.spans != nil)))
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.registry, scrape))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -124,37 +119,11 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	return mux, nil
 }
 
-// scrapes answers in the format that the scraper prefers. Metrics.Scrape writes the text format
-// many times faster than promhttp writes any format. With traced it offers OpenMetrics too, which
-// Prometheus prefers, because only OpenMetrics and protobuf have exemplars.
-func scrapes(instruments *metrics.Metrics, traced bool) http.Handler {
-	general := promhttp.HandlerFor(instruments, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: traced})
-	places := make(chan struct{}, maxScrapes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
-			http.Error(w, fmt.Sprintf("%d scrapes are in progress, try again later.", maxScrapes), http.StatusServiceUnavailable)
-			return
-		}
-		formats := expfmt.DefaultAcceptedFormats()
-		if traced {
-			formats = expfmt.DefaultOpenMetricsAcceptedFormats()
-		}
-		format := expfmt.NegotiateAccept(r.Header, formats...)
-		if format.FormatType() != expfmt.TypeTextPlain || r.URL.Query().Has("name[]") {
-			general.ServeHTTP(w, r)
-			return
-		}
-		scrape, err := instruments.Scrape()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", string(format))
-		w.Header().Add("Vary", "Accept")
-		_ = scrape.WriteText(w) // An error means that the scraper has disconnected.
+// scrapes answers scrapes, at most maxScrapes at once. With traced it offers OpenMetrics too, which Prometheus
+// prefers, because only OpenMetrics and protobuf have exemplars.
+func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		DisableCompression: true, EnableOpenMetrics: traced, MaxRequestsInFlight: maxScrapes,
 	})
 }
 

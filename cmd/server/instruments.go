@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -13,10 +14,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"hindsight/cmd/server/internal/access"
+	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/tracing"
+	"hindsight/internal/engine"
 	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
+	"hindsight/internal/store"
 )
 
 // newCalls returns the counts and times of calls, in classic and in native buckets.
@@ -44,63 +49,122 @@ func exemplars(traced bool) []grpcprom.Option {
 const lastSpans = 5 * time.Second
 
 // count makes the counters of calls and of the cluster.
-func (s *server) count() error {
+func (s *server) count() (err error) {
 	s.observed = newCalls()
-	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
+	s.refused, err = s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
 	err = errors.Join(err, s.registry.Register(s.observed))
 	if s.config.ClusterAddress != "" {
-		err = errors.Join(err, s.replicated.watch(s.instruments))
+		err = errors.Join(err, s.instruments.WatchCluster(s.replicated.read))
 	}
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
-	s.refused = refusals.Count
 	return nil
 }
 
 // watch connects the instruments to the models and to the gRPC server.
 func (s *server) watch(models *groups, server *rpc.Server) error {
-	var backupsErr error
+	limit := float64(s.config.MaxPendingTotal)
+	err := errors.Join(s.instruments.WatchModels(models), watchCalls(s.instruments, server.Stats),
+		watchTotals(s.instruments, limit, models.totals), watchDisks(s.instruments, models.disks))
 	if s.config.BackupTo != "" {
-		backupsErr = metrics.WatchParts(s.instruments, models.backups)
+		err = errors.Join(err, watchBackups(s.instruments, models.backups))
 	}
-	err := errors.Join(backupsErr, s.instruments.WatchModels(models), s.watchCalls(server),
-		metrics.WatchParts(s.instruments, models.totals), metrics.WatchParts(s.instruments, models.disks))
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
 	return nil
 }
 
-// limits are the limits of the settings; 0 is no limit.
-type limits struct {
-	PendingLabels int   `metric:"hindsight_pending_labels_all_limit,positive" help:"Most pending predictions of all models: --max-pending-total."`
-	Queue         int   `metric:"hindsight_queued_observations_limit,positive" help:"Most observations waiting for one model: --queue."`
-	Models        int   `metric:"hindsight_models_limit,positive" help:"Most models: --max-models."`
-	ModelBytes    int64 `metric:"hindsight_models_memory_limit_bytes,positive" help:"Most memory of the states of all models: half of --memory-limit. Absent without a limit."`
+func row[T any](name, help string, value func(T) float64) metrics.Row[T] {
+	return metrics.Row[T]{Name: name, Help: help, Value: value}
 }
 
-// watchCalls shows the memory of calls, and the limits.
-func (s *server) watchCalls(server *rpc.Server) error {
-	c := s.config
-	bounds := limits{PendingLabels: c.MaxPendingTotal, Queue: c.Queue, Models: c.MaxModels, ModelBytes: c.MemoryLimit / 2}
-	return errors.Join(
-		metrics.Watch(s.instruments, server.Stats),
-		metrics.Watch(s.instruments, func() limits { return bounds }))
+// sum returns the sum of a figure over the groups.
+func sum[T any, N int | int64 | uint64 | float64](of func(T) N) func([]T) float64 {
+	return func(groups []T) (all float64) {
+		for _, g := range groups {
+			all += float64(of(g))
+		}
+		return all
+	}
 }
 
-// openTracing opens tracing, if it is on, and shows its figures.
+// largest returns the largest known figure of the groups, NaN without one.
+func largest[T any](of func(T) float64) func([]T) float64 {
+	return func(groups []T) float64 {
+		all := math.NaN()
+		for _, g := range groups {
+			if v := of(g); !math.IsNaN(v) && !(v <= all) {
+				all = v
+			}
+		}
+		return all
+	}
+}
+
+func watchCalls(m *metrics.Metrics, read func() rpc.Stats) error {
+	return metrics.Watch(m, read,
+		row("hindsight_requests_in_progress_bytes", "Size of the requests and model transfers in progress.", func(s rpc.Stats) float64 { return float64(s.RequestBytes) }))
+}
+
+// watchTotals shows the figures over all models. A limit of 0 is no limit.
+func watchTotals(m *metrics.Metrics, pendingLimit float64, read func() []engine.Totals) error {
+	return metrics.Watch(m, read,
+		row("hindsight_learner_panics_total", "Panics of learners; while learning they stop the model, else one call.", sum(func(t engine.Totals) int64 { return t.Panics.Load() })),
+		row("hindsight_model_wakes_total", "Models loaded on use.", sum(func(t engine.Totals) int64 { return t.Wakes.Load() })),
+		row("hindsight_models", "Models that the server holds.", sum(func(t engine.Totals) int { return t.Models })),
+		row("hindsight_models_memory_bytes", "Memory of the states of all models.", sum(func(t engine.Totals) int64 { return t.ResidentBytes })),
+		row("hindsight_pending_labels_all", "Pending predictions of all models.", sum(func(t engine.Totals) int64 { return t.Pending })),
+		row("hindsight_pending_labels_all_limit", "Most pending predictions of all models: --max-pending-total. Absent without a limit.", func([]engine.Totals) float64 {
+			if pendingLimit > 0 {
+				return pendingLimit
+			}
+			return math.NaN()
+		}),
+		row("hindsight_recovery_models_failed", "Models that the start could not load.", sum(func(t engine.Totals) int64 { return t.StartFailed.Load() })),
+		row("hindsight_replica_digest_mismatches_total", "States of models that differ from the owner's state.", sum(func(t engine.Totals) int64 { return t.DigestMismatches.Load() })),
+		row("hindsight_snapshot_failures_total", "Snapshots that could not be written or read back.", sum(func(t engine.Totals) int64 { return t.SnapshotFailures.Load() })))
+}
+
+// watchDisks shows the figures of the stores, which share a file system.
+func watchDisks(m *metrics.Metrics, read func() []store.Metrics) error {
+	return metrics.Watch(m, read,
+		row("hindsight_store_disk_bytes", "Space of the store on disk.", sum(func(d store.Metrics) uint64 { return d.DiskBytes })),
+		row("hindsight_store_failed", "1 when the store takes no more writes, else 0.", largest(func(d store.Metrics) float64 { return metrics.Flag(d.Failed) })),
+		row("hindsight_store_filesystem_available_bytes", "Free space of the file system of the data directory.", largest(func(d store.Metrics) float64 { return d.FreeBytes })),
+		row("hindsight_store_filesystem_size_bytes", "Size of the file system of the data directory.", largest(func(d store.Metrics) float64 { return d.SizeBytes })),
+		row("hindsight_store_remembered_ids", "Remembered observation ids.", sum(func(d store.Metrics) int { return d.RememberedIDs })),
+		row("hindsight_store_stall_seconds_total", "Time that writes waited for flushes and compactions.", sum(func(d store.Metrics) float64 { return d.StallSeconds })))
+}
+
+func watchBackups(m *metrics.Metrics, read func() []backups) error {
+	return metrics.Watch(m, read,
+		row("hindsight_backup_failures_total", "Scheduled backups that failed.", sum(func(b backups) int64 { return b.Failed })),
+		row("hindsight_backup_last_success_timestamp_seconds", "When the newest scheduled backup began, of several groups that this server owns the oldest; absent before the first.", func(groups []backups) float64 {
+			return -largest(func(b backups) float64 { return -metrics.Timestamp(b.LastSuccess) })(groups)
+		}))
+}
+
+func watchTLS(m *metrics.Metrics, read func() certificates.Stats) error {
+	return metrics.Watch(m, read,
+		row("hindsight_tls_certificate_expiry_timestamp_seconds", "When the server's TLS certificate expires; absent without TLS.", func(s certificates.Stats) float64 { return metrics.Timestamp(s.Expires) }),
+		row("hindsight_tls_reload_failures_total", "Unusable changes of the certificate files; the previous ones stay.", func(s certificates.Stats) float64 { return float64(s.ReloadFailures) }))
+}
+
+func watchAccess(m *metrics.Metrics, read func() access.Stats) error {
+	return metrics.Watch(m, read,
+		row("hindsight_audit_failures_total", "Lines of the audit log that could not be written.", func(s access.Stats) float64 { return float64(s.AuditFailures) }),
+		row("hindsight_auth_reload_failures_total", "Token files and key sets that could not be reread; the previous ones stay.", func(s access.Stats) float64 { return float64(s.ReloadFailures) }),
+		row("hindsight_auth_unauthenticated_total", "Calls without a good token or certificate.", func(s access.Stats) float64 { return float64(s.Unknown) }))
+}
+
+// openTracing opens tracing, if it is on.
 func (s *server) openTracing(ctx context.Context) (err error) {
 	s.spans, err = tracing.Open(ctx, tracing.Options{
 		Endpoint: s.config.OTLPEndpoint, Env: os.LookupEnv, Version: version, Log: s.log.Named("tracing"),
 	})
-	if err != nil {
-		return err
-	}
-	if err := metrics.Watch(s.instruments, s.spans.Stats); err != nil {
-		return errors.Join(fmt.Errorf("instruments of tracing: %w", err), s.spans.Close(ctx))
-	}
-	return nil
+	return err
 }
 
 // closeTracing exports the last spans. Losing spans is no failure of the server.
@@ -110,9 +174,4 @@ func (s *server) closeTracing(ctx context.Context) {
 	if err := s.spans.Close(limit); err != nil {
 		s.log.Warn("the last spans were not exported", zap.Error(err))
 	}
-}
-
-// serving shows server.isReady.
-type serving struct {
-	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains, or cannot take part in its cluster."`
 }

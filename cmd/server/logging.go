@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/metrics"
 )
 
 const (
@@ -21,9 +20,9 @@ const (
 	maxLevelBytes = 1 << 10
 )
 
-// newLogger returns a logger to stderr, and its level, which may change at any time. It writes
+// newLogger returns a logger to stderr, and its level, which may change at any time. The logger writes
 // errors at every level.
-func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, zap.AtomicLevel, error) {
+func newLogger(c config.Config, stderr io.Writer) (*zap.Logger, zap.AtomicLevel) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoder := zapcore.NewJSONEncoder(encoding)
@@ -31,23 +30,10 @@ func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) 
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
 	at := zap.NewAtomicLevelAt(level(c.LogLevel))
-	written, dropped, err := instruments.LogLines([]string{
-		zapcore.DebugLevel.String(), zapcore.InfoLevel.String(), zapcore.WarnLevel.String(), zapcore.ErrorLevel.String(),
-	})
-	if err != nil {
-		return nil, at, err
-	}
 	enabled := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zapcore.ErrorLevel || at.Enabled(l) })
 	core := zapcore.NewSamplerWithOptions(
-		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter,
-		zapcore.SamplerHook(func(e zapcore.Entry, d zapcore.SamplingDecision) {
-			if d&zapcore.LogDropped != 0 {
-				dropped.Count(e.Level.String())
-				return
-			}
-			written.Count(e.Level.String())
-		}))
-	return zap.New(core), at, nil
+		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter)
+	return zap.New(core), at
 }
 
 // levels answers the level of the log to GET, and sets it to PUT.

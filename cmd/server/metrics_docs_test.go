@@ -19,51 +19,28 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	main "hindsight/cmd/server"
-	"hindsight/cmd/server/internal/access"
-	"hindsight/cmd/server/internal/certificates"
-	"hindsight/cmd/server/internal/tracing"
-	"hindsight/internal/engine"
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/figures"
-	"hindsight/internal/engine/hosted"
 	"hindsight/internal/metrics"
 	"hindsight/internal/model/input"
-	"hindsight/internal/rpc"
-	"hindsight/internal/store"
 )
 
-// shownTime is the time of every metric that is one.
-var shownTime = time.Unix(1, 0)
-
 // everyNumber shows all metrics there are.
-func everyNumber(t *testing.T) *metrics.Metrics {
+func everyNumber(t *testing.T) prometheus.Gatherer {
 	t.Helper()
-	m, err := metrics.New(prometheus.NewRegistry(), metrics.Options{})
+	registry := prometheus.NewRegistry()
+	m, err := metrics.New(registry, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, refusals := m.Refusals([]string{"OVERLOADED", "OTHER"})
-	_, _, lines := m.LogLines([]string{"info", "error"})
-	err = errors.Join(refusals, lines, m.WatchModels(everyModel{}), main.WatchOwn(m),
-		watchZero[store.Metrics](m), watchZero[access.Stats](m), watchZero[tracing.Stats](m),
-		metrics.Watch(m, func() engine.Totals {
-			return engine.Totals{Counters: new(hosted.Counters), ReportCounters: new(figures.ReportCounters), StartCounters: new(engine.StartCounters)}
-		}),
-		metrics.Watch(m, func() rpc.Stats { return rpc.Stats{RequestLimit: 1} }),
-		metrics.Watch(m, func() certificates.Stats { return certificates.Stats{Expires: shownTime} }))
-	if err != nil {
+	if err := errors.Join(refusals, main.WatchAll(m, everyModel{})); err != nil {
 		t.Fatal(err)
 	}
-	timings := m.Timings("regression", "auto")
-	timings.Predict(1e-4, "")
-	timings.Observe(1e-3, "")
-	return m
-}
-
-func watchZero[T any](m *metrics.Metrics) error {
-	return metrics.Watch(m, func() (zero T) { return zero })
+	everyModel{}.Each(func(live *figures.Live) { m.Timings(live.ID, live.Learner) })
+	return registry
 }
 
 // everyModel shows a regression and a classifier, of which every number is known.
@@ -72,18 +49,15 @@ type everyModel struct{}
 func (everyModel) Each(yield func(*figures.Live)) {
 	regression := figures.Live{ID: "regression", Learner: "auto"}
 	regression.Certified, regression.Gate.On, regression.PendingLimit = true, true, 1
-	regression.SnapshotMade, regression.SnapshotBytes = shownTime, 1
+	regression.SnapshotMade = time.Unix(1, 0)
 	better := account.Figures{RunningMean: 1, LastLabel: 1}
 	regression.Whole.Prequential, regression.Served = better, better
-	regression.Recent.Observations, regression.Recent.Weight, regression.Recent.Served = 1000, 1000, better
-	regression.Drift.Detected = 1
+	regression.Recent.Observations, regression.Recent.Served = 1000, better
 	regression.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000}}
-	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{NumbersKnown: true, ShiftKnown: true}}}
+	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{ShiftKnown: true}}}
 	yield(&regression)
-	correct := classes.Figures{Majority: 1, Last: 1}
-	s := &figures.ClassStatistics{Names: []string{"one"}}
-	s.Classes = []classes.Class{{Observed: 1}}
-	s.Whole.Prequential, s.Served, s.Recent.Served, s.Recent.Observations = correct, correct, correct, 1000
+	s := new(figures.ClassStatistics)
+	s.Recent.Served, s.Recent.Observations = classes.Figures{Majority: 1, Last: 1}, 1000
 	yield(&figures.Live{ID: "classifier", Learner: "rlsc", ClassAccount: s})
 }
 
@@ -175,7 +149,7 @@ func tables(t *testing.T) string {
 		var labels []string
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			label := "`" + name + "`"
-			if name == "kind" || name == "baseline" || name == "direction" || name == "part" {
+			if name == "kind" || name == "baseline" || name == "direction" {
 				label += ": " + strings.Join(slices.Sorted(slices.Values(values[name])), ", ")
 			}
 			labels = append(labels, label)

@@ -44,10 +44,8 @@ type tally struct {
 
 // backups are the figures of the schedule of a group.
 type backups struct {
-	Taken       int64     `metric:"hindsight_backups_total" help:"Scheduled backups taken."`
-	Bytes       int64     `metric:"hindsight_backup_bytes_total" help:"Bytes that scheduled backups wrote."`
-	Failed      int64     `metric:"hindsight_backup_failures_total" help:"Scheduled backups that failed."`
-	LastSuccess time.Time `metric:"hindsight_backup_last_success_timestamp_seconds,least" help:"When the newest scheduled backup began, of several groups that this server owns the oldest; absent before the first."`
+	Failed      int64
+	LastSuccess time.Time
 }
 
 // openSchedule opens the place of --backup-to. It returns nil without the flag.
@@ -161,8 +159,6 @@ func (s *schedule) take(ctx context.Context) bool {
 	s.tally.mu.Lock()
 	defer s.tally.mu.Unlock()
 	if taken != nil {
-		stats.Taken++
-		stats.Bytes += taken.NewBytes
 		stats.LastSuccess = started
 		s.log.Info("backup taken", zap.String("backup", taken.Backup), zap.Int("models", taken.Models),
 			zap.Int("new_files", taken.NewFiles), zap.Int64("new_bytes", taken.NewBytes), zap.Duration("took", time.Since(started)))

@@ -96,8 +96,9 @@ func TestBackupAtTheEnd(t *testing.T) {
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	p = launch(t, dir, "--backup-to", place)
 	p.observeAs(t, "m", 0, 10)
-	if taken, last := p.gauge(t, "hindsight_backups_total"), p.gauge(t, "hindsight_backup_last_success_timestamp_seconds"); taken != 0 || last == 0 {
-		t.Errorf("%v backups, the last at %v", taken, last)
+	first := newestBackup(t, place)
+	if last := p.gauge(t, "hindsight_backup_last_success_timestamp_seconds"); last == 0 || len(first.Models) != 1 || first.Models[0].Sequence != 0 {
+		t.Errorf("the last backup, at %v, is %+v: want the backup before the start", last, first)
 	}
 	p.terminate(t)
 	if m := newestBackup(t, place); len(m.Models) != 1 || m.Models[0].Sequence != 10 {

@@ -11,7 +11,6 @@ import (
 
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/metrics"
 )
 
 // openTLS reads the TLS certificates of the settings, if any.
@@ -29,7 +28,7 @@ func (s *server) openTLS() (err error) {
 	if err != nil {
 		return fmt.Errorf("TLS: %w", err)
 	}
-	if err := metrics.Watch(s.instruments, s.keeper.Stats); err != nil {
+	if err := watchTLS(s.instruments, s.keeper.Stats); err != nil {
 		return fmt.Errorf("instruments of TLS: %w", err)
 	}
 	return nil

@@ -76,10 +76,7 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
-	log, level, err := newLogger(c, stderr, s.instruments)
-	if err != nil {
-		return err
-	}
+	log, level := newLogger(c, stderr)
 	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
 	s.log = log
 	if c.Durability == config.DurabilityAsync {
@@ -162,7 +159,6 @@ func (s *server) host(ctx context.Context) (err error) {
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
-		Forwarded: s.replicated.forwarded(),
 	})
 	api, err := s.newGateway(server)
 	if err == nil {

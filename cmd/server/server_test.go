@@ -418,7 +418,6 @@ func TestMetricsAndProbes(t *testing.T) {
 		fmt.Sprintf("hindsight_regret_bound%s %v", labels, p.stats(t).GetRegretBound()),
 		`hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="m"} `,
 		`hindsight_loss_total{kind="served",learner="pkawv_taylor",model="m"} `,
-		"hindsight_features" + labels + " 10",
 		"hindsight_state_bytes" + labels, "hindsight_predictions_total" + labels,
 		"hindsight_expired_labels_total" + labels + " 0", "hindsight_read_only" + labels + " 0",
 		`hindsight_predict_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,

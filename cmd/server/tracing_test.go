@@ -217,9 +217,6 @@ func TestTracesWithoutACollector(t *testing.T) {
 	p := launch(t, t.TempDir())
 	p.create(t)
 	p.learn(t, 0, 10)
-	eventually(t, "a span fails", func() bool { return p.gauge(t, "hindsight_trace_spans_failed_total") > 0 })
-	if all, taken := p.gauge(t, "hindsight_trace_spans_total"), p.gauge(t, "hindsight_trace_spans_exported_total"); all < 10 || taken != 0 {
-		t.Errorf("%v spans, %v exported", all, taken)
-	}
+	p.logged(t, "spans were not exported", 1)
 	p.terminate(t)
 }

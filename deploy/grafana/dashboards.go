@@ -46,17 +46,15 @@ func overview() Dashboard {
 		row{"Labels", 8, []*Panel{
 			curves("Predictions that wait for their labels", "short", "", `hindsight_pending_labels_all{instance=~"$instance"}`, "{{instance}}"),
 			curves("Labels that did not come in time", "reqps", "", `sum by (instance) (rate(hindsight_expired_labels_total{instance=~"$instance"}[$__rate_interval]))`, "{{instance}}"),
-			curves("Retries that were answered, and conflicts", "reqps", "A retry is not learned again. A conflict is an id that came with other content.",
-				`sum by (instance) (rate(hindsight_duplicates_total{instance=~"$instance"}[$__rate_interval]))`, "duplicates {{instance}}",
-				`sum by (instance) (rate(hindsight_conflicts_total{instance=~"$instance"}[$__rate_interval]))`, "conflicts {{instance}}"),
+			curves("Retries that were answered", "reqps", "A retry is not learned again.",
+				`sum by (instance) (rate(hindsight_duplicates_total{instance=~"$instance"}[$__rate_interval]))`, "{{instance}}"),
 		}},
 		row{"Memory", 8, []*Panel{
 			curves("States of models", "bytes", "Idle models leave the memory at the limit.",
-				`hindsight_models_memory_bytes{instance=~"$instance"}`, "{{instance}}",
-				`hindsight_models_memory_limit_bytes{instance=~"$instance"}`, "limit {{instance}}"),
+				`hindsight_models_memory_bytes{instance=~"$instance"}`, "{{instance}}"),
 			curves("The process", "bytes", "", `process_resident_memory_bytes{job="hindsight", instance=~"$instance"}`, "{{instance}}"),
 			curves("Processors", "short", "", `rate(process_cpu_seconds_total{job="hindsight", instance=~"$instance"}[$__rate_interval])`, "{{instance}}"),
-			curves("Models in memory", "short", "", `hindsight_models_loaded{instance=~"$instance"}`, "{{instance}}"),
+			curves("Models that are loaded on use", "ops", "", `rate(hindsight_model_wakes_total{instance=~"$instance"}[$__rate_interval])`, "{{instance}}"),
 		}},
 	)
 }
@@ -89,24 +87,18 @@ func model() Dashboard {
 			share(curves("Share of errors over an hour", "percentunit", "",
 				`increase(hindsight_classifier_errors_total{instance=~"$instance", model="$model", kind="served"}[1h]) / on (instance, model) (increase(hindsight_served_observations_total`+of+`[1h]) > 0)`, "model",
 				`increase(hindsight_classifier_baseline_errors_total{instance=~"$instance", model="$model", kind="served"}[1h]) / on (instance, model) group_left () (increase(hindsight_served_observations_total`+of+`[1h]) > 0)`, "{{baseline}}")),
-			share(curves("Errors by class over an hour", "percentunit", "Share of the observations of the class.",
-				`increase(hindsight_class_errors_total`+of+`[1h]) / (increase(hindsight_class_observations_total`+of+`[1h]) > 0)`, "{{class}}")),
-			curves("Observations by class", "reqps", "", `rate(hindsight_class_observations_total`+of+`[$__rate_interval])`, "{{class}}"),
+			curves("Skill", "none", "1 is perfect, 0 as good as a trivial predictor.", `hindsight_classifier_recent_skill`+of, "last 1000"),
 		}},
 		row{"Intervals and drift", 8, []*Panel{
 			share(curves("Labels inside their intervals", "percentunit", "Of the last thousand intervals, beside what is to be.",
 				`hindsight_interval_recent_coverage`+of, "{{coverage}} is", `hindsight_interval_nominal_coverage`+of, "{{coverage}} is to be")),
-			curves("Mean width of the intervals", "none", "", `hindsight_interval_mean_width`+of, "{{coverage}}"),
 			curves("Changes of the loss in an hour", "short", "", `increase(hindsight_drift_detected_total`+of+`[1h])`, "{{direction}}",
 				`increase(hindsight_learner_starts_total`+of+`[1h])`, "new start"),
 			share(curves("Labels set aside", "percentunit", "By the label gate, of the observations of six hours. Above 0.01 look where the labels come from.",
 				`model:hindsight_labels_set_aside:ratio6h`+of, "set aside")),
 		}},
 		row{"Inputs", 8, []*Panel{
-			curves("Shift of the inputs", "none", "Population stability index: above 0.1 an input has moved, above 0.25 by much.", `hindsight_input_shift`+of, "{{input}}"),
-			share(curves("Missing values", "percentunit", "",
-				`rate(hindsight_input_missing_total`+of+`[$__rate_interval]) / (rate(hindsight_input_missing_total`+of+`[$__rate_interval]) + rate(hindsight_input_seen_total`+of+`[$__rate_interval]) > 0)`, "{{input}}")),
-			curves("Values outside of what was known", "reqps", "", `rate(hindsight_input_outside_total`+of+`[$__rate_interval])`, "{{input}}"),
+			curves("Largest shift of an input", "none", "Population stability index: above 0.1 an input has moved, above 0.25 by much.", `hindsight_largest_input_shift`+of, "largest"),
 		}},
 		row{"Work", 8, []*Panel{
 			curves("Calls", "reqps", "", `model:hindsight_predictions:rate5m`+of, "predictions", `model:hindsight_observations:rate5m`+of, "observations",
@@ -115,7 +107,7 @@ func model() Dashboard {
 				`histogram_quantile(0.99, sum by (le) (rate(hindsight_predict_seconds_bucket`+of+`[$__rate_interval])))`, "p99"),
 			curves("Observe", "s", "", `histogram_quantile(0.5, sum by (le) (rate(hindsight_observe_seconds_bucket`+of+`[$__rate_interval])))`, "p50",
 				`histogram_quantile(0.99, sum by (le) (rate(hindsight_observe_seconds_bucket`+of+`[$__rate_interval])))`, "p99"),
-			curves("State", "bytes", "", `hindsight_state_bytes`+of, "memory", `hindsight_snapshot_bytes`+of, "snapshot"),
+			curves("State", "bytes", "", `hindsight_state_bytes`+of, "memory"),
 		}},
 	)
 }
@@ -127,7 +119,7 @@ func storage() Dashboard {
 		[]variable{instances()},
 		row{"Disk", 8, []*Panel{
 			curves("Space left", "bytes", "Of the file system of the data directory.", `hindsight_store_filesystem_available_bytes`+of, "{{instance}}"),
-			curves("Space taken", "bytes", "By the data directory.", `hindsight_store_disk_bytes`+of, "all {{instance}}", `hindsight_store_log_bytes`+of, "write-ahead log {{instance}}"),
+			curves("Space taken", "bytes", "By the data directory.", `hindsight_store_disk_bytes`+of, "{{instance}}"),
 			curves("Fsync", "s", "One serves all observations that waited for it.",
 				`histogram_quantile(0.5, sum by (instance, le) (rate(hindsight_store_fsync_seconds_bucket`+of+`[$__rate_interval])))`, "p50 {{instance}}",
 				`histogram_quantile(0.99, sum by (instance, le) (rate(hindsight_store_fsync_seconds_bucket`+of+`[$__rate_interval])))`, "p99 {{instance}}"),
@@ -136,28 +128,18 @@ func storage() Dashboard {
 			curves("Waits for its turn", "s", "", `histogram_quantile(0.99, sum by (instance, le) (rate(hindsight_queue_seconds_bucket`+of+`[$__rate_interval])))`, "p99 {{instance}}"),
 			curves("Commit", "s", "The append to the log, with its fsync.", `histogram_quantile(0.99, sum by (instance, le) (rate(hindsight_commit_seconds_bucket`+of+`[$__rate_interval])))`, "p99 {{instance}}"),
 			curves("Learning", "s", "Of the observations of a commit.", `histogram_quantile(0.99, sum by (instance, le) (rate(hindsight_learn_seconds_bucket`+of+`[$__rate_interval])))`, "p99 {{instance}}"),
-			curves("Observations of a commit", "short", "", `rate(hindsight_commit_observations_sum`+of+`[$__rate_interval]) / rate(hindsight_commit_observations_count`+of+`[$__rate_interval])`, "{{instance}}"),
+			curves("Observations of a commit", "short", "", `sum by (instance) (rate(hindsight_observations_total`+of+`[$__rate_interval])) / rate(hindsight_commit_seconds_count`+of+`[$__rate_interval])`, "{{instance}}"),
 		}},
 		row{"Snapshots", 8, []*Panel{
 			curves("The oldest snapshot", "s", "Of models that have learned since.", `max by (instance) (time() - hindsight_snapshot_timestamp_seconds`+of+` and hindsight_unsnapshotted_observations`+of+` > 0)`, "{{instance}}"),
-			curves("To learn again after a kill", "s", "An estimate for all models together.", `sum by (instance) (hindsight_replay_estimate_seconds`+of+`)`, "{{instance}}"),
-			curves("Snapshots", "ops", "", `rate(hindsight_snapshot_seconds_count`+of+`[$__rate_interval])`, "written {{instance}}",
-				`rate(hindsight_snapshot_failures_total`+of+`[$__rate_interval])`, "failed {{instance}}"),
+			curves("To learn again after a kill", "short", "Observations after the newest snapshots.", `sum by (instance) (hindsight_unsnapshotted_observations`+of+`)`, "{{instance}}"),
+			curves("Snapshots that failed", "ops", "", `rate(hindsight_snapshot_failures_total`+of+`[$__rate_interval])`, "{{instance}}"),
 			curves("The newest backup", "s", "In the place of --backup-to.", `time() - hindsight_backup_last_success_timestamp_seconds`+of, "{{instance}}"),
 		}},
 		row{"Tables", 8, []*Panel{
 			share(curves("Writes that wait", "percentunit", "Share of the time.", `rate(hindsight_store_stall_seconds_total`+of+`[$__rate_interval])`, "{{instance}}")),
-			curves("Compaction", "Bps", "Written.", `rate(hindsight_store_compacted_bytes_total`+of+`[$__rate_interval])`, "{{instance}}"),
-			curves("Compaction to do", "bytes", "", `hindsight_store_compaction_debt_bytes`+of, "{{instance}}"),
-			share(curves("Reads from the cache", "percentunit", "",
-				`rate(hindsight_store_cache_hits_total`+of+`[$__rate_interval]) / (rate(hindsight_store_cache_hits_total`+of+`[$__rate_interval]) + rate(hindsight_store_cache_misses_total`+of+`[$__rate_interval]) > 0)`, "{{instance}}")),
-		}},
-		row{"Start and memory", 8, []*Panel{
-			curves("Models that the start loads", "short", "", `hindsight_recovery_models`+of, "to load {{instance}}", `hindsight_recovery_models_loaded`+of, "loaded {{instance}}",
-				`hindsight_recovery_models_failed`+of, "failed {{instance}}"),
-			curves("Observations to learn again", "short", "By the models that are being loaded.", `hindsight_replaying_observations`+of, "{{instance}}"),
-			curves("Models that come and go", "ops", "", `rate(hindsight_model_wakes_total`+of+`[$__rate_interval])`, "loaded {{instance}}",
-				`rate(hindsight_model_hibernations_total`+of+`[$__rate_interval])`, "left memory {{instance}}"),
+			curves("Remembered observation ids", "short", "", `hindsight_store_remembered_ids`+of, "{{instance}}"),
+			curves("Models that the start could not load", "short", "", `hindsight_recovery_models_failed`+of, "{{instance}}"),
 		}},
 	)
 }
@@ -174,20 +156,11 @@ func calls() Dashboard {
 		}},
 		row{"Refusals", 8, []*Panel{
 			curves("By reason", "reqps", "The client library's documentation says what to do on each.", `sum by (reason) (instance_reason:hindsight_refusals:rate5m`+of+`) > 0`, "{{reason}}"),
-			curves("Requests in progress", "bytes", "", `hindsight_requests_in_progress_bytes`+of, "{{instance}}", `hindsight_requests_in_progress_limit_bytes`+of, "limit {{instance}}"),
-			curves("Observations that wait", "short", "Of the model with the most.", `max by (instance) (hindsight_queued_observations`+of+`)`, "{{instance}}", `hindsight_queued_observations_limit`+of, "limit {{instance}}"),
+			curves("Requests in progress", "bytes", "", `hindsight_requests_in_progress_bytes`+of, "{{instance}}"),
 		}},
 		row{"Access", 8, []*Panel{
 			curves("Calls without a good token", "reqps", "", `rate(hindsight_auth_unauthenticated_total`+of+`[$__rate_interval])`, "{{instance}}"),
-			curves("Calls that a role does not allow", "reqps", "", `rate(hindsight_auth_forbidden_total`+of+`[$__rate_interval])`, "{{instance}}"),
-			curves("Calls beyond a principal's limits", "reqps", "", `rate(hindsight_auth_limited_total`+of+`[$__rate_interval])`, "{{instance}}"),
 			number("The certificate expires in", "s", "", `min(hindsight_tls_certificate_expiry_timestamp_seconds`+of+` - time())`, first("red"), from("orange", 3*86400), from("green", 14*86400)),
-		}},
-		row{"Logs, traces and streams", 8, []*Panel{
-			curves("Log lines", "ops", "By level; the dropped ones were alike.", `sum by (level) (rate(hindsight_log_lines_total`+of+`[$__rate_interval]))`, "{{level}}",
-				`sum(rate(hindsight_log_lines_dropped_total`+of+`[$__rate_interval]))`, "dropped"),
-			curves("Spans", "ops", "", `rate(hindsight_trace_spans_exported_total`+of+`[$__rate_interval])`, "exported {{instance}}", `rate(hindsight_trace_spans_failed_total`+of+`[$__rate_interval])`, "failed {{instance}}"),
-			curves("Streams that watch a model", "short", "", `hindsight_watchers`+of, "{{instance}}"),
 		}},
 	)
 }

@@ -75,10 +75,9 @@ func Closed() *Engine {
 
 // StartCounters count the models that the start loads in the background.
 type StartCounters struct {
-	Starting    atomic.Int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000."`
-	Started     atomic.Int64 `metric:"hindsight_recovery_models_loaded" help:"Models that the start has loaded."`
-	StartFailed atomic.Int64 `metric:"hindsight_recovery_models_failed" help:"Models that the start could not load."`
-	StartDone   atomic.Bool  `metric:"hindsight_recovery_done,least" help:"1 once the start has loaded its models, or as many as fit; else 0."`
+	Started     atomic.Int64
+	StartFailed atomic.Int64
+	StartDone   atomic.Bool
 }
 
 // entry is a model in the table, with what the packages around it keep of it. Only replace ends its use.

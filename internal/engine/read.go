@@ -83,29 +83,25 @@ func (e *Engine) Each(f func(*Live)) {
 	}
 }
 
-// Totals are figures over all models. The tags name their metrics.
+// Totals are figures over all models.
 type Totals struct {
 	*hosted.Counters
 	*figures.ReportCounters
 	*StartCounters
-	Models        int   `metric:"hindsight_models" help:"Models that the server holds."`
-	Loaded        int   `metric:"hindsight_models_loaded" help:"Models whose state is in memory."`
-	Deleted       int   `metric:"hindsight_models_deleted" help:"Deleted models that can be restored."`
-	ResidentBytes int64 `metric:"hindsight_models_memory_bytes" help:"Memory of the states of all models."`
-	Pending       int64 `metric:"hindsight_pending_labels_all" help:"Pending predictions of all models."`
-	Aliases       int   `metric:"hindsight_aliases" help:"Aliases."`
-	Followers     int   `metric:"hindsight_followers" help:"Models that follow another one."`
-	Watchers      int   `metric:"hindsight_watchers" help:"Streams that watch a model."`
+	Models        int
+	Loaded        int
+	ResidentBytes int64
+	Pending       int64
 }
 
 // Totals counts over all models. It costs O(models).
 func (e *Engine) Totals() Totals {
 	t := Totals{
 		Counters: &e.env.Counters, ReportCounters: &e.reporter.Counters, StartCounters: &e.start,
-		ResidentBytes: e.env.Memory.Resident(), Aliases: e.aliases.Len(), Followers: e.replicas.Len(), Watchers: e.watchers.Len(),
+		ResidentBytes: e.env.Memory.Resident(),
 	}
 	models := e.table.live()
-	t.Models, t.Deleted = len(models), len(e.table.all())-len(models)
+	t.Models = len(models)
 	for _, m := range models {
 		t.Pending += m.Pending()
 		if m.Resident() {

@@ -141,7 +141,6 @@ func (e *Engine) prefetch(models []*entry) {
 	started := e.o.Now()
 	defer e.start.StartDone.Store(true)
 	first := models[:min(len(models), prefetched)]
-	e.start.Starting.Store(int64(len(first)))
 	for _, m := range first {
 		if e.env.Memory.HalfFull() || e.env.RestsCold() {
 			break

@@ -8,61 +8,16 @@ import (
 	"hindsight/internal/engine/figures"
 )
 
-// modelRow is a metric that every model has. A name may have several rows of
-// one help and kind, which their own labels tell apart.
+// modelRow is a metric that every model has. A name may have several rows of one help and kind, which their own
+// labels tell apart. A value that is not finite has no series.
 type modelRow struct {
-	row[*figures.Live]
-	together together
-	own      prometheus.Labels
+	name, help string
+	kind       prometheus.ValueType
+	own        prometheus.Labels
+	value      func(*figures.Live) float64
 }
 
-// together says what the models without series of their own show of a row.
-type together int
-
-const (
-	// The models that share a series show, of what only grows, the sum of what
-	// they have grown.
-	growth together = iota
-	// Of the rest they show the sum of those that are there. It is not known if
-	// one of them is not.
-	sum
-	// They show the least or the most of those that are known.
-	least
-	most
-	// They show nothing, where one number for several models would say nothing.
-	nothing
-)
-
-// join takes one more model into what was joined before. It is not for what
-// only grows.
-func (t together) join(joined, v float64) float64 {
-	switch t {
-	case sum:
-		return joined + v
-	case least:
-		if finite(v) && (v < joined || !finite(joined)) {
-			return v
-		}
-		return joined
-	case most:
-		if finite(v) && (v > joined || !finite(joined)) {
-			return v
-		}
-		return joined
-	case growth, nothing:
-	}
-	return math.NaN()
-}
-
-// start is what is joined with the first model.
-func (t together) start() float64 {
-	if t == sum {
-		return 0
-	}
-	return math.NaN()
-}
-
-// recent is how many rounds a recent figure is of. It has no series while it
+// recent is how many rounds a recent figure is of. A recent figure has no series while it
 // knows fewer: a few rounds tell nothing that an alert could rest on, and until
 // then the figure over all rounds is of the same ones.
 const recent = 1000
@@ -75,75 +30,84 @@ func modelRows() []modelRow {
 		changes   = "Detected changes of the loss."
 		skill     = "1 - loss / loss of the better baseline."
 	)
-	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
-	prequential, served := own("prequential"), own("served")
-	of := func(of, kind string) prometheus.Labels {
-		return prometheus.Labels{labelBaseline: of, labelKind: kind}
-	}
+	prequential, served := prometheus.Labels{"kind": "prequential"}, prometheus.Labels{"kind": "served"}
+	direction := func(of string) prometheus.Labels { return prometheus.Labels{"direction": of} }
 	return append(classRows(), []modelRow{
-		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Whole.Prequential.LastLabel) }}, growth, of("last", "prequential")},
-		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.LastLabel) }}, growth, of("last", "served")},
-		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Whole.Prequential.RunningMean) }}, growth, of("mean", "prequential")},
-		{row[*figures.Live]{"hindsight_baseline_loss_total", baselines, counter, func(m *figures.Live) float64 { return baseline(m, m.Served.RunningMean) }}, growth, of("mean", "served")},
-		{row[*figures.Live]{"hindsight_certificate_ok", "1 while the regret is consistent, 0 when the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.CertificateOK) }}, least, nil},
-		{row[*figures.Live]{"hindsight_conflicts_total", "Observations refused because their id has another label, weight or input.", counter, func(m *figures.Live) float64 { return float64(m.Conflicts) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_dictionary_centres", "Centres in the dictionary.", gauge, func(m *figures.Live) float64 { return float64(m.Dictionary) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
-		{row[*figures.Live]{"hindsight_drift_detected_total", changes, counter, func(m *figures.Live) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
-		// Losses and sequences of different models have no common scale.
-		{row[*figures.Live]{"hindsight_drift_last_change_sequence", "Estimated sequence of the last change.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, float64(m.Drift.Change)) }}, nothing, nil},
-		{row[*figures.Live]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.After) }}, nothing, nil},
-		{row[*figures.Live]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *figures.Live) float64 { return known(m.Drift.Detected > 0, m.Drift.Before) }}, nothing, nil},
-		{row[*figures.Live]{"hindsight_duplicates_total", "Repeated observations: answered and not learned again.", counter, func(m *figures.Live) float64 { return float64(m.Duplicates) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *figures.Live) float64 { return float64(m.Expired) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_features", "Features of the model.", gauge, func(m *figures.Live) float64 { return float64(m.Features) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_follower_behind_observations", "Observations of the followed model that this one has not learned yet.", gauge, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }}, most, nil},
-		{row[*figures.Live]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_learner_starts_total", "Restarts of the learner by the label gate.", counter, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Whole.Prequential.Loss }}, growth, prequential},
-		{row[*figures.Live]{"hindsight_loss_total", losses, counter, func(m *figures.Live) float64 { return m.Served.Loss }}, growth, served},
-		{row[*figures.Live]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *figures.Live) float64 { return float64(m.Observations) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_pending_labels", "Pending predictions.", gauge, func(m *figures.Live) float64 { return float64(m.Pending) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else --max-pending.", gauge, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *figures.Live) float64 { return float64(m.Predictions) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *figures.Live) float64 { return float64(m.Queued) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, func(m *figures.Live) float64 { return flag(m.ReadOnly) }}, most, nil},
-		{row[*figures.Live]{"hindsight_recent_loss", "Mean loss over the last 1000 to 1050 judged observations: served, else prequential.", gauge, func(m *figures.Live) float64 {
-			return known(m.Recent.Observations >= recent, m.Recent.MeanLoss(&m.Recent.Served))
-		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_mae", "Mean absolute error over the last 1000 to 1050 judged observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
-			return known(m.Recent.Observations >= recent, m.Recent.MAE(&m.Recent.Served))
-		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_rmse", "Root mean squared error over the last 1000 to 1050 judged observations, in the unit of the label.", gauge, func(m *figures.Live) float64 {
-			return known(m.Recent.Observations >= recent, m.Recent.RMSE(&m.Recent.Served))
-		}}, nothing, nil},
-		{row[*figures.Live]{"hindsight_recent_skill", "Skill over the last 1000 to 1050 judged observations.", gauge, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }}, least, nil},
-		{row[*figures.Live]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of all inputs.", gauge, largestShift}, most, nil},
-		// One unknown regret leaves out the sum: the regret of the rest beside
-		// the bound of all would look better than it is.
-		{row[*figures.Live]{"hindsight_regret", "Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, func(m *figures.Live) float64 { return m.Regret }}, sum, nil},
-		{row[*figures.Live]{"hindsight_regret_age_observations", "Observations learned since the shown regret was computed; 0 if regret is tracked.", gauge, func(m *figures.Live) float64 { return float64(m.RegretAge) }}, most, nil},
-		{row[*figures.Live]{"hindsight_regret_bound", "The guarantee of the regret.", gauge, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_replay_estimate_seconds", "Estimated time to replay the log after the newest snapshot.", gauge, func(m *figures.Live) float64 { return m.Replay.Seconds() }}, sum, nil},
-		{row[*figures.Live]{"hindsight_served_observations_total", "Judged observations with a served prediction: the divisor of losses with kind=\"served\".", counter, func(m *figures.Live) float64 { return float64(m.Predicted) }}, growth, nil},
-		{row[*figures.Live]{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, func(m *figures.Live) float64 { return m.ServedRegret }}, sum, nil},
-		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }}, least, prequential},
-		{row[*figures.Live]{"hindsight_skill", skill, gauge, func(m *figures.Live) float64 { return m.Served.Skill() }}, least, served},
-		{row[*figures.Live]{"hindsight_snapshot_bytes", "Size of the newest snapshot; absent until one was written or read since the start.", gauge, func(m *figures.Live) float64 { return known(m.SnapshotBytes > 0, float64(m.SnapshotBytes)) }}, most, nil},
-		{row[*figures.Live]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, func(m *figures.Live) float64 { return timestamp(m.SnapshotMade) }}, least, nil},
-		{row[*figures.Live]{"hindsight_state_bytes", "Memory of the model's state.", gauge, func(m *figures.Live) float64 { return float64(m.StateBytes) }}, sum, nil},
-		{row[*figures.Live]{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
+		{"hindsight_baseline_loss_total", baselines, counter, baseline("last", "prequential"), func(m *figures.Live) float64 { return baselineLoss(m, m.Whole.Prequential.LastLabel) }},
+		{"hindsight_baseline_loss_total", baselines, counter, baseline("last", "served"), func(m *figures.Live) float64 { return baselineLoss(m, m.Served.LastLabel) }},
+		{"hindsight_baseline_loss_total", baselines, counter, baseline("mean", "prequential"), func(m *figures.Live) float64 { return baselineLoss(m, m.Whole.Prequential.RunningMean) }},
+		{"hindsight_baseline_loss_total", baselines, counter, baseline("mean", "served"), func(m *figures.Live) float64 { return baselineLoss(m, m.Served.RunningMean) }},
+		{"hindsight_certificate_ok", "1 while the regret is consistent, 0 when the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.CertificateOK) }},
+		{"hindsight_drift_detected_total", changes, counter, direction("fall"), func(m *figures.Live) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }},
+		{"hindsight_drift_detected_total", changes, counter, direction("rise"), func(m *figures.Live) float64 { return float64(m.Drift.Rises) }},
+		{"hindsight_duplicates_total", "Repeated observations: answered and not learned again.", counter, nil, func(m *figures.Live) float64 { return float64(m.Duplicates) }},
+		{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, nil, func(m *figures.Live) float64 { return float64(m.Expired) }},
+		{"hindsight_follower_behind_observations", "Observations of the followed model that this one has not learned yet.", gauge, nil, func(m *figures.Live) float64 { return known(m.Behind >= 0, float64(m.Behind)) }},
+		{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside.", counter, nil, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.SetAside)) }},
+		{"hindsight_largest_input_shift", "The largest shift of a named input: the population stability index of the last 512 records against all before. Above 0.1 the input has moved, above 0.25 by much.", gauge, nil, largestShift},
+		{"hindsight_learner_starts_total", "Restarts of the learner by the label gate.", counter, nil, func(m *figures.Live) float64 { return known(m.Gate.On, float64(m.Gate.Starts)) }},
+		{"hindsight_loss_total", losses, counter, prequential, func(m *figures.Live) float64 { return m.Whole.Prequential.Loss }},
+		{"hindsight_loss_total", losses, counter, served, func(m *figures.Live) float64 { return m.Served.Loss }},
+		{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, nil, func(m *figures.Live) float64 { return float64(m.Observations) }},
+		{"hindsight_pending_labels", "Pending predictions.", gauge, nil, func(m *figures.Live) float64 { return float64(m.Pending) }},
+		{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else --max-pending.", gauge, nil, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }},
+		{"hindsight_predictions_total", "Predictions answered.", counter, nil, func(m *figures.Live) float64 { return float64(m.Predictions) }},
+		{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.ReadOnly) }},
+		{"hindsight_recent_skill", "Skill over the last 1000 to 1050 judged observations.", gauge, nil, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }},
+		{"hindsight_regret", "Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, nil, func(m *figures.Live) float64 { return m.Regret }},
+		{"hindsight_regret_bound", "The guarantee of the regret.", gauge, nil, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }},
+		{"hindsight_served_observations_total", "Judged observations with a served prediction: the divisor of losses with kind=\"served\".", counter, nil, func(m *figures.Live) float64 { return float64(m.Predicted) }},
+		{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, nil, func(m *figures.Live) float64 { return m.ServedRegret }},
+		{"hindsight_skill", skill, gauge, prequential, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }},
+		{"hindsight_skill", skill, gauge, served, func(m *figures.Live) float64 { return m.Served.Skill() }},
+		{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, nil, func(m *figures.Live) float64 { return Timestamp(m.SnapshotMade) }},
+		{"hindsight_state_bytes", "Memory of the model's state.", gauge, nil, func(m *figures.Live) float64 { return float64(m.StateBytes) }},
+		{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, nil, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }},
 	}...)
 }
 
-// baseline is the loss of a baseline. The baselines of a classifier are beside its errors.
-func baseline(m *figures.Live, loss float64) float64 { return known(m.ClassAccount == nil, loss) }
-
-// largestShift is the largest shift of the inputs whose shift is known.
-func largestShift(m *figures.Live) float64 {
-	v := math.NaN()
-	for i := range m.Inputs {
-		v = most.join(v, known(m.Inputs[i].ShiftKnown, m.Inputs[i].Shift))
+// classRows are the metrics of a classifier. Other models have no series for them.
+func classRows() []modelRow {
+	const (
+		baselines = "Errors of predictors that ignore the inputs: majority, the most frequent class; last, the last class."
+		wrong     = "Wrong classes, of all observations but the first: of prequential or of served predictions."
+	)
+	of := func(value func(*figures.ClassStatistics) float64) func(*figures.Live) float64 {
+		return func(m *figures.Live) float64 {
+			if m.ClassAccount == nil {
+				return math.NaN()
+			}
+			return value(m.ClassAccount)
+		}
 	}
-	return v
+	return []modelRow{
+		{"hindsight_classifier_baseline_errors_total", baselines, counter, baseline("last", "prequential"), of(func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Last })},
+		{"hindsight_classifier_baseline_errors_total", baselines, counter, baseline("last", "served"), of(func(c *figures.ClassStatistics) float64 { return c.Served.Last })},
+		{"hindsight_classifier_baseline_errors_total", baselines, counter, baseline("majority", "prequential"), of(func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Majority })},
+		{"hindsight_classifier_baseline_errors_total", baselines, counter, baseline("majority", "served"), of(func(c *figures.ClassStatistics) float64 { return c.Served.Majority })},
+		{"hindsight_classifier_errors_total", wrong, counter, prometheus.Labels{"kind": "prequential"}, of(func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Errors })},
+		{"hindsight_classifier_errors_total", wrong, counter, prometheus.Labels{"kind": "served"}, of(func(c *figures.ClassStatistics) float64 { return c.Served.Errors })},
+		{"hindsight_classifier_recent_skill", "Skill over the last 1000 to 1050 observations.", gauge, nil, of(func(c *figures.ClassStatistics) float64 {
+			return known(c.Recent.Observations >= recent, c.Recent.Served.Skill())
+		})},
+	}
+}
+
+// baseline are the own labels of a row of a baseline.
+func baseline(of, kind string) prometheus.Labels {
+	return prometheus.Labels{"baseline": of, "kind": kind}
+}
+
+// baselineLoss is the loss of a baseline. The baselines of a classifier are beside its errors.
+func baselineLoss(m *figures.Live, loss float64) float64 { return known(m.ClassAccount == nil, loss) }
+
+// largestShift is the largest shift of the inputs whose shift is known, NaN without one.
+func largestShift(m *figures.Live) float64 {
+	largest := math.NaN()
+	for i := range m.Inputs {
+		if in := &m.Inputs[i]; in.ShiftKnown && !(in.Shift <= largest) {
+			largest = in.Shift
+		}
+	}
+	return largest
 }

@@ -1,9 +1,10 @@
 package metrics
 
 import (
-	"bytes"
-	"cmp"
 	"slices"
+	"strconv"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,134 +13,102 @@ import (
 
 // Source lists the models of the server with their live statistics.
 type Source interface {
-	// Each calls yield once for each model. Every scrape calls Each, one scrape at a time. Each should
-	// take no longer than copying numbers.
+	// Each calls yield once for each model. Every scrape calls Each, one scrape at a time.
 	Each(yield func(*figures.Live))
 }
 
-// sample is one series of a scrape. It does not change afterwards, except for
-// the durations that its timing takes.
-type sample struct {
-	key
-	text   string
-	values []float64 // of each row; nil if the source lists no model of the series
-	parts  *parts    // nil if the source lists no model of the series
-	timing *timing   // nil before the first Timings
+// models collects the series of models.
+//
+// Lock order: scrape, the locks of the source, mu. Nothing is called under mu but client_golang.
+type models struct {
+	limit            int
+	rows             []modelRow
+	descs            []*prometheus.Desc // of each row
+	nominal, recent  *prometheus.Desc   // of each interval level
+	without          *prometheus.Desc
+	predict, observe *prometheus.HistogramVec
+
+	scrape  sync.Mutex // held while the source is read
+	scrapes uint64     // begun
+
+	mu     sync.Mutex
+	places map[key]*place
 }
 
-// read reads the source and yields the samples in the order in which
-// Prometheus sorts them.
-func (m *models) read() []sample {
-	m.scrape.Lock()
-	defer m.scrape.Unlock()
-	source := m.begin()
-	if source != nil {
-		source.Each(m.add)
+// key is the identity of a model.
+type key struct{ model, learner string }
+
+// place lets a model have series.
+type place struct {
+	seen   uint64  // the last scrape that listed the model
+	counts []count // of each row; a gauge does not use its count
+}
+
+func newModels(limit int) *models {
+	labels := []string{"model", "learner"}
+	levels := append([]string{"coverage"}, labels...)
+	m := &models{
+		limit: limit, rows: modelRows(), places: make(map[key]*place),
+		// PromQL computes with values and not with labels.
+		nominal: prometheus.NewDesc("hindsight_interval_nominal_coverage", "The label coverage as a number.", levels, nil),
+		recent:  prometheus.NewDesc("hindsight_interval_recent_coverage", "Share of labels inside the last 1000 judged intervals.", levels, nil),
+		without: prometheus.NewDesc("hindsight_models_without_series", "Models without series, beyond --metrics-max-models.", nil, nil),
+		predict: prometheus.NewHistogramVec(durations("hindsight_predict_seconds", "Duration of Predict calls, by model."), labels),
+		observe: prometheus.NewHistogramVec(durations("hindsight_observe_seconds",
+			"Duration of Observe calls by model, from arrival to answer: queue, log, fsync and learning."), labels),
 	}
-	samples := m.end()
-	slices.SortFunc(samples, func(a, b sample) int {
-		return cmp.Or(cmp.Compare(a.learner, b.learner), cmp.Compare(a.model, b.model))
-	})
-	return samples
-}
-
-func (m *models) begin() Source {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.scrapes++
-	m.mu.listed, m.mu.others, m.mu.omitted = 0, 0, [kindsOfParts]int{}
-	return m.mu.source
-}
-
-// add takes one model of the scrape.
-func (m *models) add(live *figures.Live) {
-	k := newKey(live.ID, live.Learner)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.find(k)
-	if p.seen == m.mu.scrapes {
-		return // A scrape must not repeat a series.
+	for _, r := range m.rows {
+		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, r.own))
 	}
-	p.seen = m.mu.scrapes
-	m.mu.listed++
-	s := p.series
-	if s.seen != m.mu.scrapes {
-		s.seen = m.mu.scrapes
-		// The last scrape may still be printed.
-		s.values = slices.Clone(s.values)
-		s.beginParts(&m.kinds)
-		for i, r := range m.rows {
-			if r.together != growth {
-				s.values[i] = r.together.start()
-			}
+	return m
+}
+
+// WatchModels registers the series of the models of source. Every scrape reads the source. A second call fails.
+func (m *Metrics) WatchModels(source Source) error {
+	return m.register(collector{m.models, source})
+}
+
+// collector collects the series of the models of a source.
+type collector struct {
+	*models
+	source Source
+}
+
+// Timings takes the durations of one model's calls. The zero value drops the durations.
+type Timings struct{ predict, observe prometheus.Observer }
+
+// Timings returns the histograms of a model, and gives the model a place if one is free. A second call for the
+// same model returns the same histograms.
+func (m *Metrics) Timings(model, learner string) Timings {
+	all, k := m.models, key{model, learner}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.places[k] == nil {
+		if len(all.places) >= all.limit || !utf8.ValidString(model) || !utf8.ValidString(learner) {
+			return Timings{}
 		}
+		all.places[k] = &place{counts: make([]count, len(all.rows))}
 	}
-	if p.own {
-		m.set(p, live, s.values)
-	} else {
-		m.mu.others++
-		m.join(p, live)
-	}
-	m.addParts(s, live, p.own)
+	return Timings{all.predict.WithLabelValues(model, learner), all.observe.WithLabelValues(model, learner)}
 }
 
-// set sets the values of a model in its own series.
-func (m *models) set(p *place, live *figures.Live, values []float64) {
-	if p.counts == nil {
-		p.counts = make([]count, m.growing)
-	}
-	counts := p.counts
-	for i, r := range m.rows {
-		v := r.value(live)
-		if r.together == growth {
-			v = counts[0].show(v)
-			counts = counts[1:]
-		}
-		values[i] = v
-	}
+// Forget drops the series of a deleted model and frees its place. The engine calls Forget before it gives the name
+// to another model. A call for an unknown model does nothing.
+func (m *Metrics) Forget(model, learner string) {
+	all := m.models
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.places, key{model, learner})
+	all.predict.DeleteLabelValues(model, learner)
+	all.observe.DeleteLabelValues(model, learner)
 }
 
-// Counted takes the statistics of a model just before and just after its state is replaced by an earlier one. What
-// the model has learned since the last scrape then counts, and the next scrape shows no fall. A call for an unknown model
-// does nothing.
-func (m *Metrics) Counted(live *figures.Live) { m.models.counted(live) }
+// Predict takes the duration of one Predict call. A trace is the id of the call's sampled trace, empty without
+// one: it becomes an exemplar.
+func (t Timings) Predict(seconds float64, trace string) { take(t.predict, seconds, trace) }
 
-func (m *models) counted(live *figures.Live) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.mu.places[newKey(live.ID, live.Learner)]
-	if p == nil {
-		return
-	}
-	if !p.own {
-		p.series.values = slices.Clone(p.series.values) // The last scrape may still be printed.
-		m.grow(p, live)
-		return
-	}
-	m.set(p, live, make([]float64, len(m.rows)))
-	m.countParts(p.series, live)
-}
-
-// countParts is counted for the parts that the last scrape had.
-func (m *models) countParts(s *series, live *figures.Live) {
-	for k := range m.kinds {
-		kind := &m.kinds[k]
-		for at := range kind.count(live) {
-			one := partOf{live, at}
-			name, ok := kind.name(m.mu.name[:0], one)
-			m.mu.name = name
-			p := named(s.parts.of(k), at, bytes.ToValidUTF8(name, []byte("?")))
-			if !ok || p == nil {
-				continue
-			}
-			for j, r := range kind.rows {
-				if r.kind == counter {
-					p.counts[j].show(r.value(one))
-				}
-			}
-		}
-	}
-}
+// Observe takes the duration of one Observe call, from its arrival to its answer, and the trace as Predict does.
+func (t Timings) Observe(seconds float64, trace string) { take(t.observe, seconds, trace) }
 
 // count keeps one counter from falling when RestoreModel sets a model's state back: rate()
 // takes a fall for a restart and adds the whole count again.
@@ -160,109 +129,80 @@ func (c *count) show(v float64) float64 {
 	return v + c.lost
 }
 
-// join takes a model into the values of the series that it shares.
-func (m *models) join(p *place, live *figures.Live) {
-	values := p.series.values
+// Counted takes the statistics of a model just before and just after its state is replaced by an earlier one. What
+// the model has learned since the last scrape then counts, and the next scrape shows no fall. A call for a model
+// without a place does nothing.
+func (m *Metrics) Counted(live *figures.Live) {
+	all := m.models
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if p := all.places[key{live.ID, live.Learner}]; p != nil {
+		all.set(p, live, make([]float64, len(all.rows)))
+	}
+}
+
+// set sets the values of the rows of a model. It needs mu.
+func (m *models) set(p *place, live *figures.Live, values []float64) {
 	for i, r := range m.rows {
-		if r.together != growth {
-			values[i] = r.together.join(values[i], r.value(live))
-		}
-	}
-	m.grow(p, live)
-}
-
-// grow adds to the values of the series that a model shares what has grown of the model.
-func (m *models) grow(p *place, live *figures.Live) {
-	if p.last == nil {
-		p.last = make([]float64, m.growing)
-	}
-	values, last := p.series.values, p.last
-	for i, r := range m.rows {
-		if r.together != growth {
-			continue
-		}
-		v := r.value(live)
-		// A number that is not known has not grown, nor has that of a model that
-		// was set back to an earlier state.
-		if finite(v) {
-			if !finite(values[i]) {
-				values[i] = 0
-			}
-			values[i] += max(v-last[0], 0)
-			last[0] = v
-		}
-		last = last[1:]
-	}
-}
-
-// end drops the models that are gone, and yields what is there in no order.
-func (m *models) end() []sample {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.listed < len(m.mu.places) {
-		m.removeUnlisted()
-	}
-	samples := make([]sample, 0, len(m.mu.series))
-	for _, s := range m.mu.series {
-		s.before, s.room = nil, nil
-		shown := sample{key: s.key, text: s.text, timing: s.timing}
-		if s.seen == m.mu.scrapes {
-			shown.values, shown.parts = s.values, s.parts
-		}
-		samples = append(samples, shown)
-	}
-	return samples
-}
-
-// removeUnlisted needs the lock.
-func (m *models) removeUnlisted() {
-	for k, p := range m.mu.places {
-		if p.seen == m.mu.scrapes {
-			continue
-		}
-		p.last = nil
-		if !p.held {
-			m.remove(k, p)
+		values[i] = r.value(live)
+		if r.kind == counter {
+			values[i] = p.counts[i].show(values[i])
 		}
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *models) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range m.descs {
+	for _, d := range slices.Concat(m.descs, []*prometheus.Desc{m.nominal, m.recent, m.without}) {
 		ch <- d
-	}
-	for _, kind := range m.partDescs {
-		for _, d := range kind {
-			ch <- d
-		}
-	}
-	for _, r := range timingRows() {
-		ch <- prometheus.NewDesc(r.name, r.help, []string{labelModel, labelLearner}, nil)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (m *models) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range m.read() {
-		for i, v := range s.values {
-			if finite(v) {
-				ch <- prometheus.MustNewConstMetric(m.descs[i], m.rows[i].kind, v, s.model, s.learner)
-			}
+func (m collector) Collect(ch chan<- prometheus.Metric) {
+	m.scrape.Lock()
+	defer m.scrape.Unlock()
+	m.scrapes++
+	without, values := 0, make([]float64, len(m.rows))
+	m.source.Each(func(live *figures.Live) {
+		hasPlace, first := m.read(live, values)
+		if !hasPlace {
+			without++
 		}
-		for k := range m.kinds {
-			for _, p := range s.parts.of(k) {
-				for i, v := range p.values {
-					if finite(v) {
-						ch <- prometheus.MustNewConstMetric(m.partDescs[k][i], m.kinds[k].rows[i].kind, v, p.name, s.model, s.learner)
-					}
-				}
-			}
+		if first {
+			m.send(ch, live, values)
 		}
-		if s.timing != nil {
-			for _, h := range s.timing {
-				ch <- h.metric()
-			}
+	})
+	ch <- prometheus.MustNewConstMetric(m.without, gauge, float64(without))
+}
+
+// read sets the values of a model if it has a place and the scrape lists it for the first time: a scrape that
+// repeats a series fails as a whole.
+func (m *models) read(live *figures.Live, values []float64) (hasPlace, first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.places[key{live.ID, live.Learner}]
+	if p == nil || p.seen == m.scrapes {
+		return p != nil, false
+	}
+	p.seen = m.scrapes
+	m.set(p, live, values)
+	return true, true
+}
+
+// send sends the series of a model.
+func (m *models) send(ch chan<- prometheus.Metric, live *figures.Live, values []float64) {
+	for i, v := range values {
+		if finite(v) {
+			ch <- prometheus.MustNewConstMetric(m.descs[i], m.rows[i].kind, v, live.ID, live.Learner)
+		}
+	}
+	for i := range live.Intervals {
+		level := &live.Intervals[i]
+		label := strconv.FormatFloat(level.Level, 'g', -1, 64)
+		ch <- prometheus.MustNewConstMetric(m.nominal, gauge, level.Level, label, live.ID, live.Learner)
+		if level.Judged >= recent && finite(level.RecentCoverage) {
+			ch <- prometheus.MustNewConstMetric(m.recent, gauge, level.RecentCoverage, label, live.ID, live.Learner)
 		}
 	}
 }

@@ -167,8 +167,8 @@ func (r *reservation) release() {
 
 // Stats say what calls hold.
 type Stats struct {
-	RequestBytes int64 `metric:"hindsight_requests_in_progress_bytes" help:"Size of the requests and model transfers in progress."`
-	RequestLimit int64 `metric:"hindsight_requests_in_progress_limit_bytes,positive" help:"Most bytes of requests in progress before OVERLOADED, and as many again of models in transfer."`
+	RequestBytes int64
+	RequestLimit int64
 }
 
 // Stats returns what calls hold now.

@@ -172,13 +172,6 @@ func (t *Table) Settled(ctx context.Context, b *Binding, models ...Model) error 
 // End ends a request that Begin began.
 func (b *Binding) End() { b.routing.Done() }
 
-// Len is the number of aliases.
-func (t *Table) Len() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.mu.bindings)
-}
-
 // Of returns the names of the aliases that name a model, or give it a share, in order.
 func (t *Table) Of(model record.Ref) (names []string) {
 	t.mu.RLock()

@@ -235,7 +235,7 @@ func (c *commit) apply() error {
 		return err
 	}
 	learned := c.env.Now()
-	c.reportStages(n, begun, durable, learned)
+	c.reportStages(begun, durable, learned)
 	c.learned(durable, learned)
 	return nil
 }
@@ -301,8 +301,8 @@ func (c *commit) stepDown(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// reportStages reports what the commit of n observations cost.
-func (c *commit) reportStages(n int, begun, durable, learned time.Time) {
+// reportStages reports the durations of the commit.
+func (c *commit) reportStages(begun, durable, learned time.Time) {
 	trace := ""
 	for _, t := range c.learning {
 		if t.stages != nil {
@@ -310,6 +310,6 @@ func (c *commit) reportStages(n int, begun, durable, learned time.Time) {
 			trace = t.stages.id
 		}
 	}
-	c.env.Stages.Commit(n, durable.Sub(begun).Seconds(), trace)
+	c.env.Stages.Commit(durable.Sub(begun).Seconds(), trace)
 	c.env.Stages.Learn(learned.Sub(durable).Seconds(), trace)
 }

@@ -25,24 +25,20 @@ type Timings interface {
 }
 
 // Stages takes what the stages of an observation cost, over all models, in seconds: Queue the wait
-// for the model's turn, Commit the append of so many observations, Learn their learning, and Snapshot
-// the writing of a snapshot.
+// for the model's turn, Commit the append of a commit, and Learn the learning of its observations.
 type Stages interface {
 	Queue(seconds float64, trace string)
-	Commit(observations int, seconds float64, trace string)
+	Commit(seconds float64, trace string)
 	Learn(seconds float64, trace string)
-	Snapshot(seconds float64)
 }
 
 type noStages struct{}
 
 func (noStages) Queue(float64, string) {}
 
-func (noStages) Commit(int, float64, string) {}
+func (noStages) Commit(float64, string) {}
 
 func (noStages) Learn(float64, string) {}
-
-func (noStages) Snapshot(float64) {}
 
 // Limits bound what models take.
 type Limits struct {
@@ -104,18 +100,16 @@ func (r *Replication) CheckOwner() error {
 	return nil
 }
 
-// Counters count what happened to the models since the start. The tags name their metrics.
+// Counters count what happened to the models since the start.
 type Counters struct {
-	Wakes            atomic.Int64 `metric:"hindsight_model_wakes_total" help:"Models loaded on use."`
-	WakeNanoseconds  atomic.Int64 `metric:"hindsight_model_wake_seconds_total,nanoseconds" help:"Time spent loading models."`
-	Hibernations     atomic.Int64 `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory."`
-	Reloads          atomic.Int64 `metric:"hindsight_model_reloads_total" help:"Models reloaded because the outcome of an append was unknown."`
-	BadSnapshots     atomic.Int64 `metric:"hindsight_bad_snapshots_total" help:"Unusable snapshots."`
-	SnapshotFailures atomic.Int64 `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written or read back."`
-	Panics           atomic.Int64 `metric:"hindsight_learner_panics_total" help:"Panics of learners; while learning they stop the model, else one call."`
-	Replayed         atomic.Int64 `metric:"hindsight_replayed_observations_total" help:"Observations replayed from logs."`
-	DigestMismatches atomic.Int64 `metric:"hindsight_replica_digest_mismatches_total" help:"States of models that differ from the owner's state."`
-	Replaying        atomic.Int64 `metric:"hindsight_replaying_observations" help:"Observations still to be replayed by models in loading."`
+	Wakes            atomic.Int64
+	Hibernations     atomic.Int64
+	Reloads          atomic.Int64
+	BadSnapshots     atomic.Int64
+	SnapshotFailures atomic.Int64
+	Panics           atomic.Int64
+	Replayed         atomic.Int64
+	DigestMismatches atomic.Int64
 }
 
 // Slots bound how many do something at once, across models.

@@ -132,7 +132,6 @@ func (m *Model) load() error {
 	m.Publish(r, took)
 	m.usage.used.Store(started.UnixNano())
 	env.Counters.Wakes.Add(1)
-	env.Counters.WakeNanoseconds.Add(int64(took))
 	if m.journal.grown.Load() && m.journal.reached(r.Sequence()) {
 		m.postFollow()
 	}
@@ -159,15 +158,8 @@ func (m *Model) notRecovered(err error) error {
 func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
 	d := recovery.Derivation{Context: m.env.appends, Kept: m.source.Kept}
-	left, _ := m.journal.behind() // The recovery meets the error.
-	counters.Replaying.Add(left)
-	defer func() { counters.Replaying.Add(-left) }()
 	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
-		n := int64(len(answers))
-		counters.Replayed.Add(n)
-		n = min(n, left) // More are replayed if the newest snapshot cannot be used.
-		left -= n
-		counters.Replaying.Add(-n)
+		counters.Replayed.Add(int64(len(answers)))
 		return d.Tell(r, answers)
 	})
 	if err != nil {

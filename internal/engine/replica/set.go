@@ -50,9 +50,6 @@ func (s *Set) Enlist(r *Replica, follows bool) {
 	s.Wake()
 }
 
-// Len is the number of replicas.
-func (s *Set) Len() int { return int(s.count.Load()) }
-
 // Wake lets the replicas look for what they have not learned. It does not wait, and costs one atomic load
 // without replicas.
 func (s *Set) Wake() {

@@ -27,9 +27,6 @@ type Model interface {
 // Hub counts the watchers of an engine.
 type Hub struct{ open atomic.Int64 }
 
-// Len is the number of watchers.
-func (h *Hub) Len() int { return int(h.open.Load()) }
-
 // Watcher reports what a model learns while the model learns it. A watcher survives that the model leaves memory or is
 // restored. Its methods are for one goroutine.
 type Watcher struct {

@@ -204,10 +204,10 @@ func (a *Access) Close() error {
 // Stats are the figures of an Access.
 type Stats struct {
 	auth.Stats
-	Reloads        uint64 `metric:"hindsight_auth_reloads_total" help:"Token files and key sets reread."`
-	ReloadFailures uint64 `metric:"hindsight_auth_reload_failures_total" help:"Token files and key sets that could not be reread; the previous ones stay."`
-	AuditFailures  uint64 `metric:"hindsight_audit_failures_total" help:"Lines of the audit log that could not be written."`
-	AuditOmitted   uint64 `metric:"hindsight_audit_omitted_total" help:"Refusals that came too fast for the audit log."`
+	Reloads        uint64
+	ReloadFailures uint64
+	AuditFailures  uint64
+	AuditOmitted   uint64
 }
 
 // Stats are the figures of this moment.

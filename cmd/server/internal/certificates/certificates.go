@@ -42,11 +42,11 @@ type Options struct {
 
 // Stats counts since the start.
 type Stats struct {
-	Reloads           uint64    `metric:"hindsight_tls_reloads_total" help:"Changes of the certificate files taken."`
-	ReloadFailures    uint64    `metric:"hindsight_tls_reload_failures_total" help:"Unusable changes of the certificate files; the previous ones stay."`
-	HandshakeFailures uint64    `metric:"hindsight_tls_handshake_failures_total" help:"Connections that ended before their TLS handshake."`
-	Closed            uint64    `metric:"hindsight_tls_connections_closed_total" help:"Connections closed because the client's certificate had expired or lost its authority."`
-	Expires           time.Time `metric:"hindsight_tls_certificate_expiry_timestamp_seconds" help:"When the server's TLS certificate expires; absent without TLS."`
+	Reloads           uint64
+	ReloadFailures    uint64
+	HandshakeFailures uint64
+	Closed            uint64
+	Expires           time.Time
 }
 
 // Keeper is safe for concurrent use, but for Run, which is called once.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -36,18 +35,9 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// Stats are the figures of tracing.
-type Stats struct {
-	Ended    uint64 `metric:"hindsight_trace_spans_total" help:"Sampled spans that ended."`
-	Exported uint64 `metric:"hindsight_trace_spans_exported_total" help:"Sampled spans that the collector took."`
-	Failed   uint64 `metric:"hindsight_trace_spans_failed_total" help:"Sampled spans that the collector did not take. Spans in neither count wait, or were dropped because too many waited."`
-}
-
 // Tracing makes spans and exports them. A nil Tracing is off.
 type Tracing struct {
-	provider                *sdk.TracerProvider
-	ended, exported, failed atomic.Uint64
-	log                     *zap.Logger
+	provider *sdk.TracerProvider
 }
 
 // Open starts tracing. It returns nil without an endpoint. It does not wait for the collector.
@@ -66,12 +56,9 @@ func Open(ctx context.Context, o Options) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %s: %w", endpoint, err)
 	}
-	t := &Tracing{log: o.Log}
-	// The environment sets the sampler, the queue and the limits.
-	t.provider = sdk.NewTracerProvider(
-		sdk.WithResource(about), sdk.WithSpanProcessor(counted{sdk.NewBatchSpanProcessor(logged{exporter, t}), t}))
 	o.Log.Info("traces are exported", zap.String("endpoint", endpoint))
-	return t, nil
+	// The environment sets the sampler, the queue and the limits.
+	return &Tracing{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(logged{exporter, o.Log}))}, nil
 }
 
 // endpoint returns the endpoint of the collector, if tracing is on.
@@ -102,14 +89,6 @@ func (t *Tracing) Provider() trace.TracerProvider {
 	return t.provider
 }
 
-// Stats returns the present figures.
-func (t *Tracing) Stats() Stats {
-	if t == nil {
-		return Stats{}
-	}
-	return Stats{Ended: t.ended.Load(), Exported: t.exported.Load(), Failed: t.failed.Load()}
-}
-
 // Close exports the queued spans, until the context ends.
 func (t *Tracing) Close(ctx context.Context) error {
 	if t == nil {
@@ -121,34 +100,16 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return nil
 }
 
-// counted counts the sampled spans that end.
-type counted struct {
-	sdk.SpanProcessor
-	of *Tracing
-}
-
-// OnEnd implements sdk.SpanProcessor.
-func (c counted) OnEnd(s sdk.ReadOnlySpan) {
-	if s.SpanContext().IsSampled() {
-		c.of.ended.Add(1)
-	}
-	c.SpanProcessor.OnEnd(s)
-}
-
-// logged counts and logs the outcomes of an exporter. The library would print errors to
-// standard error.
+// logged logs the errors of an exporter. The library would print errors to standard error.
 type logged struct {
 	sdk.SpanExporter
-	of *Tracing
+	log *zap.Logger
 }
 
 // ExportSpans implements sdk.SpanExporter.
 func (e logged) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.of.failed.Add(uint64(len(spans)))
-		e.of.log.Warn("spans were not exported", zap.Int("spans", len(spans)), zap.Error(err))
-		return nil
+		e.log.Warn("spans were not exported", zap.Int("spans", len(spans)), zap.Error(err))
 	}
-	e.of.exported.Add(uint64(len(spans)))
 	return nil
 }
