@@ -47,11 +47,9 @@ type Options struct {
 	Version string
 	// Undone is as in replicated.Options.
 	Undone func(sequence uint64) func(value []byte) bool
-	// Proposed receives the outcome and the duration of each proposal of this server. It may be nil.
-	Proposed func(took time.Duration, err error)
-	Marks    consensus.Marks
-	Now      func() time.Time
-	Logger   *zap.Logger
+	Marks  consensus.Marks
+	Now    func() time.Time
+	Logger *zap.Logger
 }
 
 // Host is a server of a cluster: the cluster port, and the groups that have this server as a member. With several

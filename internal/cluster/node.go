@@ -236,13 +236,7 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 	if l == nil {
 		return fmt.Errorf("cluster: this server is not a member: %w", storage.ErrNotOwner)
 	}
-	if n.o.Proposed == nil {
-		return l.Propose(ctx, entry)
-	}
-	started := n.o.Now()
-	err := l.Propose(ctx, entry)
-	n.o.Proposed(n.o.Now().Sub(started), err)
-	return err
+	return l.Propose(ctx, entry)
 }
 
 // Owns reports whether this server owns the store: only the owner changes models, after it has applied all earlier

@@ -21,8 +21,6 @@ type fakeCluster struct {
 	turned chan struct{}
 	// calls are the changes of the cluster.
 	calls []string
-	// results are the results of forwarded calls.
-	results map[string]int
 }
 
 func (c *fakeCluster) Confirm(context.Context) bool { return c.owns.Load() }
@@ -98,10 +96,3 @@ func (c *fakeCluster) note(call, server string) error {
 func (c *fakeCluster) Move(_ context.Context, server string) error   { return c.note("move", server) }
 func (c *fakeCluster) Drain(context.Context) error                   { return c.note("drain", "") }
 func (c *fakeCluster) Remove(_ context.Context, server string) error { return c.note("remove", server) }
-
-// result counts a forwarded call.
-func (c *fakeCluster) result(result string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.results[result]++
-}

@@ -98,16 +98,6 @@ const (
 	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
 )
 
-// The results of forwarded calls.
-const (
-	forwardAnswered = "answered" // The owner answered, or refused.
-	forwardNoOwner  = "no_owner" // No server took the call, and nothing changed.
-	forwardUnknown  = "unknown"  // The connection to the owner broke.
-)
-
-// ForwardResults returns the results that Options.Forwarded receives.
-func ForwardResults() []string { return []string{forwardAnswered, forwardNoOwner, forwardUnknown} }
-
 // ownerError is ErrNotOwner for a client. It names the owner if this server knows one.
 type ownerError struct{ address string }
 
@@ -130,7 +120,6 @@ type forwarding struct {
 	places   map[string]place
 	messages map[string]messages
 	tracing  *tracing
-	count    func(result string)
 	// receivers read the streams that are forwarded.
 	receivers sync.WaitGroup
 	// draining is closed to end watches.
@@ -144,11 +133,8 @@ func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) 
 		return nil
 	}
 	f := &forwarding{
-		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t, count: o.Forwarded,
+		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t,
 		draining: draining, terms: newAllTerms(),
-	}
-	if f.count == nil {
-		f.count = func(string) {}
 	}
 	return f
 }
@@ -361,13 +347,12 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {
 	conn, err := g.Cluster.Conn(search)
 	if err != nil {
-		f.count(forwardNoOwner)
 		return nil, fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
 	}
 	return conn, nil
 }
 
-// judge counts a forwarded call and translates its error. It keeps an error of the owner. If the
+// judge translates the error of a forwarded call. It keeps an error of the owner. If the
 // connection broke, or another server became the owner, the owner may have made a call that was
 // sent.
 func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
@@ -375,15 +360,11 @@ func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 	reason := reasonOf(s)
 	switch {
 	case reason == notOwnerReason:
-		f.count(forwardNoOwner)
+		return err
 	case !sent && reason == "" && s.Code() == codes.Unavailable:
-		f.count(forwardNoOwner)
 		return fmt.Errorf("%w: %s", engine.ErrNotOwner, s.Message())
 	case ctx.Err() == nil && (s.Code() == codes.Unavailable && reason == "" || s.Code() == codes.Canceled):
-		f.count(forwardUnknown)
 		return fmt.Errorf("%w: the owner gave no answer: %s", engine.ErrUnknown, s.Message())
-	default:
-		f.count(forwardAnswered)
 	}
 	return err
 }

@@ -94,10 +94,10 @@ func serveMany(t *testing.T, n int, set func(*engine.Options)) *many {
 	t.Helper()
 	m := &many{fakes: make([]*fakeCluster, n+1), engines: make([]*engine.Engine, n+1), owners: make([]*service, n+1)}
 	for k := range m.fakes {
-		m.fakes[k] = &fakeCluster{results: map[string]int{}}
+		m.fakes[k] = new(fakeCluster)
 	}
 	for k := 1; k <= n; k++ {
-		owned := &fakeCluster{results: map[string]int{}}
+		owned := new(fakeCluster)
 		owned.owns.Store(true)
 		m.owners[k] = serveOver(t, vfs.NewMem(), set, func(o *rpc.Options) {
 			m.engines[k] = o.Groups.Of("").Engine

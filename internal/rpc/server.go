@@ -52,8 +52,6 @@ type Options struct {
 	Auth  *auth.Authenticator
 	Audit func(*auth.Record)
 	Now   func() time.Time
-	// Forwarded receives the result of every forwarded call, one of ForwardResults. It may be nil.
-	Forwarded func(result string)
 	// admission is newAdmission(MemoryLimit) unless a test sets it.
 	admission *admission
 }
