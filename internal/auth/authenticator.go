@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"crypto/x509"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +50,8 @@ type Authenticator struct {
 		sync.RWMutex
 		jwts map[[sha256.Size]byte]remembered
 	}
-	stats struct{ accepted, unknown, forbidden, limited, logins, loginFailures atomic.Uint64 }
+	// unknown counts the calls without a good token or certificate.
+	unknown atomic.Uint64
 }
 
 type remembered struct {
@@ -302,49 +302,19 @@ func (a *Authenticator) Missing() error { return a.refuse(ErrMissing) }
 func (a *Authenticator) Now() time.Time { return a.o.Now() }
 
 func (a *Authenticator) refuse(err error) error {
-	a.stats.unknown.Add(1)
+	a.unknown.Add(1)
 	return err
-}
-
-// Judged counts the verdict on a call of a known principal. Header, Token and Certificate count
-// unknown callers.
-func (a *Authenticator) Judged(err error) {
-	switch {
-	case err == nil:
-		a.stats.accepted.Add(1)
-	case errors.Is(err, ErrRole), errors.Is(err, ErrScope):
-		a.stats.forbidden.Add(1)
-	case errors.Is(err, ErrRate), errors.Is(err, ErrConcurrency):
-		a.stats.limited.Add(1)
-	}
-}
-
-// LoggedIn counts a login.
-func (a *Authenticator) LoggedIn(err error) {
-	if err == nil {
-		a.stats.logins.Add(1)
-	} else {
-		a.stats.loginFailures.Add(1)
-	}
 }
 
 // Stats are the figures of an Authenticator.
 type Stats struct {
-	Entries       int    `metric:"hindsight_auth_entries" help:"Entries of the tokens file."`
-	Accepted      uint64 `metric:"hindsight_auth_accepted_total" help:"Allowed calls of known principals."`
-	Unknown       uint64 `metric:"hindsight_auth_unauthenticated_total" help:"Calls without a good token or certificate."`
-	Forbidden     uint64 `metric:"hindsight_auth_forbidden_total" help:"Calls that the role or the scope of their principal does not allow."`
-	Limited       uint64 `metric:"hindsight_auth_limited_total" help:"Calls beyond the rate or the concurrency of their principal."`
-	Logins        uint64 `metric:"hindsight_auth_logins_total" help:"Sessions of the console that were begun."`
-	LoginFailures uint64 `metric:"hindsight_auth_login_failures_total" help:"Sessions of the console that were refused."`
+	// Entries counts the entries of the tokens file.
+	Entries int
+	// Unknown counts the calls without a good token or certificate.
+	Unknown uint64
 }
 
 // Stats are the figures of this moment.
 func (a *Authenticator) Stats() Stats {
-	s := &a.stats
-	return Stats{
-		Entries:  len(a.table.Load().byName),
-		Accepted: s.accepted.Load(), Unknown: s.unknown.Load(), Forbidden: s.forbidden.Load(), Limited: s.limited.Load(),
-		Logins: s.logins.Load(), LoginFailures: s.loginFailures.Load(),
-	}
+	return Stats{Entries: len(a.table.Load().byName), Unknown: a.unknown.Load()}
 }

@@ -175,7 +175,6 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	}
 	p := auth.FromContext(r.Context())
 	if err := p.Hold(); err != nil {
-		g.Guard.Auth.Judged(err)
 		f := g.Guard.refusal(r, p, err)
 		f.own = true
 		return nil, 0, f

@@ -96,7 +96,6 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, p *auth.Principal,
 	if err == nil {
 		err = p.Enter(g.Now())
 	}
-	g.Auth.Judged(err)
 	if err != nil {
 		write(w, g.refusal(r, p, err))
 		return

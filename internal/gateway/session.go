@@ -185,7 +185,6 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		id, expires, err = g.sessions.add(p, g.Now())
 	}
-	g.Auth.LoggedIn(err)
 	if err != nil {
 		f := g.failed(err)
 		g.record(r, p, "login", f)

@@ -52,7 +52,6 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		defer p.Leave()
 		err = a.permit(rule, p, request)
 	}
-	a.judged(p, err)
 	if err == nil {
 		if p != nil {
 			ctx = rule.carry(ctx, p)
@@ -175,13 +174,6 @@ func remembered(request any) bool {
 	return true
 }
 
-// judged counts the verdict on a call of a known principal.
-func (a *access) judged(p *auth.Principal, err error) {
-	if p != nil {
-		a.auth.Judged(err)
-	}
-}
-
 // message judges a call within a session.
 func (a *access) message(ctx context.Context, method string, request any) error {
 	if a == nil || a.auth == nil {
@@ -192,7 +184,6 @@ func (a *access) message(ctx context.Context, method string, request any) error 
 	if err == nil {
 		err = a.permit(a.rules[method], p, request)
 	}
-	a.judged(p, err)
 	if rule := a.rules[method]; err != nil && a.audited(rule, err) {
 		a.record(ctx, p, &auth.Record{Call: method, Models: rule.names(nil, request)}, err)
 	}

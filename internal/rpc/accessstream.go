@@ -18,7 +18,6 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	if err == nil && p != nil {
 		err = p.Has(rule.role)
 	}
-	a.judged(p, err)
 	judged := &judgedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
 	if err == nil {
 		if p != nil {
