@@ -88,7 +88,7 @@ func TestClockJumpsForward(t *testing.T) {
 		until(t, h, "the prediction of a day does not expire", func() bool { return h.stats(t, "m").Pending == 0 })
 		// UndeleteModel before the sweep that removes the model would bring it back.
 		until(t, h, "the deleted model is not removed", func() bool {
-			page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true})
+			page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 2})
 			return err == nil && len(page.Models) == 1
 		})
 		if _, err := h.UndeleteModel(context.Background(), "gone"); !errors.Is(err, engine.ErrModelNotFound) {

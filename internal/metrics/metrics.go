@@ -5,9 +5,9 @@
 //
 // # Bounded series
 //
-// A model has some ninety lines of text, so Options.MaxModels bounds how many models have series. A model takes a
+// A model has some eighty-five lines of text, so Options.MaxModels bounds how many models have series. A model takes a
 // place when the engine asks for its Timings, and keeps the place until Forget. A model without a place has no
-// series. hindsight_models_without_series counts these models.
+// series; the gauge hindsight_models_without_series counts these models.
 package metrics
 
 import (
