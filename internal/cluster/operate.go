@@ -5,15 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"go.uber.org/zap"
-
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
-
-// flushTimeout bounds the flush of riding commands before ownership moves. New predictions wait meanwhile, and
-// observations do not.
-const flushTimeout = time.Second
 
 // Status is the cluster as this server knows it.
 type Status struct {
@@ -115,7 +109,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	if _, err := n.host.hello(ctx, n.number, m.Address); err != nil {
 		return fmt.Errorf("cluster: move the ownership: %w", err)
 	}
-	return n.move(ctx, l, m)
+	return l.Move(ctx, m)
 }
 
 // handOn hands the ownership to a voter that answers and is not drained. Of several it chooses the voter that has the
@@ -130,16 +124,7 @@ func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
 	if to.ID == "" {
 		return ErrNoSuccessor
 	}
-	return n.move(ctx, l, to.Member)
-}
-
-func (n *Node) move(ctx context.Context, l *consensus.Log, to Member) error {
-	flushing, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	if err := n.store.Flush(flushing); err != nil {
-		n.log.Debug("ownership moves before the log has all riding commands", zap.Error(err))
-	}
-	return l.Move(ctx, to)
+	return l.Move(ctx, to.Member)
 }
 
 // find returns the member with an id or an address.

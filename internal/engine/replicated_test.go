@@ -215,7 +215,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.awaitAll() // An entry that rides would meet the fate in place of the change.
+			s.awaitAll() // A digest would meet the fate in place of the change.
 			s.fate(fate)
 			err := c.do(owner.host)
 			answered := err == nil && fate == commandLate // The server applied the change before it lost the connection.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
@@ -19,23 +17,16 @@ const (
 	maxCommands = 1024
 	// The senders propose at most maxInFlight entries at once.
 	maxInFlight = 2
-	// A riding command waits rideDelay for a durable command whose entry it can share.
-	rideDelay = 10 * time.Millisecond
-	// With maxQueued bytes in the queue, a riding call waits until its command is committed.
-	maxQueued = 16 << 20
 )
 
 // call is a command on its way into the log.
 type call struct {
 	body []byte
 	// The log has the commands of a key in the order of their calls. See keysOf.
-	keys  [2]uint64
-	rides bool
-	// number counts the calls of the batcher.
-	number uint64
+	keys [2]uint64
 	// claimed: a goroutine has determined the answer. Only the goroutine that set claimed answers.
 	claimed atomic.Bool
-	// done closes with the answer. It is nil if no caller waits.
+	// done closes with the answer.
 	done  chan struct{}
 	model *Model
 	err   error
@@ -43,7 +34,7 @@ type call struct {
 
 // answer ends the wait of a call. It returns false if no caller waits.
 func (c *call) answer(m *Model, err error) bool {
-	if c == nil || c.done == nil || !c.claimed.CompareAndSwap(false, true) {
+	if c == nil || !c.claimed.CompareAndSwap(false, true) {
 		return false
 	}
 	c.model, c.err = m, err
@@ -65,8 +56,8 @@ func (c *call) addKeys(set map[uint64]struct{}) {
 	set[c.keys[0]], set[c.keys[1]] = struct{}{}, struct{}{}
 }
 
-// left reports whether the caller of a durable call has stopped waiting.
-func (c *call) left() bool { return !c.rides && c.claimed.Load() }
+// left reports whether the caller has stopped waiting.
+func (c *call) left() bool { return c.claimed.Load() }
 
 // wait waits for the answer. If ctx ends first, the outcome is unknown.
 func (c *call) wait(ctx context.Context) error {
@@ -91,43 +82,30 @@ type flight struct {
 
 // batcher joins queued commands into entries, and proposes the entries.
 //
-// The log may order two entries in flight either way. So the commands of two entries in flight share no key. A riding
-// command whose entry failed is proposed again before the later commands of its keys.
+// The log may order two entries in flight either way. So the commands of two entries in flight share no key.
 type batcher struct {
 	log      Log
-	owner    func() bool
 	group    uint64
 	proposer [16]byte
 	// wake has a token if the queue may have work for a sender.
-	wake chan struct{}
-	// ride fires when the riding commands in the queue are due.
-	ride    *time.Timer
+	wake    chan struct{}
 	stop    context.CancelFunc
 	senders sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		queue []*call
-		// bytes are the bytes of the commands in the queue. urgent counts its commands that do not ride.
-		bytes, urgent int
-		// newest is the number of the last call.
-		newest uint64
-		// due: riding commands no longer wait for a durable command. armed: the timer ride runs.
-		due, armed bool
-		serial     uint64
-		flights    map[uint64]*flight
+		queue   []*call
+		serial  uint64
+		flights map[uint64]*flight
 		// keys are the keys of the commands in flight.
-		keys map[uint64]struct{}
-		// landed, unless nil, closes when the next flight ends, or when calls leave the queue without a flight.
-		landed chan struct{}
+		keys   map[uint64]struct{}
 		closed bool
 	}
 }
 
 // newBatcher returns a batcher whose senders run until close.
 func newBatcher(ctx context.Context, o *Options, proposer [16]byte) *batcher {
-	b := &batcher{log: o.Log, owner: o.Owner, group: o.Group, proposer: proposer, wake: make(chan struct{}, 1), ride: time.NewTimer(rideDelay)}
-	b.ride.Stop()
+	b := &batcher{log: o.Log, group: o.Group, proposer: proposer, wake: make(chan struct{}, 1)}
 	b.mu.flights, b.mu.keys = map[uint64]*flight{}, map[uint64]struct{}{}
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for range maxInFlight {
@@ -146,10 +124,6 @@ func (b *batcher) close() {
 	b.mu.Unlock()
 	b.stop()
 	b.senders.Wait()
-	b.ride.Stop()
-	b.mu.Lock()
-	b.notify()
-	b.mu.Unlock()
 	for _, c := range queue {
 		c.answer(nil, errClosed())
 	}
@@ -157,35 +131,16 @@ func (b *batcher) close() {
 
 func errClosed() error { return fmt.Errorf("the store is closed: %w", storage.ErrNotOwner) }
 
-// add puts a command at the end of the queue. If the queue is too long, add makes a riding call wait for its answer.
+// add puts a command at the end of the queue.
 func (b *batcher) add(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed {
 		return errClosed()
 	}
-	if !c.rides || b.mu.bytes > maxQueued {
-		c.done = make(chan struct{})
-	}
-	b.mu.newest++
-	c.number = b.mu.newest
 	b.mu.queue = append(b.mu.queue, c)
-	b.mu.bytes += len(c.body)
-	if c.rides {
-		b.arm()
-		return nil
-	}
-	b.mu.urgent++
 	b.signal()
 	return nil
-}
-
-// arm starts the timer of the riding commands. The caller holds the lock.
-func (b *batcher) arm() {
-	if !b.mu.armed && !b.mu.due {
-		b.mu.armed = true
-		b.ride.Reset(rideDelay)
-	}
 }
 
 func (b *batcher) signal() {
@@ -213,10 +168,6 @@ func (b *batcher) send(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-b.wake:
-		case <-b.ride.C:
-			b.mu.Lock()
-			b.mu.armed, b.mu.due = false, len(b.mu.queue) > b.mu.urgent
-			b.mu.Unlock()
 		}
 	}
 }
@@ -225,7 +176,7 @@ func (b *batcher) send(ctx context.Context) {
 func (b *batcher) take() *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.closed || b.mu.urgent == 0 && !b.mu.due {
+	if b.mu.closed || len(b.mu.queue) == 0 {
 		return nil
 	}
 	f := &flight{}
@@ -238,7 +189,6 @@ func (b *batcher) take() *flight {
 			break
 		}
 		if c.left() {
-			b.remove(c)
 			continue
 		}
 		if c.sharesKey(b.mu.keys) || c.sharesKey(held) {
@@ -249,15 +199,12 @@ func (b *batcher) take() *flight {
 			left = append(left, c)
 			continue
 		}
-		b.remove(c)
 		f.calls = append(f.calls, c)
 		f.bytes += len(c.body)
 	}
 	clear(b.mu.queue[len(left):])
 	b.mu.queue = left
-	b.mu.due = b.mu.due && len(left) > b.mu.urgent
 	if len(f.calls) == 0 {
-		b.notify() // take has removed calls whose callers have left.
 		return nil
 	}
 	for _, c := range f.calls {
@@ -272,22 +219,6 @@ func (b *batcher) take() *flight {
 	return f
 }
 
-// notify wakes goroutines that wait for the end of a flight. The caller holds the lock.
-func (b *batcher) notify() {
-	if b.mu.landed != nil {
-		close(b.mu.landed)
-		b.mu.landed = nil
-	}
-}
-
-// remove counts a command that leaves the queue. The caller holds the lock.
-func (b *batcher) remove(c *call) {
-	b.mu.bytes -= len(c.body)
-	if !c.rides {
-		b.mu.urgent--
-	}
-}
-
 func (b *batcher) entry(f *flight) []byte {
 	data := command.NewEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
@@ -298,25 +229,12 @@ func (b *batcher) entry(f *flight) []byte {
 
 // land ends a flight with the answer of the log. Calls that Apply has answered keep their answer.
 func (b *batcher) land(f *flight, err error) {
-	again := err != nil && b.owner()
 	b.mu.Lock()
-	again = again && !b.mu.closed
 	delete(b.mu.flights, f.serial)
-	var rides []*call
 	for _, c := range f.calls {
 		delete(b.mu.keys, c.keys[0])
 		delete(b.mu.keys, c.keys[1])
-		if again && c.rides {
-			rides = append(rides, c)
-			b.mu.bytes += len(c.body)
-		}
 	}
-	if len(rides) > 0 {
-		b.mu.queue = append(rides, b.mu.queue...)
-		b.mu.due = false // The log gets time to recover.
-		b.arm()
-	}
-	b.notify()
 	b.mu.Unlock()
 	switch {
 	case err == nil:
@@ -325,73 +243,6 @@ func (b *batcher) land(f *flight, err error) {
 		err = fmt.Errorf("%w: %w", storage.ErrUnknown, err)
 	}
 	for _, c := range f.calls {
-		if !c.rides || !again {
-			c.answer(nil, err)
-		}
+		c.answer(nil, err)
 	}
-}
-
-// grounded waits until no command of a key is in flight.
-func (b *batcher) grounded(ctx context.Context, key uint64) error {
-	for {
-		b.mu.Lock()
-		_, flying := b.mu.keys[key]
-		landed := (<-chan struct{})(nil)
-		if flying {
-			landed = b.nextLanding()
-		}
-		b.mu.Unlock()
-		if !flying {
-			return nil
-		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// flush waits until the commands of all earlier calls are neither in the queue nor in flight.
-func (b *batcher) flush(ctx context.Context) error {
-	b.mu.Lock()
-	through := b.mu.newest
-	b.mu.due = len(b.mu.queue) > b.mu.urgent
-	b.signal()
-	b.mu.Unlock()
-	for {
-		landed := b.landing(through)
-		if landed == nil {
-			return nil
-		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// landing returns a channel that closes when the next flight ends, nil if no call up to a number is in the queue or
-// in flight.
-func (b *batcher) landing(through uint64) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	earlier := func(c *call) bool { return c.number <= through }
-	waits := slices.ContainsFunc(b.mu.queue, earlier)
-	for _, f := range b.mu.flights {
-		waits = waits || slices.ContainsFunc(f.calls, earlier)
-	}
-	if !waits {
-		return nil
-	}
-	return b.nextLanding()
-}
-
-// nextLanding returns a channel that notify closes. The caller holds the lock.
-func (b *batcher) nextLanding() <-chan struct{} {
-	if b.mu.landed == nil {
-		b.mu.landed = make(chan struct{})
-	}
-	return b.mu.landed
 }

@@ -108,12 +108,14 @@ func commands(t *testing.T, entry []byte) (out []string) {
 	}
 }
 
-// ride makes a call of a model that does not wait.
-func ride(t *testing.T, m storage.Model, text string) {
+// digest proposes a digest beside the test.
+func digest(t *testing.T, m storage.Model, text string) <-chan error {
 	t.Helper()
-	must(t, m.(interface {
-		ProposeDigest(ctx context.Context, sequence uint64, digest string) error
-	}).ProposeDigest(t.Context(), 1, text))
+	return later(func() error {
+		return m.(interface {
+			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
+		}).ProposeDigest(t.Context(), 1, text)
+	})
 }
 
 func wantCommands(t *testing.T, p proposal, want ...string) {
@@ -123,42 +125,27 @@ func wantCommands(t *testing.T, p proposal, want ...string) {
 	}
 }
 
-// The log may order two entries in flight either way, and lose one of them: commands that ride keep their order.
-func TestRidingKeepsTheOrder(t *testing.T) {
+// The log may order two entries in flight either way: a record and the digest before it are not in flight together.
+func TestModelsKeepTheOrder(t *testing.T) {
 	g := newGate(t, newDisk(t).open(t))
-	all := g.models(t, "abc")
-	a, b, c := all[0], all[1], all[2]
-	ride(t, a, "p")
-	first := <-g.proposals // Alone, after rideDelay.
-	wantCommands(t, first, "12 of 1 p")
-	ride(t, a, "q")
-	ride(t, a, "r")
-	ended := appending(t.Context(), c)
-	second := <-g.proposals
-	wantCommands(t, second, "7 of 3")
-	first.answer <- errors.New("lost") // This server is still the owner, and no server has applied the entry.
-	third := <-g.proposals
-	wantCommands(t, third, "12 of 1 p", "12 of 1 q", "12 of 1 r")
-	g.commit(t, second)
-	g.commit(t, third)
-	must(t, <-ended, g.Flush(t.Context()))
-	if len(g.changes) > 0 {
-		t.Errorf("changes %v", g.changes)
-	}
-	// A record and the ids before it are not in flight together either.
-	must(t, a.PutIDs(t.Context(), []storage.ID{id(1)}))
-	first = <-g.proposals
-	ended = appending(t.Context(), a)
+	all := g.models(t, "ab")
+	a, b := all[0], all[1]
+	proposed := digest(t, a, "p")
+	first := <-g.proposals
+	ended := appending(t.Context(), a)
 	other := appending(t.Context(), b)
-	second = <-g.proposals
+	second := <-g.proposals
 	wantCommands(t, second, "7 of 2")
 	g.commit(t, second)
 	must(t, <-other)
 	g.commit(t, first)
-	third = <-g.proposals
+	third := <-g.proposals
 	wantCommands(t, third, "7 of 1")
 	g.commit(t, third)
-	must(t, <-ended)
+	must(t, <-proposed, <-ended)
+	if len(g.changes) > 0 {
+		t.Errorf("changes %v", g.changes)
+	}
 }
 
 // Aliases that are set with a value keep their order with other changes of aliases.
@@ -208,49 +195,15 @@ func TestCallersLeave(t *testing.T) {
 			t.Errorf("the caller got %v", err)
 		}
 	}
-	// Ids that come now are behind the record, and wait for it.
-	ids := later(func() error { return all[0].PutIDs(t.Context(), []storage.ID{id(1)}) })
 	g.commit(t, first)
 	g.commit(t, second)
-	must(t, <-other, <-ids)
+	must(t, <-other)
 	if len(g.changes) != 1 || g.changes[0].Kind != storage.Appended || g.changes[0].Model != all[0] {
 		t.Errorf("changes %v", g.changes)
 	}
-	wantCommands(t, <-g.proposals, "9 of 1 id1")
 	if last, err := all[2].Last(); last != 0 || err != nil {
 		t.Errorf("the log ends at %d, %v", last, err)
 	}
-}
-
-// Flush waits for the calls before it, and for no later one.
-func TestFlush(t *testing.T) {
-	g := newGate(t, newDisk(t).open(t))
-	all := g.models(t, "abc")
-	must(t, g.Flush(t.Context()))
-	ride(t, all[0], "p")
-	ctx, cancel := context.WithCancel(t.Context())
-	flushed := later(func() error { return g.Flush(ctx) })
-	first := <-g.proposals
-	cancel()
-	if err := <-flushed; err != nil && !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	ended := appending(t.Context(), all[1])
-	g.commit(t, <-g.proposals) // Wakes the calls that wait.
-	must(t, <-ended)
-	for g.Landing() {
-		runtime.Gosched()
-	}
-	flushed = later(func() error { return g.Flush(t.Context()) })
-	for !g.Landing() {
-		runtime.Gosched()
-	}
-	ended = appending(t.Context(), all[2])
-	second := <-g.proposals
-	g.commit(t, first)
-	must(t, <-flushed)
-	g.commit(t, second)
-	must(t, <-ended)
 }
 
 func TestEntriesAreBounded(t *testing.T) {
@@ -261,34 +214,34 @@ func TestEntriesAreBounded(t *testing.T) {
 	other := appending(t.Context(), all[1])
 	second := <-g.proposals
 	const many = 3000
-	ride(t, all[2], "large   "+strings.Repeat("x", 600<<10))
-	for n := range many {
-		text := fmt.Sprintf("p%07d", n)
-		if n > many/2 {
-			text += strings.Repeat("x", 1<<10)
+	digests := []<-chan error{digest(t, all[2], "large   "+strings.Repeat("x", 600<<10))}
+	queue := func(from, to int, long string) {
+		for n := from; n < to; n++ {
+			digests = append(digests, digest(t, all[2], fmt.Sprintf("p%07d", n)+long))
 		}
-		ride(t, all[2], text)
+		for g.Queued() < to+1 {
+			runtime.Gosched()
+		}
 	}
+	queue(0, many/2, "")
+	queue(many/2, many, strings.Repeat("x", 1<<10))
 	g.commit(t, first)
 	g.commit(t, second)
 	must(t, <-one, <-other)
-	next, short, long := 0, 0, 0
-	for next < many {
+	got, short, long := map[string]bool{}, 0, 0
+	for len(got) < many+1 {
 		p := <-g.proposals
-		got := commands(t, p.entry)
-		if len(got) > 1024 || len(p.entry) > 513<<10 && len(got) > 1 {
-			t.Errorf("an entry of %d commands, %d bytes", len(got), len(p.entry))
+		list := commands(t, p.entry)
+		if len(list) > 1024 || len(p.entry) > 513<<10 && len(list) > 1 {
+			t.Errorf("an entry of %d commands, %d bytes", len(list), len(p.entry))
 		}
-		for _, text := range got {
-			if text == "12 of 3 large   " {
-				continue
+		for _, text := range list {
+			if got[text] {
+				t.Fatalf("%q twice", text)
 			}
-			if want := fmt.Sprintf("12 of 3 p%07d", next); text != want {
-				t.Fatalf("%q, want %q", text, want)
-			}
-			next++
+			got[text] = true
 		}
-		if len(got) == 1024 {
+		if len(list) == 1024 {
 			short++
 		} else if len(p.entry) > 500<<10 {
 			long++
@@ -298,44 +251,9 @@ func TestEntriesAreBounded(t *testing.T) {
 	if short == 0 || long < 2 {
 		t.Errorf("%d entries of many commands, %d of many bytes", short, long)
 	}
-	must(t, g.Flush(t.Context()))
-}
-
-// A call that rides waits for the log once too much waits for it.
-func TestRidingWaits(t *testing.T) {
-	g := newGate(t, newDisk(t).open(t))
-	all := g.models(t, "abc")
-	one := appending(t.Context(), all[0])
-	first := <-g.proposals
-	other := appending(t.Context(), all[1])
-	second := <-g.proposals
-	put := func(n int) error {
-		i := id(uint64(n))
-		i.Value = make([]byte, 1<<20)
-		return all[2].PutIDs(t.Context(), []storage.ID{i})
+	for _, d := range digests {
+		must(t, <-d)
 	}
-	const room = 16
-	for n := range room {
-		must(t, put(n))
-	}
-	waits := later(func() error { return put(room) })
-	for g.Queued() < (room+1)<<20 {
-		runtime.Gosched()
-	}
-	g.commit(t, first)
-	g.commit(t, second)
-	must(t, <-one, <-other)
-	for n := range room + 1 {
-		p := <-g.proposals
-		wantCommands(t, p, fmt.Sprint("9 of 3 id", n))
-		select {
-		case err := <-waits:
-			t.Errorf("the call ended before its command was committed: %v", err)
-		default:
-		}
-		g.commit(t, p)
-	}
-	must(t, <-waits)
 }
 
 // Close tells a caller that its command is not in the log, or that the outcome is unknown.
@@ -346,7 +264,6 @@ func TestClose(t *testing.T) {
 	<-g.proposals
 	other := appending(t.Context(), all[1])
 	<-g.proposals
-	ride(t, all[0], "p")
 	queued := appending(t.Context(), all[2])
 	go g.Close()
 	for _, ended := range []<-chan error{one, other} {
@@ -361,7 +278,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("not in flight: %v", err)
 		}
 	}
-	must(t, g.Flush(t.Context()))
 }
 
 // broken is a store whose aliases cannot be written.

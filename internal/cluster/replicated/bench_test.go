@@ -148,7 +148,7 @@ func BenchmarkFollow(b *testing.B) {
 	b.ReportMetric(float64(processor(b)-used)/float64(b.N), "cpu-ns/op")
 }
 
-// The cost of a prediction whose command rides.
+// The cost of a prediction.
 func BenchmarkPutWaiting(b *testing.B) {
 	l := &serial{}
 	s, err := replicated.New(b.Context(), replicated.Options{Local: &nothing{}, Log: l})

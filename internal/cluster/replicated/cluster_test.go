@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
@@ -71,20 +72,13 @@ func (d *disk) close(t *testing.T) {
 	}
 }
 
-// marking keeps the index up to which the log need not apply entries again: the last Sync. It first flushes riding
-// commands, because a row that Expire has removed must not come back.
+// marking keeps the index up to which the log need not apply entries again: the last Sync.
 type marking struct {
 	storage.Store
 	server *server
 }
 
 func (m marking) Sync(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return m.Store.Sync(ctx)
-	}
-	if err := m.server.Flush(ctx); err != nil {
-		return err
-	}
 	mark := m.server.log.Applied()
 	err := m.Store.Sync(ctx)
 	if err == nil {
@@ -186,7 +180,9 @@ func (c *cluster) settle(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // A cleanup settles too.
 	for _, s := range c.servers {
-		must(t, s.Flush(ctx))
+		for !s.Idle() { // The caller may have left.
+			time.Sleep(time.Millisecond)
+		}
 	}
 	for _, s := range c.servers {
 		must(t, s.log.WaitAll(ctx))
@@ -283,16 +279,12 @@ func TestContract(t *testing.T) {
 		again := func(cut bool) func(t *testing.T) storetest.Backend {
 			return func(t *testing.T) storetest.Backend {
 				t.Helper()
-				if !cut {
-					// A killed server loses riding commands that have waited less than rideDelay.
-					must(t, c.servers[0].Flush(t.Context()))
-				}
 				c.servers[0].crash(t, cut)
 				b.Store = c.servers[0].Store
 				return b
 			}
 		}
-		b = storetest.Backend{Store: c.servers[0].Store, Kill: again(false), Cut: again(true)}
+		b = storetest.Backend{Store: c.servers[0].Store, Kill: again(false), Cut: again(true), Replicated: true}
 		return b
 	})
 }

@@ -1,15 +1,15 @@
 package replicated
 
-// Queued counts the bytes of the commands that wait for an entry.
+// Queued counts the commands that wait for an entry.
 func (s *Store) Queued() int {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
-	return s.batcher.mu.bytes
+	return len(s.batcher.mu.queue)
 }
 
-// Landing tells whether a call waits for the end of a flight.
-func (s *Store) Landing() bool {
+// Idle tells whether no entry is in flight.
+func (s *Store) Idle() bool {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
-	return s.batcher.mu.landed != nil
+	return len(s.batcher.mu.flights) == 0
 }

@@ -76,33 +76,13 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 	})
 }
 
-// PutIDs implements storage.IDs. The log carries the owner's ids to the other servers later. A server that is not the
-// owner puts ids only into its local store.
+// PutIDs implements storage.IDs. It puts the ids only into the local store: every other server derives them from its
+// log, or has them from a later commit or with a snapshot.
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
-	// A command whose caller has left may be in flight. The log has it before these ids, so this server must apply it
-	// before it puts them.
-	err := m.store.batcher.grounded(ctx, logKey(m.Number()))
-	var wait func() error
-	if err == nil {
-		wait, err = m.putIDs(ctx, ids)
-	}
-	if err == nil {
-		err = wait()
-	}
-	return m.failed("remember ids", err)
-}
-
-func (m *Model) putIDs(ctx context.Context, ids []storage.ID) (wait func() error, err error) {
 	m.ids.Lock()
 	defer m.ids.Unlock()
 	m.ids.own = false
-	if err := m.localModel.PutIDs(ctx, ids); err != nil {
-		return nil, err
-	}
-	if !m.store.o.Owner() {
-		return waitForNothing, nil
-	}
-	return m.store.ride(ctx, &command.Command{Kind: command.PutIDs, Model: m.Number(), IDs: ids})
+	return m.failed("remember ids", m.localModel.PutIDs(ctx, ids))
 }
 
 // PutWaiting implements storage.Waiting. The rows are committed on return: an owner that is cut off has no row that the
@@ -114,14 +94,7 @@ func (m *Model) PutWaiting(rows []storage.Prediction) error {
 
 // ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.
 func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest string) error {
-	err := context.Cause(ctx)
-	if err == nil && !m.store.o.Owner() {
-		err = storage.ErrNotOwner
-	}
-	if err == nil {
-		_, err = m.store.ride(ctx, &command.Command{Kind: command.Digest, Model: m.Number(), Sequence: sequence, Digest: digest})
-	}
-	return m.failed("propose a digest", err)
+	return m.propose(ctx, "propose a digest", &command.Command{Kind: command.Digest, Sequence: sequence, Digest: digest})
 }
 
 // ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. The other

@@ -58,7 +58,7 @@ func TestChanged(t *testing.T) {
 	must(t, err,
 		m.SetValue(ctx, []byte("second"), storage.Alias{Name: "a", Value: []byte("to m")}),
 		owner.PutAlias(ctx, "b", []byte("to b")), owner.RemoveAlias(ctx, "b"),
-		m.Append(ctx, storage.Commit{Record: record(1, 3)}), m.PutIDs(ctx, []storage.ID{id(1)}),
+		m.Append(ctx, storage.Commit{Record: record(1, 3)}),
 		m.PutWaiting([]storage.Prediction{prediction("p")}),
 		m.Append(ctx, storage.Commit{Record: record(4, 8), Answered: []storage.Answered{{Model: m.Number(), ID: "p"}}}),
 		m.(interface {
@@ -88,7 +88,6 @@ func TestSnapshotInParts(t *testing.T) {
 	c := newCluster(t, 2)
 	m, ctx := create(t, c.servers[0]), t.Context()
 	must(t, m.Append(ctx, storage.Commit{Record: record(1, 9)}), m.PutIDs(ctx, []storage.ID{id(9)}))
-	c.same(t)
 	propose := func(sequence uint64, data string) error {
 		return m.(interface {
 			ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error

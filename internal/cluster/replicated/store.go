@@ -100,15 +100,6 @@ func New(ctx context.Context, o Options) (*Store, error) {
 // call Apply until Close returns.
 func (s *Store) Close() { s.batcher.close() }
 
-// Flush waits until the commands of all earlier calls are committed or have failed. Without Flush a riding command
-// waits up to 10 ms before it is proposed.
-func (s *Store) Flush(ctx context.Context) error {
-	if err := s.batcher.flush(ctx); err != nil {
-		return fmt.Errorf("replicated: flush: %w", err)
-	}
-	return nil
-}
-
 // handle returns the handle of a local model. Each model has one handle.
 func (s *Store) handle(name string, m storage.Model) *Model {
 	s.models.Lock()
@@ -230,7 +221,7 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	if !s.o.Owner() {
 		return nil, storage.ErrNotOwner
 	}
-	sent := newCall(c, false)
+	sent := &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), done: make(chan struct{})}
 	if most := s.o.MaxCommand; most > 0 && len(sent.body) > most {
 		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), most)
 	}
@@ -239,25 +230,6 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	}
 	err := sent.wait(ctx)
 	return sent.model, err
-}
-
-// ride queues a command for the log after the local store has applied it. The returned function waits if the queue is
-// too long. The caller lets no other command of the same key come between the local write and ride.
-func (s *Store) ride(ctx context.Context, c *command.Command) (wait func() error, err error) {
-	sent := newCall(c, true)
-	if err := s.batcher.add(sent); err != nil {
-		return nil, err
-	}
-	if sent.done == nil {
-		return waitForNothing, nil
-	}
-	return func() error { return sent.wait(ctx) }, nil
-}
-
-func waitForNothing() error { return nil }
-
-func newCall(c *command.Command, rides bool) *call {
-	return &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), rides: rides}
 }
 
 // sizeOf estimates the bytes of a command, so that encoding most commands takes one allocation.

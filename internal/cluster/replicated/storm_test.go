@@ -267,7 +267,7 @@ func TestStorm(t *testing.T) {
 	s.log.SetFault(nil)
 	s.log.Own(1)
 	s.settle(t)
-	s.derive(t, s.servers[1])
+	s.derive(t)
 	s.same(t)
 	ids := 0
 	for _, w := range workers {
@@ -283,20 +283,18 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// derive makes the owner propose again the riding ids that a crashed owner has lost. An engine derives them from the
-// log.
-func (s *storm) derive(t *testing.T, owner *server) {
+// derive puts the ids of its log on every server, as its engine does.
+func (s *storm) derive(t *testing.T) {
 	t.Helper()
-	for _, from := range s.servers {
-		must(t, from.Models(t.Context(), func(e storage.Entry) error {
-			m := find(t, owner, e.Name)
-			last, err := m.Last()
+	for _, server := range s.servers {
+		must(t, server.Models(t.Context(), func(e storage.Entry) error {
+			last, err := e.Model.Last()
 			must(t, err)
 			var ids []storage.ID
 			for n := range last {
 				ids = append(ids, id(n+1))
 			}
-			return m.PutIDs(t.Context(), ids)
+			return e.Model.PutIDs(t.Context(), ids)
 		}))
 	}
 }

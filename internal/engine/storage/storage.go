@@ -227,8 +227,9 @@ type ID struct {
 type IDs interface {
 	// ID returns the value of an id.
 	ID(id string) (value []byte, ok bool, err error)
-	// PutIDs stores new and existing ids. It does not wait for durability: any later Append
-	// or Sync makes them durable.
+	// PutIDs stores new and existing ids, in a replicated store on this server alone. It does not
+	// wait for durability: any later Append or Sync makes them durable, in a replicated store any
+	// later WriteSnapshot or Sync.
 	PutIDs(ctx context.Context, ids []ID) error
 	// EachID calls f for every remembered id. The value is valid until f returns.
 	EachID(ctx context.Context, f func(ID) error) error

@@ -44,6 +44,9 @@ func (s suite) idsDurable(t *testing.T) {
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	must(t, m.PutIDs(t.Context(), []storage.ID{id("a", 1)}))
 	appended(t, other, record(1, 1)) // Any model's.
+	if b.Replicated {
+		must(t, m.WriteSnapshot(0, nil))
+	}
 	b = b.Cut(t)
 	wantIDs(t, find(t, b.Store, "m"), id("a", 1))
 }

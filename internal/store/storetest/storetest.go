@@ -24,6 +24,8 @@ type Backend struct {
 	Kill func(t *testing.T) Backend
 	// Cut cuts the power: what is durable stays.
 	Cut func(t *testing.T) Backend
+	// Replicated: an append does not make the ids of PutIDs durable.
+	Replicated bool
 }
 
 // Run runs the suite. The function open gives an empty store.
