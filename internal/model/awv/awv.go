@@ -205,11 +205,10 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 
 // learn learns the features in the row. It leaves √ω times the previous ridge predictions in
 // the priors.
-func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
+func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 	f.weigh(f.row, y, weight)
 	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
 	f.settle(o, y, weight, f.row, f.priors, rotation)
-	return rotation
 }
 
 // weigh multiplies the features in the row by √ω, and writes √ω y behind them.

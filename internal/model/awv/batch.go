@@ -41,9 +41,9 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	return nil
 }
 
-// Together is that of the forecasters. It is 1 without a mixture and by the first rules.
+// Together is that of the forecasters. It is 1 without a mixture.
 func (r *Ridges) Together() int {
-	if r.mixture == nil || r.path.Unrevised {
+	if r.mixture == nil {
 		return 1
 	}
 	return r.forecasters[0].Together()

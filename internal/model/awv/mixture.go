@@ -34,9 +34,8 @@ import (
 type mixture struct {
 	// low and high are the range of each label.
 	low, high []float64
-	// given: the spec has the range. broken: a label left the range or a weight was above 1,
-	// or, if the mixture is unrevised, not 1.
-	given, broken, unrevised bool
+	// given: the spec has the range. broken: a label left the range or a weight was above 1.
+	given, broken bool
 	// loss is that of the mixture, n the number of rounds.
 	loss    compensated.Sum
 	experts []expert
@@ -51,7 +50,7 @@ type expert struct {
 func newMixture(outputs int, p Path) *mixture {
 	m := &mixture{
 		low: make([]float64, outputs), high: make([]float64, outputs),
-		given: p.Low != nil, unrevised: p.Unrevised, experts: make([]expert, len(p.Lambdas)),
+		given: p.Low != nil, experts: make([]expert, len(p.Lambdas)),
 	}
 	copy(m.low, p.Low)
 	copy(m.high, p.High)
@@ -141,7 +140,7 @@ func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []m
 	}
 }
 
-// learn accounts for a round, given the mixed predictions, the clipped advice that is judged
+// learn accounts for a round, given the mixed predictions, the clipped advice
 // and each forecaster's predictions. It returns the loss.
 func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float64, weight float64) (loss float64) {
 	for j, label := range y {
@@ -167,7 +166,7 @@ func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float6
 func (m *mixture) follow(y []float64, weight float64) {
 	m.n++
 	if m.given {
-		m.broken = m.broken || weight > 1 || (weight != 1 && m.unrevised)
+		m.broken = m.broken || weight > 1
 	}
 	for j, label := range y {
 		switch {

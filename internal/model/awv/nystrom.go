@@ -257,16 +257,14 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 }
 
 // visitPast visits the kept past. A read fails unless the past fits the observations of the
-// accounts. Earlier versions never freed a whole history: a read drops such a history if the
-// dictionary is complete.
+// accounts.
 func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
 	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))
 	if v.Uint64(&next); v.Reading() {
 		observations := n.observations()
 		wantCount, wantNext := n.kept(observations)
-		all := n.o.Window == WholeHistory && n.complete() && uint64(count) == observations && next == observations
-		if !all && (uint64(count) != wantCount || next != wantNext) {
+		if uint64(count) != wantCount || next != wantNext {
 			v.Corrupt("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d",
 				count, next, observations, wantCount, wantNext)
 			return
@@ -275,9 +273,6 @@ func (n *Nystrom) visitPast(v *codec.Visitor) {
 	}
 	for i := range n.past {
 		n.visitRound(v, &n.past[i])
-	}
-	if v.Reading() && n.complete() {
-		n.past, n.next = nil, 0
 	}
 }
 

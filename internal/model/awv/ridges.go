@@ -20,15 +20,11 @@ type Path struct {
 	Lambdas []float64
 	// Low and High are the label range of each output, nil if it is not known.
 	Low, High []float64
-	// Unrevised selects the rules of the first models: the forecasters learn labels as they
-	// are, not less the middle of their range, and the mixture judges what a forecaster would
-	// predict if it knew the weight of the observation.
-	Unrevised bool
 }
 
 // middle is what is subtracted from the labels of an output.
 func (p Path) middle(output int) float64 {
-	if p.Unrevised || p.Low == nil || len(p.Lambdas) < 2 {
+	if p.Low == nil || len(p.Lambdas) < 2 {
 		return 0
 	}
 	return p.Low[output]/2 + p.High[output]/2
@@ -53,12 +49,11 @@ type Ridges struct {
 	forecasters []*Forecaster
 	// mixture is nil for one ridge.
 	mixture *mixture
-	// Scratch: labels are what the forecasters learn; informed what they would predict if
-	// they knew the weight, nil unless the path is unrevised.
-	own              []model.Outcome
-	weights, advice  []float64
-	labels, informed []float64
-	rooms            sync.Pool
+	// Scratch: labels are what the forecasters learn.
+	own             []model.Outcome
+	weights, advice []float64
+	labels          []float64
+	rooms           sync.Pool
 }
 
 // NewRidges is a learner without observations. It panics where New does, unless every output
@@ -81,9 +76,6 @@ func NewRidges(features feature.Map, o Options, p Path) *Ridges {
 		r.own = make([]model.Outcome, count)
 		r.weights, r.advice = make([]float64, count), make([]float64, count*o.Outputs)
 		r.labels = make([]float64, o.Outputs)
-		if p.Unrevised {
-			r.informed = make([]float64, count*o.Outputs)
-		}
 	}
 	return r
 }
@@ -191,11 +183,8 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and spoils them.
 		f := r.forecasters[k]
 		copy(f.row, r.row())
-		rotation := f.learn(&r.own[k], r.labels, weight)
+		f.learn(&r.own[k], r.labels, weight)
 		r.advise(k)
-		if r.path.Unrevised {
-			f.inform(r.informed[k*len(y):], rotation, weight)
-		}
 	}
 	r.mix(o, y, weight)
 }
@@ -218,13 +207,8 @@ func (r *Ridges) advise(k int) {
 func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 	o.Resize(len(y))
 	r.mixture.weigh(r.weights)
-	judged := r.advice
-	if r.path.Unrevised && weight != 1 {
-		judged = r.informed
-		r.mixture.mix(o.Predictions, r.weights, judged) // Cuts it.
-	}
 	r.mixture.mix(o.Predictions, r.weights, r.advice)
-	o.Loss = r.mixture.learn(o.Predictions, judged, r.own, y, weight)
+	o.Loss = r.mixture.learn(o.Predictions, r.advice, r.own, y, weight)
 	best := r.best()
 	o.Regret = r.own[best].Regret + r.mixture.experts[best].gap.Value()
 }
@@ -236,15 +220,6 @@ func (r *Ridges) aboutMiddle(dst, predictions []float64) {
 		if middle := r.path.middle(j); middle != 0 {
 			dst[j] += middle
 		}
-	}
-}
-
-// inform writes p/(1+ωq), what the forecaster would have predicted for the row it just
-// learned if it had known the weight.
-func (f *Forecaster) inform(dst []float64, rotation qr.Rotation, weight float64) {
-	root := math.Sqrt(weight)
-	for j, p := range f.priors {
-		dst[j] = float64(rotation.Gamma*float64(rotation.Gamma*p)) / root
 	}
 }
 

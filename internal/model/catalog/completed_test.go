@@ -120,9 +120,7 @@ func parse(data []byte) (spec model.Spec, err error) {
 	return spec, d.Decode(&spec)
 }
 
-// stored checks that a completed spec is complete when it is read again, and
-// that the same spec without a scaling, as it was stored before there was a
-// default, has none. The spec of a learner that scales for itself has nothing.
+// stored checks that a completed spec is complete when it is read again.
 func stored(t *testing.T, spec model.Spec) {
 	t.Helper()
 	read := func(data string) model.Spec {
@@ -138,18 +136,6 @@ func stored(t *testing.T, spec model.Spec) {
 	want := encode(t, spec)
 	if got := encode(t, read(want)); got != want {
 		t.Errorf("stored, %s\nbecame %s", want, got)
-	}
-	if spec.Inputs != nil {
-		return // There was a default before there were inputs.
-	}
-	scaled := spec.Scaling != nil
-	spec.Scaling = nil
-	before := encode(t, spec)
-	if scaled {
-		spec.Scaling = model.Unscaled()
-	}
-	if got := encode(t, read(before)); got != encode(t, spec) {
-		t.Errorf("stored before, %s\nbecame %s", before, got)
 	}
 }
 

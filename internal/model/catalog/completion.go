@@ -37,18 +37,8 @@ type completion struct {
 // maxWrong bounds the reported fields.
 const maxWrong = 100
 
-// newestRevision is the revision of new models whose learner has revisions.
-//
-//	none  lambdas: labels are learned as they are, and the mixture judges ridges as if
-//	      they knew the weight. Online Newton steps: the ridge is α whatever the weights
-//	      are. The first prediction is 0 before a scaling is known.
-//	1     lambdas: labels are learned less the middle of their range, and the mixture
-//	      judges what was served. Online Newton steps: the ridge is α times the largest
-//	      weight. The first prediction is the middle of the range.
+// newestRevision is the revision of models whose learner has revisions.
 const newestRevision = 1
-
-// unrevised selects the rules without a revision.
-func (c *completion) unrevised() bool { return c.spec.Revision == nil }
 
 func (c *completion) checkRevision(e entry) {
 	switch given := c.spec.Revision; {

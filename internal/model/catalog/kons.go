@@ -22,7 +22,7 @@ const (
 
 // newton completes the options that the learners by online Newton steps share.
 func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
-	o := kons.Options{Outputs: c.outputs, Unrevised: c.unrevised()}
+	o := kons.Options{Outputs: c.outputs}
 	if given.Loss == model.LossHinge {
 		c.refuse("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
 	}

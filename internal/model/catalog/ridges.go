@@ -43,7 +43,7 @@ func (c *completion) ridges(
 		before = v
 	}
 	low, high := c.rangeOf(several)
-	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high, Unrevised: c.unrevised()}
+	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
 }
 
 // mixing completes the entry of a learner that may have several ridges.

@@ -56,9 +56,7 @@ func scaled(c *completion, e entry) entry {
 	if e.forgetting > 0 {
 		o.Forgetting = e.forgetting
 	}
-	if !c.unrevised() {
-		o.Start = e.middle
-	}
+	o.Start = e.middle
 	switch {
 	case kindsGiven(given) != 1:
 		c.fail(model.ErrInvalidSpec, c.at, fmt.Sprintf("%d kinds of scaling", kindsGiven(given)), "one of fixed, warmup, running and none")

@@ -33,9 +33,7 @@ func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
 const outgrown = 4
 
 // outgrows tells whether the weight of a round becomes Ω.
-func (a *account) outgrows(o *Options, weight float64) bool {
-	return !o.Unrevised && weight > outgrown*a.unit
-}
+func (a *account) outgrows(weight float64) bool { return weight > outgrown*a.unit }
 
 // ridge is αΩ.
 func (a *account) ridge(o *Options) float64 { return float64(o.Alpha * a.unit) }
@@ -59,11 +57,7 @@ func (a *account) follow(o *Options, y, target float64) {
 	switch {
 	case o.Loss != losses.Squared:
 	case o.ranged():
-		outside := y < o.Low || y > o.High
-		if o.Unrevised { // Rounding took some ends of ranges beyond C.
-			outside = magnitude > a.clip
-		}
-		if outside {
+		if y < o.Low || y > o.High {
 			a.outside++
 		}
 	case magnitude > a.clip:
@@ -136,10 +130,7 @@ func finished(s model.Stats) model.Stats {
 
 // accountBytes is the size of an account in a state.
 func (o *Options) accountBytes() int {
-	numbers := 2 + 2*5 + 3
-	if !o.Unrevised {
-		numbers += 3
-	}
+	const numbers = 2 + 2*5 + 6
 	return 8 * numbers
 }
 
@@ -156,10 +147,8 @@ func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
 	v.Within(ledger.MaxBound, &a.Bound)
 	v.Within(model.MaxWeight, &a.heaviest)
 	v.Within(2*model.MaxMagnitude, &a.clip)
-	if !o.Unrevised {
-		v.Within(model.MaxWeight, &a.unit)
-		v.Within(ledger.MaxSum, &a.closed, &a.base)
-	}
+	v.Within(model.MaxWeight, &a.unit)
+	v.Within(ledger.MaxSum, &a.closed, &a.base)
 	if !v.Reading() {
 		return
 	}
@@ -171,7 +160,7 @@ func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
 			a.Rounds, a.outside, a.Bound, a.heaviest, a.clip)
 	}
 	if (a.Rounds == 0) != (a.heaviest == 0) || (a.Rounds == 0 && a.unit != 1) || a.unit != first.unit ||
-		a.unit < model.MinWeight || (!o.Unrevised && a.Rounds > 0 && a.unit > a.heaviest) || !(a.closed >= 0) {
+		a.unit < model.MinWeight || (a.Rounds > 0 && a.unit > a.heaviest) || !(a.closed >= 0) {
 		v.Corrupt("an account of %d rounds, heaviest weight %g, unit %g, bound %g", a.Rounds, a.heaviest, a.unit, a.closed)
 	}
 }

@@ -158,7 +158,7 @@ func (e *Exact) Check(x, y []float64, weight float64) error {
 // Admit refuses an observation with weight k(x,x) > 1e8 αΩ: the ridge is lost in the
 // rounding of its row. The first observation makes its weight Ω.
 func (e *Exact) Admit(x []float64, weight float64) error {
-	if !e.o.Unrevised && e.rounds() == 0 {
+	if e.rounds() == 0 {
 		return nil
 	}
 	self, ridge := e.o.Kernel.At(x, x), e.outputs[0].ridge(&e.o.Options)
@@ -251,7 +251,7 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 	self := e.o.Kernel.At(x, x)
 	o.Resize(len(e.outputs))
 	o.Loss, o.Regret = 0, math.NaN()
-	if !e.o.Unrevised && e.rounds() == 0 {
+	if e.rounds() == 0 {
 		for j := range e.outputs {
 			e.outputs[j].unit = weight
 		}
@@ -269,7 +269,7 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 		o.Loss += d.record(&e.o.Options, o.Predictions[j], y[j], weight)
 	}
 	e.inputs = append(e.inputs, x...)
-	if e.outputs[0].outgrows(&e.o.Options, weight) {
+	if e.outputs[0].outgrows(weight) {
 		for j := range e.outputs {
 			e.raise(&e.outputs[j], weight)
 		}

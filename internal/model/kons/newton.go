@@ -203,7 +203,7 @@ func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error
 
 func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	w := &n.work
-	if !n.o.Unrevised && n.outputs[0].Rounds == 0 && weight != 1 {
+	if n.outputs[0].Rounds == 0 && weight != 1 {
 		for j := range n.outputs {
 			n.outputs[j].unit = weight
 		}
@@ -244,7 +244,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 			e.track(residuals[j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
 		}
 	}
-	if n.outputs[0].outgrows(&n.o, weight) {
+	if n.outputs[0].outgrows(weight) {
 		n.outgrow(weight)
 	}
 	n.raise()

@@ -58,8 +58,6 @@ type Options struct {
 	Alpha float64
 	// TrackRegret keeps a second factor for the regret of the squared loss.
 	TrackRegret bool
-	// Unrevised are the rules of the first models: Ω is always 1.
-	Unrevised bool
 
 	// given is 1/√η unless it follows the labels, else 0.
 	given float64

@@ -106,17 +106,15 @@ func (f *ridged) effectiveDimension(alpha float64, pause func()) float64 {
 	return float64(f.Order()) - f.TraceInverse(func(i int) float64 { return float64(alpha * f.units[i]) }, pause)
 }
 
-// visit visits the factor, and its units unless they are fixed.
+// visit visits the factor and its units.
 func (f *ridged) visit(v *codec.Visitor, o *Options, unit float64) {
 	least := unit
-	if !o.Unrevised {
-		v.FloatsWithin(unit, f.units)
-		for i, u := range f.units {
-			if v.Reading() && !(u >= model.MinWeight) {
-				v.Corrupt("the unit of ridge %d is %g", i, u)
-			}
-			least = min(least, u)
+	v.FloatsWithin(unit, f.units)
+	for i, u := range f.units {
+		if v.Reading() && !(u >= model.MinWeight) {
+			v.Corrupt("the unit of ridge %d is %g", i, u)
 		}
+		least = min(least, u)
 	}
 	if f.Visit(v, leastDiagonal*math.Sqrt(float64(o.Alpha*least)), qr.MaxEntry); !v.Reading() {
 		return

@@ -12,10 +12,8 @@ import (
 const (
 	stateWarming    = 1
 	stateFrozen     = 2
-	stateCatchingUp = 3
+	stateCatchingUp = 5
 	stateRunning    = 4
-	// As stateCatchingUp, with the best constants, which earlier versions did not write.
-	stateCatchingUpBest = 5
 	// As stateRunning, with Σw and Σω, which the number of observations does not determine.
 	stateRunningWeighted = 6
 )
@@ -30,8 +28,6 @@ func (l *Learner) tag() uint64 {
 		return stateFrozen
 	case !l.warm.frozen:
 		return stateWarming
-	case l.warm.best.known():
-		return stateCatchingUpBest
 	default:
 		return stateCatchingUp
 	}
@@ -119,7 +115,7 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 		return
 	}
 	running := tag == stateRunning || tag == stateRunningWeighted
-	if tag < stateWarming || tag > stateRunningWeighted || running != l.o.Running {
+	if !running && tag != stateFrozen && tag != stateCatchingUp || running != l.o.Running {
 		v.Corrupt("tag %d of an unknown or another kind of scaling", tag)
 		return
 	}
@@ -129,9 +125,6 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 	switch tag {
 	case stateFrozen, stateRunning, stateRunningWeighted:
 		l.warm = nil
-	case stateCatchingUp:
-		l.warm.best = unknownConstants()
-		l.warm.frozen = true
 	default:
 		l.warm.frozen = true
 	}
@@ -185,9 +178,7 @@ func (w *warmup) visitSums(v *codec.Visitor) {
 		v.Within(maxLabels, &w.sums[j].High, &w.sums[j].Low)
 	}
 	v.FloatsWithin(maxLoss, w.squares)
-	if w.best.known() {
-		w.best.visit(v)
-	}
+	w.best.visit(v)
 	if v.Reading() && slices.Min(w.squares) < 0 {
 		v.Corrupt("sums of squares %g", w.squares)
 	}

@@ -57,27 +57,16 @@ type constants struct {
 
 func newConstants(outputs int) constants { return constants{outputs: make([]moments.Running, outputs)} }
 
-// unknownConstants are those of a state of an earlier version, which wrote none.
-func unknownConstants() constants { return constants{} }
-
-func (c *constants) known() bool { return c.outputs != nil }
-
 // add takes labels of a weight.
 func (c *constants) add(y []float64, weight float64) {
-	if !c.known() {
-		return
-	}
 	for j, label := range y {
 		c.outputs[j].AddWeighted(label, weight, c.weight)
 	}
 	c.weight += weight
 }
 
-// hindsight is the sum of the least losses, NaN if they are not known.
+// hindsight is the sum of the least losses.
 func (w *warmup) hindsight() (total float64) {
-	if !w.best.known() {
-		return math.NaN()
-	}
 	for _, c := range w.best.outputs {
 		total += c.Squares
 	}
@@ -91,9 +80,7 @@ func (w *warmup) addOutput() {
 		w.rows[i].y = append(w.rows[i].y, 0)
 	}
 	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
-	if w.best.known() {
-		w.best.outputs = append(w.best.outputs, moments.Running{})
-	}
+	w.best.outputs = append(w.best.outputs, moments.Running{})
 }
 
 // mean is the mean label of an output, Start before the first observation.
