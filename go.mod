@@ -110,3 +110,6 @@ require (
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )
+
+// parquet-go compiles against lz4, a download of 33 MB, and hindsight reads no LZ4.
+replace github.com/pierrec/lz4/v4 => ./third_party/lz4

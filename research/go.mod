@@ -70,3 +70,6 @@ require (
 )
 
 replace hindsight => ../
+
+// parquet-go compiles against lz4, a download of 33 MB, and hindsight reads no LZ4.
+replace github.com/pierrec/lz4/v4 => ../third_party/lz4

@@ -192,13 +192,17 @@ func TestParquetRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lz4, err := os.ReadFile("testdata/lz4.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
 	bytesOf := written(t, []fixed{{}, {}})
 	one, three := 1.0, 3.0
 	for name, tt := range map[string]struct {
 		file []byte
 		want string
 	}{
-		"LZ4_RAW":        {written(t, []number{{1}, {2}}, parquet.Compression(&parquet.Lz4Raw)), "column x of the Parquet file is compressed with LZ4_RAW"},
+		"LZ4_RAW":        {lz4, "column x of the Parquet file is compressed with LZ4_RAW"},
 		"null in a list": {written(t, []list{{[]*float64{&one, nil, &three}}}), "column x of the Parquet file has a list with a null"},
 		"FLOAT16":        {float16, "column half of the Parquet file has the type FLOAT16, want BOOLEAN,"},
 		"INTERVAL": {retyped(t, bytesOf, func(e *format.SchemaElement) {
