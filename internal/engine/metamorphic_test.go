@@ -245,8 +245,8 @@ func (m *meta) create() string {
 func (m *meta) newModel(name string) model.Spec {
 	few := ptr(2)
 	specs := []model.Spec{
-		{Dimension: 2, Auto: &model.Auto{Frequencies: few, Version: ptr(1)}},
-		{Dimension: 2, Seed: 5, Auto: &model.Auto{Frequencies: few, Lags: ptr(1), Version: ptr(1)}, Coverage: []float64{0.8, 0.99}},
+		{Dimension: 2, Auto: &model.Auto{Frequencies: few, MaxMicroseconds: ptr(40.0)}},
+		{Dimension: 2, Seed: 5, Auto: &model.Auto{Frequencies: few, Lags: ptr(1), MaxMicroseconds: ptr(40.0)}, Coverage: []float64{0.8, 0.99}},
 		{Dimension: 2, Seed: 6, Auto: &model.Auto{Frequencies: few, Lags: ptr(0), MaxMicroseconds: ptr(1.0)}},
 		{Dimension: 2, Outputs: 2, Auto: &model.Auto{Frequencies: few, MaxMicroseconds: ptr(5.0)}},
 		linear(2), taylor(2, 2),

@@ -164,7 +164,7 @@ func (r *random) create(h *host) error {
 	r.made++
 	id := fmt.Sprint("m", r.rng.IntN(8))
 	r.note("%s", id)
-	specs := []model.Spec{linear(2), taylor(2, 2), {Dimension: 2, Auto: &model.Auto{Frequencies: ptr(2), Version: ptr(1)}}}
+	specs := []model.Spec{linear(2), taylor(2, 2), {Dimension: 2, Auto: &model.Auto{Frequencies: ptr(2), MaxMicroseconds: ptr(40.0)}}}
 	_, err := h.Engine.CreateModel(r.t.Context(), id, specs[r.rng.IntN(len(specs))], engine.CreateOptions{})
 	return err
 }

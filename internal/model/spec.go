@@ -139,8 +139,6 @@ type Auto struct {
 	// MaxMicroseconds is the nominal time of an Observe, by which the spec decides
 	// which experts there are.
 	MaxMicroseconds *float64 `json:"max_microseconds,omitempty"`
-	// Version is 1 or 2. Models from before version 2 have none: 1.
-	Version *int `json:"version,omitempty"`
 }
 
 // Scaling is one of its kinds.

@@ -23,10 +23,10 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 		}
 		return r
 	}
-	// Version 2 spends on two classes what 64 classes leave no time for.
-	first := &hindsightv1.ModelSpec_Auto{Auto: &hindsightv1.Auto{Version: new(int32(1))}}
-	all := price(&hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{}, Learner: first})
-	few := price(&hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{MaxClasses: new(int32(2))}, Learner: first})
+	// The default budget spends on two classes what 64 classes leave no time for.
+	rich := &hindsightv1.ModelSpec_Auto{Auto: &hindsightv1.Auto{MaxMicroseconds: new(1e5)}}
+	all := price(&hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{}, Learner: rich})
+	few := price(&hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{MaxClasses: new(int32(2))}, Learner: rich})
 	if got := all.GetSpec().GetClasses().GetMaxClasses(); got != most || all.GetStateBytes() < 4*few.GetStateBytes() || all.GetObserveFlops() < 4*few.GetObserveFlops() {
 		t.Errorf("%d classes: %d bytes, %d operations; two: %d bytes, %d operations", got, all.GetStateBytes(), all.GetObserveFlops(), few.GetStateBytes(), few.GetObserveFlops())
 	}

@@ -21,11 +21,8 @@ type Model struct {
 // Sizes of what auto keeps beside its state, with the default of max_microseconds; fewer
 // experts take less.
 const (
-	autoExperts = 44
-	autoAdvice  = 4 // Numbers of an output beside those of the experts.
-	// What level 2 of version 2 adds.
-	lineupExperts = 16
-	lineupAdvice  = 20
+	autoExperts = 54
+	autoAdvice  = 8 // Numbers of an output beside those of the experts.
 )
 
 // Of reads the answer of ValidateSpec.
@@ -52,10 +49,6 @@ func Of(v *hindsightv1.ValidateSpecResponse) *Model {
 	if auto := spec.GetAuto(); auto != nil {
 		m.Experts = autoExperts
 		m.Advice = 1 + int(auto.GetLags()) + m.Outputs*(autoAdvice+autoExperts)
-		if auto.GetVersion() > 1 {
-			m.Experts += lineupExperts
-			m.Advice += m.Outputs * lineupAdvice
-		}
 	}
 	if m.Classes > 0 {
 		m.Outputs = 0

@@ -14,7 +14,6 @@ const (
 	defaultMicroseconds = 500
 	maxMicroseconds     = 1e6
 	maxAutoFrequencies  = 4096
-	newestAuto          = 2
 )
 
 // Levels of prediction intervals.
@@ -32,16 +31,12 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
-	version := filled(&given.Version, 1)
-	if version != 1 && version != newestAuto {
-		c.refuse("version", version, fmt.Sprintf("1 or %d", newestAuto))
-	}
 	if c.failed() {
 		return entry{}
 	}
 	o.Gated, o.Joint, o.Cycles = c.spec.LabelGate != "", c.joint(), c.cycles()
 	o.Flags = c.flags()
-	if version > 1 && auto.HasSecond(o) {
+	if auto.HasSecond(o) {
 		return entry{
 			cost: auto.SecondCost(o), scalesItself: true, advice: []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)},
 			make: func(int) model.Learner { return auto.NewSecond(o) },

@@ -102,14 +102,13 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 //	AWV         the ridge is 0.1, not 1; a Taylor degree goes up to usefulDegree, not 8
 //	Nyström     β replaces horizon and delta; a whole history gets a window
-//	auto        has a label gate, 64 classes, not 2, and version 2
+//	auto        has a label gate, 64 classes, not 2
 //	categories  have a joint scale, not one each
 //	revision    is the newest if the learner has revisions
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	given := s
 	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
-	if err == nil && renew(&s, given, e) {
+	if err == nil && renew(&s, e) {
 		s, e, err = look(s, false)
 	}
 	if err == nil {
@@ -123,16 +122,12 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 
 // renew sets what a new model has and a stored one has not, where the given spec leaves it
 // open, and tells whether the completed spec s changed.
-func renew(s *model.Spec, given model.Spec, e entry) (changed bool) {
+func renew(s *model.Spec, e entry) (changed bool) {
 	if e.revised && s.Revision == nil {
 		s.Revision, changed = pointer(nil, newestRevision), true
 	}
 	if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
 		s.LabelGate, changed = model.GateOn, true
-	}
-	if s.Auto != nil && (given.Auto == nil || given.Auto.Version == nil) {
-		newest := *s.Auto
-		newest.Version, s.Auto, changed = pointer(nil, newestAuto), &newest, true
 	}
 	if s.PKAWVNystrom != nil {
 		created := createNystrom(s.PKAWVNystrom)

@@ -38,9 +38,9 @@ func deterministic() []model.Spec {
 			History: model.HistoryWindow, HistoryWindow: ptr(200),
 		}},
 		{Dimension: 3},
-		{Dimension: 3, Auto: &model.Auto{Version: ptr(2)}},
-		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Version: ptr(2), Lags: ptr(3)}},
-		{LabelGate: model.GateOn, Auto: &model.Auto{Version: ptr(2)}, Inputs: []*model.Input{
+		{Dimension: 3, Auto: &model.Auto{}},
+		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Lags: ptr(3)}},
+		{LabelGate: model.GateOn, Auto: &model.Auto{}, Inputs: []*model.Input{
 			{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(4)}},
 			{Name: "at", Time: &model.TimeInput{Cycles: []string{"hour_of_day"}}},
 			{Name: "size", Numeric: &model.NumericInput{}},

@@ -157,7 +157,7 @@ export interface Stack {
 }
 
 /**
- * stacks are the weights of the experts, stacked. Version 1 of auto has two layers: the
+ * stacks are the weights of the experts, stacked. Level 1 of auto alone has two layers: the
  * experts, and on top of them the mixture and the stacks.
  */
 export function stacks(history: History): Stack[] {

@@ -1775,8 +1775,8 @@ func (*NoScaling) Descriptor() ([]byte, []int) {
 }
 
 // Auto mixes forecasters over five feature maps (three memories each, on the label and on its
-// increments), gradient descent, the running mean, the last label and a recent mean. It scales
-// inputs and labels itself.
+// increments), gradient descent, the running mean, the last label and a recent mean with rolling
+// trees and neighbors. It scales inputs and labels itself.
 type Auto struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many of the last labels are inputs too, 0 to 8; at most 32 over all outputs. Default
@@ -1785,14 +1785,11 @@ type Auto struct {
 	// Random frequencies of each feature map. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The budget of one Observe in microseconds of a nominal processor with 5000 multiply-adds
-	// each. Above it maps and short memories are left out, equally on every machine. Default
-	// 500.
+	// each. Above it trees, neighbors, maps and short memories are left out, equally on every
+	// machine. Default 500; 60 leaves no trees.
 	MaxMicroseconds *float64 `protobuf:"fixed64,3,opt,name=max_microseconds,json=maxMicroseconds,proto3,oneof" json:"max_microseconds,omitempty"`
-	// 1, or 2 with rolling trees and neighbors beside the maps, as far as
-	// max_microseconds allows. Default 2; 1 for models from before version 2.
-	Version       *int32 `protobuf:"varint,4,opt,name=version,proto3,oneof" json:"version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Auto) Reset() {
@@ -1842,13 +1839,6 @@ func (x *Auto) GetFrequencies() int32 {
 func (x *Auto) GetMaxMicroseconds() float64 {
 	if x != nil && x.MaxMicroseconds != nil {
 		return *x.MaxMicroseconds
-	}
-	return 0
-}
-
-func (x *Auto) GetVersion() int32 {
-	if x != nil && x.Version != nil {
-		return *x.Version
 	}
 	return 0
 }
@@ -3530,17 +3520,14 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06labels\x18\x02 \x01(\bH\x00R\x06labels\x88\x01\x01B\t\n" +
 	"\a_labels\"\x10\n" +
 	"\x0eRunningScaling\"\v\n" +
-	"\tNoScaling\"\xcf\x01\n" +
+	"\tNoScaling\"\xa4\x01\n" +
 	"\x04Auto\x12\x17\n" +
 	"\x04lags\x18\x01 \x01(\x05H\x00R\x04lags\x88\x01\x01\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x01R\vfrequencies\x88\x01\x01\x12.\n" +
-	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01\x12\x1d\n" +
-	"\aversion\x18\x04 \x01(\x05H\x03R\aversion\x88\x01\x01B\a\n" +
+	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01B\a\n" +
 	"\x05_lagsB\x0e\n" +
 	"\f_frequenciesB\x13\n" +
-	"\x11_max_microsecondsB\n" +
-	"\n" +
-	"\b_version\"\x9f\x02\n" +
+	"\x11_max_microseconds\"\x9f\x02\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +

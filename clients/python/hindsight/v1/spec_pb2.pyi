@@ -40,16 +40,14 @@ class AdaRaker(_message.Message):
     def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., step_cap: _Optional[float] = ..., weight_step: _Optional[float] = ..., base_interval: _Optional[int] = ..., restart: _Optional[_Union[AdaRaker.Restart, str]] = ..., track_regret: bool = ..., **kwargs) -> None: ...
 
 class Auto(_message.Message):
-    __slots__ = ["frequencies", "lags", "max_microseconds", "version"]
+    __slots__ = ["frequencies", "lags", "max_microseconds"]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     LAGS_FIELD_NUMBER: _ClassVar[int]
     MAX_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
-    VERSION_FIELD_NUMBER: _ClassVar[int]
     frequencies: int
     lags: int
     max_microseconds: float
-    version: int
-    def __init__(self, lags: _Optional[int] = ..., frequencies: _Optional[int] = ..., max_microseconds: _Optional[float] = ..., version: _Optional[int] = ...) -> None: ...
+    def __init__(self, lags: _Optional[int] = ..., frequencies: _Optional[int] = ..., max_microseconds: _Optional[float] = ...) -> None: ...
 
 class BooleanInput(_message.Message):
     __slots__ = []
