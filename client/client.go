@@ -52,8 +52,7 @@ type settings struct {
 	plaintextToken bool // The token is sent without TLS too.
 }
 
-// WithTimeout bounds a call, all its tries together, in place of DefaultTimeout; 0 is no bound. In a
-// session it bounds the wait for the next answer, and then again all tries after a failure. The
+// WithTimeout bounds a call, all its tries together, in place of DefaultTimeout; 0 is no bound. The
 // context of a call may bound the call further. With several servers a try has a share of the time,
 // until every server had a try.
 func WithTimeout(timeout time.Duration) Option {

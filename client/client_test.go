@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -135,7 +134,7 @@ func TestRetryWithinDeadline(t *testing.T) {
 	}
 }
 
-// WithTimeout bounds all tries together, of calls and of sessions.
+// WithTimeout bounds all tries together.
 func TestTimeoutBoundsAllTries(t *testing.T) {
 	f := &fake{fault: func(int, bool) error { return refuse(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
 	patient := client.WithRetry(client.Retry{Max: 3, MaxBackoff: time.Hour})
@@ -156,13 +155,6 @@ func TestTimeoutBoundsAllTries(t *testing.T) {
 	m := serve(t, &fake{fault: func(int, bool) error { return status.Error(codes.Unavailable, "lost") }}, client.WithTimeout(100*time.Millisecond), endless).Model("m")
 	if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err == nil {
 		t.Error("a call without an answer succeeded")
-	}
-	s := m.Session(t.Context(), 0)
-	if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); err == nil {
-		t.Error("a call of a session without an answer succeeded")
-	}
-	if err := s.Close(); err == nil {
-		t.Error("the session has not failed")
 	}
 }
 
@@ -231,13 +223,6 @@ func TestUnreachable(t *testing.T) {
 		_, err = c.Model("m").Get(t.Context())
 		if !errors.Is(err, client.ErrUnreachable) || client.FromError(err).Address() != l.Addr().String() {
 			t.Errorf("%v", err)
-		}
-		s := c.Model("m").Session(t.Context(), 0)
-		if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); !errors.Is(err, client.ErrUnreachable) {
-			t.Errorf("session: %v", err)
-		}
-		if err := s.Close(); !errors.Is(err, client.ErrUnreachable) {
-			t.Errorf("session: %v", err)
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -326,121 +311,4 @@ func TestListAndWatch(t *testing.T) {
 	if _, err := c.Aliases(t.Context()); !errors.Is(err, client.ErrUnimplemented) {
 		t.Errorf("%v", err)
 	}
-}
-
-// TestSession loses streams before and after the effect of calls. Every label is learned
-// once, and in order.
-func TestSession(t *testing.T) {
-	const rounds = 300
-	random := rand.New(rand.NewPCG(7, 7))
-	for _, window := range []int{1, 3, 64} {
-		f := &fake{fault: func(n int, done bool) error {
-			switch {
-			case random.IntN(40) == 0:
-				return status.Error(codes.Unavailable, "lost")
-			case n%50 == 0 && done: // After the effect: later calls are learned before the next try.
-				return refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Microsecond))
-			}
-			return nil
-		}}
-		c := serve(t, f, client.WithRetry(client.Retry{Max: 100, Backoff: time.Microsecond, MaxBackoff: time.Millisecond}))
-		s := c.Model("m").Session(t.Context(), window)
-		var want []string
-		var wait []func() error
-		for i := range rounds {
-			id := fmt.Sprint("r", i)
-			want = append(want, id)
-			p := s.Predict(t.Context(), client.Features(1), client.PredictionID(id))
-			o := s.Observe(t.Context(), client.ByPrediction(id, client.Label(1)))
-			wait = append(wait, func() error {
-				if p, err := p.Wait(t.Context()); err != nil || p.GetPredictionId() != id {
-					return fmt.Errorf("%s: %v, %w", id, p, err)
-				}
-				if o, err := o.Wait(t.Context()); err != nil || o.GetSequence() != uint64(i+1) {
-					return fmt.Errorf("%s: %v, %w", id, o, err)
-				}
-				return nil
-			})
-		}
-		for _, w := range wait {
-			if err := w(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if !slices.Equal(f.order, want) || f.sessions < 2 {
-			t.Errorf("window %d: %d sessions, learned %q", window, f.sessions, f.order)
-		}
-		if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); !errors.Is(err, client.ErrSessionClosed) {
-			t.Errorf("after Close: %v", err)
-		}
-	}
-}
-
-// A refused call ends alone; a forgotten prediction is observed by its input.
-func TestSessionRefusals(t *testing.T) {
-	f := &fake{fault: func(n int, done bool) error {
-		if n == 2 && !done {
-			return refuse(codes.InvalidArgument, "NOT_FINITE")
-		}
-		return nil
-	}}
-	s := serve(t, f).Model("m").Session(t.Context(), 8)
-	defer s.Close() //nolint:errcheck // tested elsewhere
-	first := s.Predict(t.Context(), client.Features(1))
-	second := s.Predict(t.Context(), client.Features(1))
-	a := s.Observe(t.Context(), client.Observation{Prediction: "a", Input: client.Features(1), Target: client.Label(1)})
-	b := s.Observe(t.Context(), client.Observation{Prediction: "b", Input: client.Features(1), Target: client.Label(1)})
-	unknown := s.Observe(t.Context(), client.ByPrediction("c", client.Label(1)))
-	if _, err := first.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := second.Wait(t.Context()); !errors.Is(err, client.ErrNotFinite) {
-		t.Error(err)
-	}
-	if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrPredictionNotFound) {
-		t.Error(err)
-	}
-	if o, err := a.Wait(t.Context()); err != nil || o.GetSequence() != 1 {
-		t.Errorf("%v, %v", o, err)
-	}
-	if o, err := b.Wait(t.Context()); err != nil || o.GetSequence() != 2 {
-		t.Errorf("%v, %v", o, err)
-	}
-}
-
-// The end of the context fails the calls without an answer.
-func TestSessionEnds(t *testing.T) {
-	blocked, release := make(chan struct{}, 8), make(chan struct{})
-	f := &fake{fault: func(n int, done bool) error {
-		if n == 1 && !done {
-			blocked <- struct{}{}
-			<-release
-			return errors.New("over")
-		}
-		return nil
-	}}
-	c := serve(t, f, client.WithTimeout(0))
-	ctx, cancel := context.WithCancel(t.Context())
-	s := c.Model("m").Session(ctx, 1)
-	p := s.Predict(t.Context(), client.Features(1))
-	<-blocked
-	short, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := p.Wait(short); !errors.Is(err, context.Canceled) {
-		t.Errorf("waited %v", err)
-	}
-	if _, err := s.Predict(short, client.Features(1)).Wait(t.Context()); !errors.Is(err, context.Canceled) {
-		t.Errorf("without room: %v", err)
-	}
-	cancel()
-	if _, err := p.Wait(t.Context()); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
-	}
-	if err := s.Close(); !errors.Is(err, context.Canceled) {
-		t.Errorf("closed: %v", err)
-	}
-	close(release)
 }

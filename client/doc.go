@@ -8,8 +8,7 @@
 //
 // Every prediction and every observation has an id before its first try. A call
 // without an answer is sent again under the same id, and the server learns it once; see
-// Retry. A Session keeps many calls in flight and sends those without an answer again
-// when its connection is lost.
+// Retry.
 //
 // An error of the server is an *Error, with a reason, and with the fields that are
 // wrong. The function errors.Is compares it with the sentinels of this package.

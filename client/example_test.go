@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -43,30 +42,6 @@ func Example() {
 		return nil
 	})
 	// Output: predicted 0 learned 1
-}
-
-// A session keeps many calls in flight.
-func ExampleModel_Session() {
-	calling(func(ctx context.Context, c *client.Client) error {
-		s := c.Model("energy").Session(ctx, 64)
-		var outcomes []*client.Future[*hindsightv1.Outcome]
-		for i := range 3 {
-			x := client.Features(float64(i))
-			outcomes = append(outcomes, s.Observe(ctx, client.ByInput(x, client.Label(1))))
-		}
-		for _, future := range outcomes {
-			o, err := future.Wait(ctx)
-			if err != nil {
-				return err
-			}
-			fmt.Println("learned", o.GetSequence())
-		}
-		return s.Close()
-	})
-	// Output:
-	// learned 1
-	// learned 2
-	// learned 3
 }
 
 // A label that comes after the server has forgotten the prediction is learned by its

@@ -27,12 +27,11 @@ type fake struct {
 	hindsightv1.UnimplementedModelServiceServer
 	hindsightv1.UnimplementedPredictionServiceServer
 
-	mu       sync.Mutex
-	ids      []string // of predictions and observations, as they came
-	order    []string // of the observations that were learned
-	waiting  map[string]bool
-	learned  map[string]*hindsightv1.Outcome
-	sessions int
+	mu      sync.Mutex
+	ids     []string // of predictions and observations, as they came
+	order   []string // of the observations that were learned
+	waiting map[string]bool
+	learned map[string]*hindsightv1.Outcome
 	// fault is called before (done = false) and after every call. n counts calls from 1.
 	fault func(n int, done bool) error
 	calls int
@@ -121,9 +120,7 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (answer
 
 func (f *fake) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (answer *hindsightv1.ObserveResponse, err error) {
 	if f.forwarded != nil {
-		forwarded := f.forwarded(r.GetModel())
-		_ = grpc.SetTrailer(ctx, forwarded)
-		_ = grpc.SetHeader(ctx, forwarded) // The header of a session. It has been sent after the first answer.
+		_ = grpc.SetTrailer(ctx, f.forwarded(r.GetModel()))
 	}
 	err = f.call(func() error {
 		id := r.GetPredictionId() + r.GetObservationId()
@@ -161,39 +158,6 @@ func (f *fake) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequ
 		answer.Outcomes = append(answer.Outcomes, one.GetOutcome())
 	}
 	return answer, nil
-}
-
-// Session refuses a call that has a reason, and ends with any other error.
-func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
-	f.mu.Lock()
-	f.sessions++
-	f.mu.Unlock()
-	for {
-		r, err := s.Recv()
-		if err != nil {
-			return nil //nolint:nilerr // the client has ended the stream
-		}
-		answer := &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}
-		if r.GetPredict() != nil {
-			var p *hindsightv1.PredictResponse
-			p, err = f.Predict(s.Context(), r.GetPredict())
-			answer.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: p.GetPrediction()}
-		} else {
-			var o *hindsightv1.ObserveResponse
-			o, err = f.Observe(s.Context(), r.GetObserve())
-			answer.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: o.GetOutcome()}
-		}
-		if err != nil {
-			if refused := status.Convert(err); len(refused.Details()) > 0 {
-				answer.Answer = &hindsightv1.SessionResponse_Error{Error: refused.Proto()}
-			} else {
-				return err
-			}
-		}
-		if err := s.Send(answer); err != nil {
-			return err
-		}
-	}
 }
 
 func (f *fake) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {

@@ -24,8 +24,7 @@ type Retry struct {
 	// Stop ends the retries when it is closed: calls in flight are finished, and none is
 	// sent again. It may be nil.
 	Stop <-chan struct{}
-	// OnRetry is called before each wait, from the goroutine of the call or of the
-	// session. It may be nil.
+	// OnRetry is called before each wait, from the goroutine of the call. It may be nil.
 	OnRetry func(err error, wait time.Duration)
 }
 

@@ -16,14 +16,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
-	"google.golang.org/grpc/status"
-
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 const (
-	// The group of the model, if the server has forwarded a call to its owner. It is in the trailer of
-	// a call, and in the header of a session.
+	// The trailer of a call with the group of the model, if the server has forwarded the call to the owner.
 	forwardedKey = "hindsight-forwarded"
 	// A client remembers the groups of at most mostNames names.
 	mostNames = 1 << 16
@@ -104,13 +100,9 @@ func (s *servers) Invoke(ctx context.Context, method string, request, answer any
 	return err
 }
 
-// sessionOf is the key of a context with the model of a session.
-type sessionOf struct{}
-
 // NewStream implements grpc.ClientConnInterface.
 func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	model, _ := ctx.Value(sessionOf{}).(string)
-	to := s.place(model)
+	to := s.place("")
 	stream, err := s.conns[to.n].NewStream(ctx, d, method, options...)
 	if err != nil {
 		s.judge(to, err)
@@ -204,15 +196,5 @@ type judgedStream struct {
 func (s judgedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	s.servers.judge(s.at, err)
-	if r, ok := m.(*hindsightv1.SessionResponse); ok && err == nil && r.GetError() != nil {
-		s.servers.judge(s.at, fromStatus(status.FromProto(r.GetError())))
-	}
 	return err
-}
-
-// Header implements grpc.ClientStream. It passes the header to forwarded.
-func (s judgedStream) Header() (metadata.MD, error) {
-	header, err := s.ClientStream.Header()
-	s.servers.forwarded(s.at, header)
-	return header, err
 }

@@ -43,7 +43,7 @@ Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
 The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its method and path in
 [JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
-` + "`prediction_id`" + `. Session has no JSON. ` + "`[]`" + ` marks a list, ` + "`?`" + ` a
+` + "`prediction_id`" + `. ` + "`[]`" + ` marks a list, ` + "`?`" + ` a
 field whose absence differs from 0. Every request about a model has the
 field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, refusals in
 [errors](errors.md).

@@ -201,11 +201,6 @@ func halfSent(t *testing.T, p *process) {
 	partial(t, p, hindsightv1.PredictionService_Observe_FullMethodName)
 }
 
-func halfSentSessions(t *testing.T, p *process) {
-	t.Helper()
-	partial(t, p, hindsightv1.PredictionService_Session_FullMethodName)
-}
-
 // largeBatches makes many calls with large requests that are sent in whole.
 func largeBatches(t *testing.T, p *process) {
 	t.Helper()
@@ -386,7 +381,6 @@ func TestHostileClients(t *testing.T) {
 		bounded bool
 	}{
 		{"half-sent calls", halfSent, false},
-		{"half-sent sessions", halfSentSessions, false},
 		{"large batches", largeBatches, true},
 		{"answers that are not read", unread, true},
 		{"slow readers", slowReaders, false},

@@ -95,8 +95,7 @@ func with(ctx context.Context, trace string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "traceparent", "00-"+trace+"-"+parent+"-01")
 }
 
-// The spans of calls over gRPC, in a session and over JSON reach the collector, below the
-// caller's, with the stages of an observation below them.
+// The spans of calls over gRPC and over JSON reach the collector, below the caller's, with the stages of an observation below them.
 func TestTraces(t *testing.T) {
 	trace := func(n int) string { return fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e47%02x", n) }
 	c := collect(t)
@@ -137,7 +136,6 @@ func TestTraces(t *testing.T) {
 		"Content-Type", "application/json", "Traceparent", "00-"+trace(4)+"-"+parent+"-01")
 	// Not sampled, so that there is no span.
 	p.learn(t, 1, 5)
-	p.learnInSession(with(t.Context(), trace(5)), t)
 
 	_, families := p.scrape(t, "", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "")
 	traced := map[string]bool{}
@@ -166,14 +164,13 @@ func TestTraces(t *testing.T) {
 		2: {service + "Predict", "  remember"},
 		3: {service + "Predict"},
 		4: {service + "Observe", "  queue", "  commit", "  learn"},
-		5: {service + "Session"},
 	} {
 		if got := c.tree(trace(id)); !slices.Equal(got, want) {
 			t.Errorf("trace %d:\n%s\nwant\n%s", id, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if len(c.spans) != 5 {
-		t.Errorf("%d traces, want the 5 that are sampled", len(c.spans))
+	if len(c.spans) != 4 {
+		t.Errorf("%d traces, want the 4 that are sampled", len(c.spans))
 	}
 	if c.resource["service.name"] != "under-test" || c.resource["service.version"] == "" {
 		t.Errorf("the spans are of %v", c.resource)
@@ -184,28 +181,6 @@ func TestTraces(t *testing.T) {
 	}
 	if attributes["rpc.response.status_code"] != "NOT_FOUND" || attributes["hindsight.reason"] != "MODEL_NOT_FOUND" || attributes["hindsight.model"] != "none" {
 		t.Errorf("attributes of a refused call %v", attributes)
-	}
-}
-
-// learnInSession observes once in a session.
-func (p *process) learnInSession(ctx context.Context, t *testing.T) {
-	t.Helper()
-	session, err := p.predictor.Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observation(7)}}); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := session.Recv()
-	if err != nil || answer.GetOutcome() == nil {
-		t.Fatal(answer, err)
-	}
-	if err := session.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.Recv(); err != io.EOF { //nolint:errorlint // gRPC gives it as it is.
-		t.Fatal(err)
 	}
 }
 

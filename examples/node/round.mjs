@@ -51,20 +51,13 @@ for (let n = 1; n <= 200; n++) {
   }
 }
 
-// Many calls in flight: the answers come in the order of the calls.
-const session = predictions.Session()
-const sequences = []
-session.on('data', response => {
-  if (response.answer === 'error') console.error(response.error.message)
-  else sequences.push(response.outcome.sequence)
-})
-for (let n = 1; n <= 100; n++) {
+// Many rows at once, learned in their order.
+const observations = Array.from({ length: 100 }, () => {
   const features = [Math.random(), Math.random()]
-  session.write({ correlation_id: n, observe: { model: 'sums', features, label: features[0] + features[1], observation_id: randomUUID() } })
-}
-session.end()
-await new Promise((resolve, reject) => session.on('end', resolve).on('error', reject))
-console.log(`a session: ${sequences.length} observations, the last is number ${sequences.at(-1)}`)
+  return { features, label: features[0] + features[1], observation_id: randomUUID() }
+})
+const { outcomes } = await call(predictions, 'ObserveBatch', { model: 'sums', observations })
+console.log(`a batch: ${outcomes.length} observations, the last is number ${outcomes.at(-1).sequence}`)
 
 // An error has a code, a text, and the reason for programs in grpc-status-details-bin.
 try {

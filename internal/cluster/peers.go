@@ -24,7 +24,7 @@ const (
 	maxBackoff     = 500 * time.Millisecond
 	connectTimeout = 2 * time.Second
 	// No call of unusedFor or longer uses the connection of a removed server, because a call takes at most 10 minutes, and
-	// sessions and watches end with the server.
+	// watches end with the server.
 	unusedFor = 11 * time.Minute
 )
 

@@ -111,7 +111,7 @@ func (m *Metrics) counts(name, help, label string, values []string) (*Counts, er
 // Refusals counts the calls that were refused, by the reason in their error. The last
 // of the reasons stands for all that are not among them.
 func (m *Metrics) Refusals(reasons []string) (*Counts, error) {
-	return m.counts("hindsight_refusals_total", "Refused and failed calls, calls of sessions and other HTTP requests included, by reason, else by code.", labelReason, reasons)
+	return m.counts("hindsight_refusals_total", "Refused and failed calls, other HTTP requests included, by reason, else by code.", labelReason, reasons)
 }
 
 // LogLines counts the log lines that were written, and those that were left out

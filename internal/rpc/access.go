@@ -182,23 +182,6 @@ func (a *access) judged(p *auth.Principal, err error) {
 	}
 }
 
-// message judges a call within a session.
-func (a *access) message(ctx context.Context, method string, request any) error {
-	if a == nil || a.auth == nil {
-		return nil
-	}
-	p := auth.FromContext(ctx)
-	err := p.Spend(a.auth.Now())
-	if err == nil {
-		err = a.permit(a.rules[method], p, request)
-	}
-	a.judged(p, err)
-	if rule := a.rules[method]; err != nil && a.audited(rule, err) {
-		a.record(ctx, p, &auth.Record{Call: method, Models: rule.names(nil, request)}, err)
-	}
-	return err
-}
-
 // refused reports whether access refused the call with this error.
 func refused(err error) bool {
 	for _, e := range []error{

@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"context"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -192,67 +191,16 @@ func TestRememberedPredictions(t *testing.T) {
 	}
 }
 
-// Each message of a session is judged, and the session goes on.
-func TestSessionMessagesAreJudged(t *testing.T) {
-	limited := who("limited", auth.Write)
-	limited.Rate = 2
-	g := guard(t, who("admin", auth.Admin), who("read", auth.Read), who("a", auth.Write, "a-"), limited)
-	g.create2(t, "a-1", "b-1")
-	for _, c := range []struct {
-		name  string
-		calls []*hindsightv1.SessionRequest
-		want  []string
-	}{
-		{"read", []*hindsightv1.SessionRequest{inSession("a-1", true), inSession("a-1", false), inSession("b-1", true)}, []string{"", "ROLE_TOO_LOW", ""}},
-		{"a", []*hindsightv1.SessionRequest{inSession("b-1", true), inSession("a-1", false), inSession("b-1", false)}, []string{"MODEL_OUT_OF_SCOPE", "", "MODEL_OUT_OF_SCOPE"}},
-		// The session itself is a call.
-		{"limited", []*hindsightv1.SessionRequest{inSession("a-1", true), inSession("a-1", true)}, []string{"", "RATE_LIMIT"}},
-	} {
-		session, err := g.Session(as(t.Context(), c.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, call := range c.calls {
-			if err := session.Send(call); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := session.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for {
-			answer, err := session.Recv()
-			if err == io.EOF { //nolint:errorlint // As gRPC says.
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, reason(status.FromProto(answer.GetError())))
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
-func inSession(model string, predict bool) *hindsightv1.SessionRequest {
-	if predict {
-		return &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{
-			Predict: &hindsightv1.PredictRequest{Model: model, Features: []float64{1, 2}, Remember: proto.Bool(false)},
-		}}
-	}
-	return &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observeTwo(model)}}
-}
-
 // A stream ends when its principal is revoked or expires.
 func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 	brief := who("brief", auth.Write)
-	g := guard(t, who("admin", auth.Admin), who("goes", auth.Write), brief)
+	g := guard(t, who("admin", auth.Admin), who("goes", auth.Admin), brief)
 	g.create2(t, "m")
-	session, err := g.Session(as(t.Context(), "goes"))
+	upload, err := g.models.ImportModel(as(t.Context(), "goes"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := upload.Send(&hindsightv1.ImportModelRequest{Id: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	watch, err := g.models.WatchModel(as(t.Context(), "goes"), &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
@@ -262,21 +210,18 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 	if _, err := watch.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	if err := session.Send(inSession("m", false)); err != nil {
+	if _, err := g.Observe(as(t.Context(), "goes"), observeTwo("m")); err != nil {
 		t.Fatal(err)
-	}
-	if a, err := session.Recv(); err != nil || a.GetOutcome() == nil {
-		t.Fatal(a, err)
 	}
 	if _, err := watch.Recv(); err != nil {
 		t.Fatal("the outcome:", err)
 	}
 	g.auth.Set([]auth.Entry{who("admin", auth.Admin), brief})
-	if err := session.Send(inSession("m", false)); err != nil {
+	if err := upload.Send(&hindsightv1.ImportModelRequest{Chunk: []byte("more")}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := session.Recv(); reason(status.Convert(err)) != "TOKEN_INVALID" {
-		t.Error("a session after the token was revoked:", a, err)
+	if a, err := upload.CloseAndRecv(); reason(status.Convert(err)) != "TOKEN_INVALID" {
+		t.Error("an import after the token was revoked:", a, err)
 	}
 	if _, err := g.Observe(as(t.Context(), "admin"), observeTwo("m")); err != nil {
 		t.Fatal(err)

@@ -47,10 +47,10 @@ func newAdmission(memoryLimit int64) *admission {
 	}
 }
 
-// timeout bounds a call of a method. 0 is no bound, for sessions and watches.
+// timeout bounds a call of a method. 0 is no bound, for watches.
 func (a *admission) timeout(method string) time.Duration {
 	switch method {
-	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
+	case hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
 		return 0
 	}
 	if strings.HasPrefix(method, "/"+hindsightv1.PredictionService_ServiceDesc.ServiceName+"/") {

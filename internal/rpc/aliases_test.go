@@ -67,24 +67,13 @@ func TestCallsByAlias(t *testing.T) {
 	_, err = s.ObserveBatch(ctx, batch)
 	refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
 
-	stream, err := s.Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for n, o := range []*hindsightv1.ObserveRequest{
 		{Model: "live", ObservationId: "s", Features: []float64{1}, Target: label(1)},
 		{Model: "live", PredictionId: ofA.GetPredictionId(), Target: label(1)},
 	} {
-		if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: o}}); err != nil {
-			t.Fatal(err)
+		if r, err := s.Observe(ctx, o); err != nil || r.GetOutcome().GetModel() != []string{"b", "a"}[n] {
+			t.Errorf("alone: %v, %v", r, err)
 		}
-		r, err := stream.Recv()
-		if err != nil || r.GetOutcome().GetModel() != []string{"b", "a"}[n] {
-			t.Errorf("in a session: %v, %v", r, err)
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Error(err)
 	}
 
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})

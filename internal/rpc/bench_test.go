@@ -40,19 +40,4 @@ func BenchmarkCall(b *testing.B) {
 			}
 		}
 	})
-	b.Run("Session Predict", func(b *testing.B) {
-		stream, err := s.Session(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: predict}}); err != nil {
-				b.Fatal(err)
-			}
-			if r, err := stream.Recv(); err != nil || r.GetPrediction() == nil {
-				b.Fatal(r, err)
-			}
-		}
-	})
 }

@@ -36,8 +36,6 @@ const (
 	atOwner
 	// The owner answers a prediction that is remembered. This server answers other predictions.
 	byRequest
-	// Each call within the session has its own place.
-	byMessage
 )
 
 // places returns the place of every call of the API.
@@ -47,7 +45,6 @@ func places() map[string]place {
 		hindsightv1.PredictionService_PredictBatch_FullMethodName: byRequest,
 		hindsightv1.PredictionService_Observe_FullMethodName:      atOwner,
 		hindsightv1.PredictionService_ObserveBatch_FullMethodName: atOwner,
-		hindsightv1.PredictionService_Session_FullMethodName:      byMessage,
 		hindsightv1.ModelService_CreateModel_FullMethodName:       atOwner,
 		hindsightv1.ModelService_GetModel_FullMethodName:          here,
 		hindsightv1.ModelService_ListModels_FullMethodName:        anywhere,
@@ -85,9 +82,8 @@ const (
 	// AgeTrailer bounds the age, in milliseconds, of the state from which a server that is not the
 	// owner has answered.
 	AgeTrailer = "hindsight-age-ms"
-	// ForwardedKey has the group of a call that this server has forwarded to the group's owner: in the
-	// trailer of a call, and in the header of a session whose first call was forwarded. A client may
-	// send further calls of the group to other servers, until it finds the owner.
+	// ForwardedKey is the trailer with the group of a call that this server has forwarded to the group's
+	// owner. A client may send further calls of the group to other servers, until it finds the owner.
 	ForwardedKey = "hindsight-forwarded"
 	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
 	// the owner. A read waits as long for an owner.
@@ -219,7 +215,7 @@ type fresh interface {
 // the observations of min_sequence, and of a log that max_staleness accepts.
 func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, request any) (bool, error) {
 	switch f.places[method] {
-	case anywhere, here, byMessage:
+	case anywhere, here:
 		return false, nil
 	case atOwner:
 		return true, nil

@@ -192,109 +192,6 @@ func TestFreshness(t *testing.T) {
 	}
 }
 
-// The calls of a session have their own places, and are answered in order.
-func TestSessionIsRelayed(t *testing.T) {
-	p := servePair(t)
-	p.both(t)
-	stream, err := p.replica.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const calls = 500
-	var sent sync.WaitGroup
-	sent.Go(func() {
-		for n := range calls {
-			r := &hindsightv1.SessionRequest{CorrelationId: uint64(n)}
-			switch n % 3 {
-			case 0:
-				r.Call = &hindsightv1.SessionRequest_Observe{Observe: observation(n)}
-			case 1:
-				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}}
-			default:
-				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}}
-			}
-			if err := stream.Send(r); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := stream.CloseSend(); err != nil {
-			t.Error(err)
-		}
-	})
-	if header, err := stream.Header(); err != nil || !slices.Equal(header.Get(rpc.ForwardedKey), []string{"0"}) {
-		t.Errorf("header %v, %v", header, err)
-	}
-	for n := range calls {
-		r, err := stream.Recv()
-		if err != nil || r.GetCorrelationId() != uint64(n) || r.GetError() != nil {
-			t.Fatalf("answer %d: %v, %v", n, r, err)
-		}
-		switch n % 3 {
-		case 0:
-			if got := r.GetOutcome().GetSequence(); got != uint64(n/3+1) {
-				t.Errorf("answer %d: sequence %d", n, got)
-			}
-		case 1:
-			if got := r.GetPrediction(); got.GetStateSequence() != 0 || got.GetPredictionId() != "" {
-				t.Errorf("answer %d: %v", n, got)
-			}
-		default:
-			if got := r.GetPrediction(); got.GetPredictionId() == "" {
-				t.Errorf("answer %d: %v", n, got)
-			}
-		}
-	}
-	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
-	}
-	sent.Wait()
-}
-
-// When the owner loses ownership during a session, its calls are refused with NOT_OWNER, and go to
-// the next owner.
-func TestSessionChangesOwners(t *testing.T) {
-	p := servePair(t)
-	p.both(t)
-	stream, err := p.replica.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(n int) *hindsightv1.SessionResponse {
-		t.Helper()
-		if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observation(n)}}); err != nil {
-			t.Fatal(err)
-		}
-		r, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if r := ask(1); r.GetOutcome().GetSequence() != 1 {
-		t.Fatalf("the first: %v", r)
-	}
-	p.ofOwner.owns.Store(false)
-	if r := ask(2); reason(status.FromProto(r.GetError())) != "NOT_OWNER" {
-		t.Fatalf("without an owner: %v", r)
-	}
-	p.ofOwner.owns.Store(true)
-	if r := ask(2); r.GetOutcome().GetSequence() != 2 {
-		t.Fatalf("after it: %v", r)
-	}
-	p.ofReplica.owns.Store(true)
-	if r := ask(3); r.GetOutcome().GetSequence() != 1 {
-		t.Fatalf("at the new owner: %v", r)
-	}
-	p.ofReplica.owns.Store(false)
-	p.owner.end()
-	if r := ask(4); r.GetError().GetCode() != int32(codes.Unavailable) {
-		t.Fatalf("an owner that has ended: %v", r)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // An export is read from the owner and an import goes there.
 func TestTransfersAreForwarded(t *testing.T) {
 	p := servePair(t)
@@ -469,11 +366,8 @@ func TestTheOwnerHangs(t *testing.T) {
 	c.conn.Store(conn)
 	s := serve(t, func(o *rpc.Options) { rpc.WithCluster(o, c); o.Forwarded = c.result })
 	t.Cleanup(func() { s.end(); _ = conn.Close() })
-	stream, err := s.Session(t.Context())
+	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observation(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	var turned sync.WaitGroup
@@ -485,8 +379,8 @@ func TestTheOwnerHangs(t *testing.T) {
 	if _, err := s.Observe(t.Context(), observation(1)); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
 		t.Errorf("observe: %v", err)
 	}
-	if r, err := stream.Recv(); err != nil || reason(status.FromProto(r.GetError())) != "OUTCOME_UNKNOWN" {
-		t.Errorf("in a session: %v, %v", r, err)
+	if _, err := stream.Recv(); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
+		t.Errorf("export: %v", err)
 	}
 	turned.Wait()
 }

@@ -332,54 +332,6 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 	}
 }
 
-// A session may have calls of all groups. Each group has its relay, and the answers are in the order of the calls.
-func TestSessionOfGroups(t *testing.T) {
-	m := serveMany(t, 3, func(*engine.Options) {})
-	m.host(1, true)
-	names := m.names()
-	for n := 1; n <= 3; n++ {
-		m.owners[n].create(t, names[n], linear(2))
-	}
-	stream, err := m.front.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const calls = 300
-	var sent sync.WaitGroup
-	sent.Go(func() {
-		for n := range calls {
-			o := observation(n)
-			o.Model = names[1+n%3]
-			r := &hindsightv1.SessionRequest{CorrelationId: uint64(n), Call: &hindsightv1.SessionRequest_Observe{Observe: o}}
-			if n%2 == 0 {
-				r.Call = &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: o.GetModel(), Features: []float64{1, 2}, Remember: proto.Bool(n%4 == 0)}}
-			}
-			if err := stream.Send(r); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	sequences := map[int]uint64{}
-	for n := range calls {
-		r, err := stream.Recv()
-		if err != nil || r.GetCorrelationId() != uint64(n) || r.GetError() != nil {
-			t.Fatalf("answer %d: %v, %v", n, r, err)
-		}
-		if n%2 == 1 {
-			sequences[n%3]++
-			if got := r.GetOutcome().GetSequence(); got != sequences[n%3] {
-				t.Errorf("answer %d: sequence %d, want %d", n, got, sequences[n%3])
-			}
-		} else if got := r.GetPrediction(); got.GetStateSequence() > sequences[n%3] || (got.GetPredictionId() != "") != (n%4 == 0) {
-			t.Errorf("answer %d: %v, want a sequence up to %d", n, got, sequences[n%3])
-		}
-	}
-	sent.Wait()
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // When this server closes an engine to open the store of its group again, the calls in between go to the owner.
 func TestGroupIsOpenedAgain(t *testing.T) {
 	m := serveMany(t, 1, func(*engine.Options) {})
@@ -403,20 +355,6 @@ func TestGroupIsOpenedAgain(t *testing.T) {
 	defer lost.Stop()
 	if _, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)}); err != nil {
 		t.Errorf("an observation: %v", err)
-	}
-	stream, err := m.front.Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	call := &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)}}
-	if err := stream.Send(&hindsightv1.SessionRequest{Call: call}); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := stream.Recv(); err != nil || reason(status.FromProto(r.GetError())) != "NOT_OWNER" {
-		t.Errorf("in a session: %v, %v", r, err)
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
 	}
 }
 

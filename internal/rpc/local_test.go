@@ -109,19 +109,19 @@ func TestLocalStreams(t *testing.T) {
 		t.Error("nothing was exported")
 	}
 	// Drain ends an open stream, and refuses others.
-	session, err := hindsightv1.NewPredictionServiceClient(s.local(t)).Session(t.Context())
+	watch, err := within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := session.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}}}); err != nil {
+	if _, err := watch.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := session.Recv(); err != nil || r.GetPrediction() == nil {
-		t.Fatal(r, err)
-	}
 	s.server.Drain(t.Context())
-	if _, err := session.Recv(); err == nil {
-		t.Error("the session goes on after the server ended")
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	if reason(status.Convert(err)) != "SHUTTING_DOWN" {
+		t.Errorf("a watch after the end: %v", err)
 	}
 	if _, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}); reason(status.Convert(err)) != "SHUTTING_DOWN" {
 		t.Errorf("a stream after the end: %v", err)

@@ -85,40 +85,38 @@ func (m members) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 // cluster has a nil memberServer.
 type memberServer struct {
 	*grpc.Server
-	predictions *predictions
+	forward *forwarding
 }
 
 // newMemberServer serves the API on the cluster port, with fewer interceptors, because the member
 // that received a call has authorized, audited and counted the call.
-func newMemberServer(o *Options, shared *predictions, models *models, admission *admission, recovered recovery.Option) *memberServer {
-	own := &predictions{
-		groups: shared.groups, maxRows: shared.maxRows, sessionCalls: shared.sessionCalls, draining: shared.draining,
-		tracing: shared.tracing, refusals: &refusals{log: o.Log}, forward: newForwarding(o, shared.tracing, shared.draining, true),
-	}
+func newMemberServer(
+	o *Options, predictions *predictions, models *models, tracing *tracing, admission *admission, recovered recovery.Option,
+) *memberServer {
+	refusals, forward := &refusals{log: o.Log}, newForwarding(o, tracing, models.draining, true)
 	ownModels := *models
-	ownModels.forward = own.forward
+	ownModels.forward = forward
 	in := members{rules()}
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
-	if own.tracing != nil {
-		unaries, streams = append(unaries, own.tracing.unary), append(streams, own.tracing.stream)
+	if tracing != nil {
+		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
-	unaries = append(unaries, own.refusals.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), own.forward.unary)
-	streams = append(streams, own.refusals.stream, in.stream, recovery.StreamServerInterceptor(recovered), own.forward.stream)
-	s := &memberServer{predictions: own, Server: grpc.NewServer(
+	unaries = append(unaries, refusals.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
+	streams = append(streams, refusals.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
+	s := &memberServer{forward: forward, Server: grpc.NewServer(
 		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
-	hindsightv1.RegisterPredictionServiceServer(s, own)
+	hindsightv1.RegisterPredictionServiceServer(s, predictions)
 	hindsightv1.RegisterModelServiceServer(s, &ownModels)
-	hindsightv1.RegisterClusterServiceServer(s, &clusters{groups: own.groups, forward: own.forward})
+	hindsightv1.RegisterClusterServiceServer(s, &clusters{groups: hosts{o.Groups}, forward: forward})
 	return s
 }
 
 func (s *memberServer) gracefulStop() {
 	if s != nil {
 		s.GracefulStop()
-		s.predictions.receivers.Wait()
-		s.predictions.forward.close()
+		s.forward.close()
 	}
 }
 

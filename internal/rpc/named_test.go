@@ -110,11 +110,11 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 }
 
 // The order of the declarations gives the features; that of the columns of a record
-// does not matter, nor whether records come one by one, in batches or in a session.
+// does not matter, nor whether records come one by one or in batches.
 func TestRecordsByAnyWayGiveOneState(t *testing.T) {
 	s := serve(t)
 	rows, labels := sales(t, 1, 60)
-	for _, id := range []string{"one", "batch", "session", "json"} {
+	for _, id := range []string{"one", "batch", "json"} {
 		s.create(t, id, named(t, shop))
 	}
 	var batch []*hindsightv1.ObserveRequest
@@ -143,26 +143,8 @@ func TestRecordsByAnyWayGiveOneState(t *testing.T) {
 	if _, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "batch", Observations: batch}); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := s.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, row := range rows {
-		o := &hindsightv1.ObserveRequest{Model: "session", Inputs: row, Target: label(labels[n])}
-		if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: o}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	for range rows {
-		if r, err := stream.Recv(); err != nil || r.GetOutcome() == nil {
-			t.Fatal(r, err)
-		}
-	}
 	want := s.digest(t, "one")
-	for _, id := range []string{"batch", "session", "json"} {
+	for _, id := range []string{"batch", "json"} {
 		if got := s.digest(t, id); got != want {
 			t.Errorf("%s: %s, one by one %s", id, got, want)
 		}

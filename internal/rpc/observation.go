@@ -14,40 +14,24 @@ import (
 )
 
 func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
-	s, err := p.submit(ctx, r)
+	ticket, named, err := p.submit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := s.wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &hindsightv1.ObserveResponse{Outcome: outcome}, nil
-}
-
-// submitted is an observation in the queue of its model. If the request named an alias, named
-// is the model's id.
-type submitted struct {
-	ticket *engine.Ticket
-	named  string
-}
-
-// wait returns the outcome once the observation is durable and learned.
-func (s submitted) wait(ctx context.Context) (*hindsightv1.Outcome, error) {
-	answers, err := s.ticket.Wait(ctx)
+	answers, err := ticket.Wait(ctx)
 	if err != nil {
 		return nil, alone(err)
 	}
 	outcome := outcomeToProto(answers[0])
-	outcome.Model = s.named
-	return outcome, nil
+	outcome.Model = named
+	return &hindsightv1.ObserveResponse{Outcome: outcome}, nil
 }
 
-// submit queues one observation.
-func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (s submitted, err error) {
+// submit queues one observation. If the request named an alias, named is the model's id.
+func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (ticket *engine.Ticket, named string, err error) {
 	route, err := p.groups.engine(r.GetModel()).Route(ctx, r.GetModel())
 	if err != nil {
-		return s, err
+		return nil, "", err
 	}
 	defer route.Done()
 	target, err := route.For(r.GetPredictionId(), r.GetObservationId(), r.GetKey())
@@ -55,19 +39,18 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 		err = within(ctx, target.Target)
 	}
 	if err != nil {
-		return s, err
+		return nil, "", err
 	}
 	o, err := p.observationFromProto(target.Schema(), r)
 	if err != nil {
-		return s, err
+		return nil, "", err
 	}
 	o.Maker = target.Maker
 	defer p.records.giveBack(o.Inputs)
-	t, err := target.Submit(ctx, []engine.Observation{o})
-	if err != nil {
-		return s, alone(err)
+	if ticket, err = target.Submit(ctx, []engine.Observation{o}); err != nil {
+		return nil, "", alone(err)
 	}
-	return submitted{t, target.Named()}, nil
+	return ticket, target.Named(), nil
 }
 
 func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {

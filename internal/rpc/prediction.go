@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -21,31 +20,13 @@ import (
 type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
 	groups hosts
-	// access judges the messages of sessions.
-	access *access
-	// maxRows bounds the rows of a batch, sessionCalls the unanswered calls of a session.
-	maxRows, sessionCalls int
-	// draining is closed to end sessions.
-	draining chan struct{}
+	// maxRows bounds the rows of a batch.
+	maxRows int
 	// records are for calls with named inputs.
 	records records
-	// receivers read the requests of sessions.
-	receivers sync.WaitGroup
-	tracing   *tracing
-	refusals  *refusals
-	// forward is nil without a cluster.
-	forward *forwarding
 }
 
 func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {
-	prediction, err := p.predict(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return &hindsightv1.PredictResponse{Prediction: prediction}, nil
-}
-
-func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.Prediction, error) {
 	o, err := predictOptions(r.Remember, r.GetLabelTtl())
 	if err != nil {
 		return nil, err
@@ -76,7 +57,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	}
 	prediction := predictionToProto(answers[0])
 	prediction.Model = target.Named()
-	return prediction, nil
+	return &hindsightv1.PredictResponse{Prediction: prediction}, nil
 }
 
 // await waits until the model has learned the observations of min_sequence.
@@ -84,8 +65,6 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 	if r.GetMinSequence() == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, predictionTimeout) // A session has no deadline.
-	defer cancel()
 	return p.groups.engine(r.GetModel()).Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
 }
 

@@ -58,7 +58,7 @@ func TestErrorReference(t *testing.T) {
 The columns "again" and "what to do" are written here; ` + "`make reference`" + ` writes the others.
 
 A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these reasons: in
-gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `, in a session in the answer. Decide by the
+gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `. Decide by the
 reason; messages are for people. A BadRequest lists every wrong field. A duration is the RetryInfo. Send again
 with the same ids. Treat an unknown reason by its code, and send again only with a RetryInfo. Without a reason:
 

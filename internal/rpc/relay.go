@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 )
 
@@ -19,7 +16,7 @@ import (
 // group.
 func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	at := f.places[info.FullMethod]
-	if at == anywhere || at == byMessage {
+	if at == anywhere {
 		return handle(service, stream)
 	}
 	read := &readStream{ServerStream: stream, first: f.messages[info.FullMethod].request.New().Interface()}
@@ -126,100 +123,4 @@ func pass(receive, send func(any) error, empty func() proto.Message) error {
 			return nil //nolint:nilerr // See above.
 		}
 	}
-}
-
-// relays are the sessions with the owners of groups, by the number of the group.
-type relays map[uint32]*relay
-
-// end ends all relays.
-func (r relays) end() {
-	for _, one := range r {
-		one.end()
-	}
-}
-
-// relay is a session with the owner of a group, for the calls of a session that the owner must answer. One
-// goroutine sends the calls, and another receives the answers in the same order.
-type relay struct {
-	grpc.BidiStreamingClient[hindsightv1.SessionRequest, hindsightv1.SessionResponse]
-	forward *forwarding
-	group   Group
-	session context.Context //nolint:containedctx // The context of the caller's session.
-	cancel  context.CancelFunc
-	// broken: the owner has lost ownership, or does not answer.
-	broken atomic.Bool
-}
-
-// relay opens a session with the owner of a group. The session ends with the context.
-func (f *forwarding) relay(ctx, search context.Context, g Group) (*relay, error) {
-	conn, err := f.conn(search, g)
-	if err != nil {
-		return nil, err
-	}
-	during, cancel := f.terms.during(ctx, g)
-	stream, err := hindsightv1.NewPredictionServiceClient(conn).Session(f.outgoing(during, g))
-	if err != nil {
-		cancel()
-		return nil, f.judge(ctx, err, false)
-	}
-	return &relay{BidiStreamingClient: stream, forward: f, group: g, session: ctx, cancel: cancel}, nil
-}
-
-// session sends a call of a session to the owner of a group, if the owner must answer it. It returns
-// the relay that receives the answer, or nil if this server answers. If the group's relay is broken,
-// session replaces it by a relay to the new owner.
-func (f *forwarding) session(ctx context.Context, g Group, method string, call any, request *hindsightv1.SessionRequest, all relays) (*relay, error) {
-	if f == nil {
-		return nil, nil
-	}
-	ofOwner, err := f.ofOwner(ctx, g, method, call)
-	switch {
-	case err != nil || !ofOwner || f.becomesOwner(ctx, g):
-		return nil, err
-	case f.member:
-		return nil, engine.ErrNotOwner
-	}
-	search, found := searching(ctx)
-	defer found()
-	to := all[g.Number]
-	if to == nil {
-		_ = grpc.SetHeader(ctx, forwardedBy(g)) // An error means that the session has answered before.
-	}
-	for pause := firstPause; to == nil || to.broken.Load(); pause = min(2*pause, longestPause) {
-		relay, err := f.relay(ctx, search, g)
-		if err != nil && (!notOwner(err) || !sleep(search, pause)) {
-			return nil, err
-		}
-		if relay != nil {
-			to = relay
-			all[g.Number] = relay
-		}
-	}
-	if to.Send(request) != nil {
-		to.broken.Store(true) // receive returns the error.
-	}
-	return to, nil
-}
-
-// end ends the relay. The outcomes of calls without an answer are unknown.
-func (r *relay) end() {
-	r.broken.Store(true)
-	r.cancel()
-}
-
-// receive returns the answer to the next call.
-func (r *relay) receive() (*hindsightv1.SessionResponse, error) {
-	response, err := r.Recv()
-	switch {
-	case errors.Is(err, io.EOF):
-		err = engine.ErrClosed // A server that drains ends its sessions with EOF.
-	case err != nil && r.broken.Load():
-		err = fmt.Errorf("%w: the session with the owner has ended", engine.ErrUnknown)
-	default:
-		err = r.forward.judge(r.session, err, true)
-	}
-	if err != nil || notOwner(status.ErrorProto(response.GetError())) {
-		r.end()
-	}
-	return response, err
 }

@@ -302,57 +302,6 @@ func TestBatches(t *testing.T) {
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "prediction_ids")
 }
 
-func TestSessionAnswersInOrder(t *testing.T) {
-	s := serve(t)
-	s.create(t, "m", linear(1))
-	stream, err := s.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const rounds = 300
-	sent := make(chan error, 1)
-	go func() {
-		sent <- func() error {
-			for n := range uint64(rounds) {
-				id := fmt.Sprint("mine-", n)
-				for _, r := range []*hindsightv1.SessionRequest{
-					{CorrelationId: 2 * n, Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{
-						Model: "m", Features: []float64{float64(n)}, PredictionId: id,
-					}}},
-					{CorrelationId: 2*n + 1, Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
-						Model: "m", PredictionId: id, Target: label(1),
-					}}},
-				} {
-					if err := stream.Send(r); err != nil {
-						return err
-					}
-				}
-			}
-			if err := stream.Send(&hindsightv1.SessionRequest{CorrelationId: 2 * rounds}); err != nil {
-				return err
-			}
-			return stream.CloseSend()
-		}()
-	}()
-	for n := range uint64(2 * rounds) {
-		r, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.GetCorrelationId() != n || r.GetError() != nil || (n%2 == 1 && r.GetOutcome().GetSequence() != n/2+1) {
-			t.Fatalf("answer %d: %v", n, r)
-		}
-	}
-	last, err := stream.Recv()
-	if err != nil || last.GetError() == nil {
-		t.Fatalf("an empty call is answered %v, %v", last, err)
-	}
-	refused(t, status.ErrorProto(last.GetError()), codes.InvalidArgument, "INVALID_REQUEST", "call: ")
-	if err := <-sent; err != nil {
-		t.Error(err)
-	}
-}
-
 func TestModels(t *testing.T) {
 	s := serve(t)
 	for _, id := range []string{"a1", "a2", "a3", "b"} {

@@ -64,7 +64,6 @@ const (
 	maxStreams       = 256
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
-	sessionCalls     = 1024
 	// Goroutines that handle calls one after another, each with a stack that has grown to its size. A call
 	// that finds none idle gets a goroutine of its own.
 	streamWorkers = 128
@@ -77,9 +76,10 @@ const (
 // Server is a gRPC server of the services of the API, health and reflection.
 type Server struct {
 	*grpc.Server
-	health      *health.Server
-	predictions *predictions
-	forward     *forwarding
+	health  *health.Server
+	forward *forwarding
+	// draining is closed to end watches.
+	draining chan struct{}
 	// members is the server of the cluster port, nil without a cluster.
 	members   *memberServer
 	admission *admission
@@ -135,21 +135,18 @@ func New(o Options) *Server {
 		),
 		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,
-		predictions: &predictions{
-			groups: hosts{o.Groups}, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
-			tracing: tracing, refusals: refusals, forward: forward,
-		},
-		forward: forward,
+		forward: forward, draining: draining,
 	}
 	registered := registrar{s.Server, s.methods}
-	hindsightv1.RegisterPredictionServiceServer(registered, s.predictions)
+	predictions := &predictions{groups: hosts{o.Groups}, maxRows: o.MaxBatchRows}
+	hindsightv1.RegisterPredictionServiceServer(registered, predictions)
 	models := &models{
 		groups: hosts{o.Groups}, forward: forward, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
 	}
 	hindsightv1.RegisterModelServiceServer(registered, models)
 	hindsightv1.RegisterClusterServiceServer(registered, &clusters{groups: hosts{o.Groups}, forward: forward})
 	if forward != nil {
-		s.members = newMemberServer(&o, s.predictions, models, admission, recovered)
+		s.members = newMemberServer(&o, predictions, models, tracing, admission, recovered)
 	}
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
@@ -172,14 +169,12 @@ func (s *Server) setHealth(status healthv1.HealthCheckResponse_ServingStatus) {
 // calls.
 func (s *Server) StopServing() { s.setHealth(healthv1.HealthCheckResponse_NOT_SERVING) }
 
-// Drain ends the server. Health becomes NOT_SERVING, sessions answer the calls that they
-// have read and end, watches end, and Drain waits for the other calls. When the context
-// ends first, Drain cancels the remaining calls.
+// Drain ends the server. Health becomes NOT_SERVING, watches end, and Drain waits for the
+// other calls. When the context ends first, Drain cancels the remaining calls.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
 	s.streams.close()
-	s.once.Do(func() { close(s.predictions.draining) })
-	defer s.predictions.receivers.Wait()
+	s.once.Do(func() { close(s.draining) })
 	defer s.forward.close()
 	ended := make(chan struct{})
 	go func() {

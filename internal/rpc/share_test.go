@@ -27,7 +27,7 @@ func (s *service) shared(t *testing.T, learnAll bool) *hindsightv1.Alias {
 	return r.GetAlias()
 }
 
-// Single calls, batches and sessions divide the keys alike, and labels find the model that predicted.
+// Single calls and batches divide the keys alike, and labels find the model that predicted.
 func TestCallsByAliasWithAShare(t *testing.T) {
 	s := serve(t)
 	ctx := t.Context()
@@ -58,23 +58,20 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var requests []*hindsightv1.SessionRequest
 	labels := &hindsightv1.ObserveBatchRequest{Model: "live"}
 	for k, p := range predicted.GetPredictions() {
 		if p.GetModel() != of[k] || p.GetPredictionId() != fmt.Sprint("b", k) {
 			t.Errorf("row %d: %v, want %s", k, p, of[k])
 		}
 		labels.Observations = append(labels.Observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(1)})
-		requests = append(requests,
-			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{
-				Model: "live", Features: []float64{1}, Key: batch.GetKeys()[k], Remember: proto.Bool(false),
-			}}},
-			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
-				Model: "live", Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k), Target: label(1),
-			}}},
-			&hindsightv1.SessionRequest{CorrelationId: uint64(k), Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
-				Model: "live", PredictionId: fmt.Sprint("s", k), Target: label(1),
-			}}})
+		for _, o := range []*hindsightv1.ObserveRequest{
+			{Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k)}, {PredictionId: fmt.Sprint("s", k)},
+		} {
+			o.Model, o.Target = "live", label(1)
+			if r, err := s.Observe(ctx, o); err != nil || r.GetOutcome().GetModel() != of[k] {
+				t.Errorf("%v: %v, %v, want %s", o, r, err, of[k])
+			}
+		}
 	}
 	for _, duplicate := range []bool{false, true} {
 		learned, err := s.ObserveBatch(ctx, labels)
@@ -85,12 +82,6 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 			if o.GetModel() != of[k] || o.GetDuplicate() != duplicate || o.ServedLoss == nil {
 				t.Errorf("label %d: %v, want one of %s", k, o, of[k])
 			}
-		}
-	}
-	for _, r := range s.session(ctx, t, requests...) {
-		k := r.GetCorrelationId()
-		if got := r.GetPrediction().GetModel() + r.GetOutcome().GetModel(); got != of[k] {
-			t.Errorf("in a session, %v, want %s", r, of[k])
 		}
 	}
 	batch.Keys = batch.GetKeys()[1:]

@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/zap"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
@@ -24,8 +23,7 @@ const (
 	reasonKey = attribute.Key("hindsight.reason")
 )
 
-// tracing makes a span of every call, and of every call of a session. It continues the caller's
-// W3C trace. A nil tracing makes none.
+// tracing makes a span of every call. It continues the caller's W3C trace. A nil tracing makes none.
 type tracing struct {
 	tracer trace.Tracer
 	w3c    propagation.TraceContext
@@ -52,18 +50,6 @@ func (t *tracing) start(ctx context.Context, method string) (context.Context, tr
 	name := strings.TrimPrefix(method, "/")
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
-}
-
-// call begins the span of a call of a session. The span has its own trace, linked to the
-// session's, because a session may last for days.
-func (t *tracing) call(ctx context.Context, name string, request any) (context.Context, trace.Span) {
-	if t == nil {
-		return ctx, noop.Span{}
-	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithLinks(trace.LinkFromContext(ctx)), trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
-	setModel(span, request)
-	return ctx, span
 }
 
 // setModel adds the model that a request names.

@@ -1,9 +1,6 @@
 package rpc_test
 
 import (
-	"context"
-	"errors"
-	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/rpc"
@@ -29,41 +28,7 @@ func (c *counted) count(reason string) {
 	c.by[reason]++
 }
 
-// session sends requests in one session and gives the answers.
-func (s *service) session(ctx context.Context, t *testing.T, requests ...*hindsightv1.SessionRequest) (answers []*hindsightv1.SessionResponse) {
-	t.Helper()
-	stream, err := s.Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range requests {
-		if err := stream.Send(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		answer, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return answers
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		answers = append(answers, answer)
-	}
-}
-
-func observeIn(model string) *hindsightv1.SessionRequest {
-	return &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{
-		Observe: &hindsightv1.ObserveRequest{Model: model, Features: []float64{1}, Target: label(1)},
-	}}
-}
-
-// Refusals are counted by their reason, in calls and in sessions, and every reason that is
-// told is among Reasons.
+// Refusals are counted by their reason, and every counted reason is among Reasons.
 func TestRefusalsAreCounted(t *testing.T) {
 	c := &counted{by: map[string]int{}}
 	s := serve(t, func(o *rpc.Options) { o.Refused = c.count })
@@ -74,12 +39,15 @@ func TestRefusalsAreCounted(t *testing.T) {
 	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err == nil {
 		t.Error("two features of one")
 	}
-	if answers := s.session(t.Context(), t, observeIn("none"), observeIn("m"), new(hindsightv1.SessionRequest)); len(answers) != 3 {
-		t.Errorf("%d answers", len(answers))
+	for model, want := range map[string]codes.Code{"none": codes.NotFound, "m": codes.OK} {
+		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Features: []float64{1}, Target: label(1)})
+		if status.Code(err) != want {
+			t.Errorf("%s: %v", model, err)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	want := map[string]int{"MODEL_NOT_FOUND": 2, "DIMENSION_MISMATCH": 1, "INVALID_REQUEST": 1}
+	want := map[string]int{"MODEL_NOT_FOUND": 2, "DIMENSION_MISMATCH": 1}
 	known := rpc.Reasons()
 	for reason, n := range c.by {
 		if want[reason] != n || !slices.Contains(known, reason) {
@@ -94,16 +62,17 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// A call of a session has a trace of its own, linked to the span of the session. A line
-// of a call that is refused says its trace.
-func TestSpansOfASession(t *testing.T) {
+// The queue of an observation is in the span of its call. A line of a refused call says its trace.
+func TestSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	core, lines := observer.New(zap.DebugLevel)
 	s := serve(t, func(o *rpc.Options) {
 		o.Tracer, o.Log = sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), zap.New(core)
 	})
 	s.create(t, "m", linear(1))
-	s.session(t.Context(), t, observeIn("m"), observeIn("none"))
+	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
 		t.Fatal("a model that is not there predicts")
 	}
@@ -113,20 +82,11 @@ func TestSpansOfASession(t *testing.T) {
 		byName[span.Name()] = append(byName[span.Name()], span)
 	}
 	const service = "hindsight.v1.PredictionService/"
-	session, calls, refused := byName[service+"Session"], byName[service+"Session/Observe"], byName[service+"Predict"]
-	if len(session) != 1 || len(calls) != 2 || len(refused) != 1 || len(byName["queue"]) != 1 {
+	observed, refused := byName[service+"Observe"], byName[service+"Predict"]
+	if len(observed) != 1 || len(refused) != 1 || len(byName["queue"]) != 1 {
 		t.Fatalf("spans %v", byName)
 	}
-	for _, call := range calls {
-		if links := call.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != session[0].SpanContext().SpanID() {
-			t.Errorf("links %v", links)
-		}
-		if call.SpanContext().TraceID() == session[0].SpanContext().TraceID() || call.Parent().IsValid() {
-			t.Error("a call is in the trace of its session")
-		}
-	}
-	queue := byName["queue"][0].Parent().SpanID()
-	if !slices.ContainsFunc(calls, func(c sdk.ReadOnlySpan) bool { return c.SpanContext().SpanID() == queue }) {
+	if byName["queue"][0].Parent().SpanID() != observed[0].SpanContext().SpanID() {
 		t.Error("the queue is of another span")
 	}
 	found := lines.FilterMessage("call refused").FilterFieldKey("trace_id").All()

@@ -33,7 +33,6 @@ from hindsight.messages import (
     SpecCost,
 )
 from hindsight.retry import Retry
-from hindsight.session import Session
 
 __version__ = VERSION
 
@@ -41,6 +40,6 @@ connect = Client.connect
 
 __all__ = [
     "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
-    "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Session", "Snapshot", "SpecCost",
+    "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Snapshot", "SpecCost",
     "connect", "errors", "infer", "local",
 ]

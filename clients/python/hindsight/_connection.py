@@ -8,11 +8,10 @@ from typing import Any, Optional, TypeVar
 
 import grpc
 
-from hindsight import errors
 from hindsight._calls import Call
 from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
 from hindsight._security import Path, Security, Token
-from hindsight._servers import Place, Servers, split
+from hindsight._servers import Servers, split
 from hindsight._threads import exchange, insecure_channel, secure_channel, sleep
 from hindsight.retry import Retry, Tries
 
@@ -137,34 +136,3 @@ class Connection:
             raise error from None
         finally:
             answers.cancel()
-
-    def check(self) -> None:
-        """Raises RuntimeError in a fork of the process that connected."""
-        self._servers.check()
-
-    def place(self, model: str) -> Place:
-        """Where a session of a model is opened."""
-        return self._servers.place(model)
-
-    def open_session(self, place: Place, requests: Iterator[Any]) -> Any:
-        """One stream of a session."""
-        return self._servers.stub(place.at, "PredictionService").Session(requests, metadata=self._security.metadata())
-
-    def forwarded(self, place: Place, stream: Any) -> bool:
-        """Returns whether the server has forwarded the first call of a session."""
-        return self._servers.forwarded(place, stream.initial_metadata())
-
-    def error(self, place: Place, e: Any) -> errors.HindsightError:
-        """The error of a session that gRPC ended with an error."""
-        error = self._security.error(e, self._address)
-        self._servers.failed(place, error)
-        return error
-
-    def elsewhere(self, place: Place, response: Any) -> bool:
-        """Tells whether another server may answer what this answer in a session refuses."""
-        return response.HasField("error") and self._servers.failed(place, errors.of_status(response.error))
-
-    @property
-    def servers(self) -> int:
-        """The number of servers."""
-        return len(self._servers.channels)

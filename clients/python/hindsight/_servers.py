@@ -48,16 +48,15 @@ class Servers:
         group = self._groups.get(name, "")
         return Place(name, group, self._current.get(group, 0))
 
-    def forwarded(self, place: Place, metadata: Any) -> bool:
-        """Takes the metadata of an answer. Returns whether the server has forwarded the call."""
+    def forwarded(self, place: Place, metadata: Any) -> None:
+        """Takes the metadata of an answer, which say whether the server has forwarded the call."""
         groups = [value for key, value in metadata or () if key == "hindsight-forwarded"]
         if not groups or not place.name or len(self.channels) == 1:
-            return False
+            return
         if len(self._groups) >= _MOST_NAMES:
             self._groups.clear()
         self._groups[place.name] = groups[0]
         self._next(groups[0], place.at)
-        return True
 
     def _next(self, group: str, at: int) -> None:
         """Makes calls of a group use the server after a server, unless another call has done so."""

@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
 from html import escape
-from threading import Lock
 from time import sleep
-from typing import Any, Optional
+from typing import Any
 
 from grpc import insecure_channel, secure_channel
 
 from hindsight.errors import HindsightError
 
-__all__ = ["Closed", "Condition", "Future", "Lock", "Shown", "Worker", "exchange", "insecure_channel", "new_future", "secure_channel", "sleep"]
-
-#: Raised by a call on a closed channel.
-Closed = ValueError
-
-
-class Condition(threading.Condition):
-    """A condition whose wait may end early."""
-
-    def pause(self, seconds: Optional[float]) -> None:
-        """Waits for a notification, at most so many seconds."""
-        self.wait(seconds)
-
-
-class Worker:
-    """A thread that runs beside its creator."""
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=run, name="hindsight-session", daemon=True)
-        self._thread.start()
-
-    def join(self) -> None:
-        """Waits for the end of the thread."""
-        self._thread.join()
-
+__all__ = ["Shown", "exchange", "insecure_channel", "secure_channel", "sleep"]
 
 class Shown:
     """A model in a notebook."""
@@ -59,8 +31,3 @@ def exchange(method: Any, message: Any, **options: Any) -> tuple[Any, Any]:
     """Makes a call. Returns the response and the trailers."""
     response, call = method.with_call(message, **options)
     return response, call.trailing_metadata()
-
-
-def new_future() -> Future[Any]:
-    """A future that no executor runs."""
-    return Future()

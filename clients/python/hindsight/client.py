@@ -12,7 +12,6 @@ from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
 from hindsight._connection import Connection
 from hindsight._threads import Shown
-from hindsight.session import Session
 from hindsight.v1 import model_pb2
 
 if TYPE_CHECKING:
@@ -179,10 +178,6 @@ class Model(Shown):
     ) -> list[messages.Outcome]:
         """Learns the rows in their order, all or none. A row is what observe takes."""
         return self.client.run(_calls.observe_batch(self.id, rows, labels, weights, ids), timeout)
-
-    def session(self, in_flight: int = 256) -> Session:
-        """A stream of calls, with at most so many calls in flight."""
-        return Session(self.client, self.id, in_flight)
 
     def predict_frame(self, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> pandas.DataFrame:
         """Predicts the rows of a DataFrame.

@@ -13,11 +13,9 @@ from typing import Any, Optional
 import grpc
 
 from hindsight._client import details_pb2
-from hindsight.v1 import prediction_pb2
 
 _DOMAIN = "hindsight"
 _TRAILER = "grpc-status-details-bin"
-_Status = type(prediction_pb2.SessionResponse().error)
 
 
 @dataclass(frozen=True)
@@ -234,10 +232,6 @@ class Internal(HindsightError):
     """The server has a defect. Its log says more."""
 
 
-class SessionClosed(HindsightError):
-    """The session has ended, so nothing more can be sent in it."""
-
-
 _Code = grpc.StatusCode
 _BY_CODE: dict[grpc.StatusCode, type[HindsightError]] = {
     _Code.INVALID_ARGUMENT: InvalidArgument,
@@ -284,7 +278,7 @@ def of_call(error: Any, address: str) -> HindsightError:
     """The error of a call that gRPC ended with an error."""
     for key, value in error.trailing_metadata() or ():
         if key == _TRAILER:
-            return of_status(_Status.FromString(value))
+            return of_status(details_pb2.Status.FromString(value))
     code = error.code()
     message = error.details() or code.name
     if code is _Code.UNAVAILABLE:

@@ -54,30 +54,6 @@ class AioTest(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(errors.FailedPrecondition):
             await self.client.drain_server("a")
 
-    async def test_session(self):
-        async with self.model.session(in_flight=16) as session:
-            predictions = [await session.predict([n, 1]) for n in range(100)]
-            outcomes = [await session.observe(await p, n) for n, p in enumerate(predictions)]
-            self.assertEqual([(await o).sequence for o in outcomes], list(range(1, 101)))
-            with self.assertRaises(errors.InvalidArgument):
-                await (await session.predict([1]))
-        with self.assertRaises(errors.SessionClosed):
-            await session.predict([1, 1])
-
-    async def test_session_goes_on_after_its_stream_broke(self):
-        proxy = Proxy(self.server.address)
-        self.addCleanup(proxy.close)
-        async with aio.connect(proxy.address, timeout=TIMEOUT) as client, client.model(self.name).session() as session:
-            await (await session.observe([0, 1], 0))
-            proxy.keep("answers")
-            lost = [await session.observe([n, 1], n) for n in range(1, 50)]
-            self.assertTrue(await asyncio.to_thread(proxy.kept.wait, TIMEOUT))
-            proxy.keep("")
-            proxy.drop()
-            more = [await session.observe([n, 1], n) for n in range(50, 60)]
-            self.assertEqual([(await f).sequence for f in lost + more], list(range(2, 61)))
-        self.assertEqual((await self.model.get()).sequence, 60)
-
     async def test_killed_between_observe_and_answer(self):
         server = Server()
         self.addCleanup(server.close)
@@ -105,11 +81,6 @@ class AioTest(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(errors.Unreachable) as caught:
                 await client.model("a").get()
         self.assertEqual(caught.exception.tries, 2)
-        session = client.model("a").session()
-        async with session:
-            future = await session.predict([1])
-            with self.assertRaises(errors.HindsightError):
-                await future
 
 
 if __name__ == "__main__":

@@ -53,8 +53,7 @@ class ClientTest(unittest.TestCase):
             second.kill()
             here = client.model(model.id)
             self.assertEqual(here.observe([1, 2], 3).sequence, 1)
-            with here.session() as session:
-                self.assertEqual(session.observe([1, 2], 3).result(TIMEOUT).sequence, 2)
+            self.assertEqual(here.observe([1, 2], 3).sequence, 2)
 
     def test_a_server_without_a_cluster(self):
         self.assertEqual(self.client.cluster().servers, ())
@@ -271,42 +270,6 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(self.client.undelete(model.id).id, model.id)
         self.assertEqual(model.get().labels, {"team": "a"})
 
-    def test_session(self):
-        model = self.model()
-        with model.session(in_flight=16) as session:
-            predictions = [session.predict([n, 1]) for n in range(100)]
-            outcomes = [session.observe(p.result(TIMEOUT), n) for n, p in enumerate(predictions)]
-            refused = session.predict([1])
-            self.assertEqual([o.result(TIMEOUT).sequence for o in outcomes], list(range(1, 101)))
-            self.assertIsInstance(refused.exception(TIMEOUT), errors.InvalidArgument)
-        with self.assertRaises(errors.SessionClosed):
-            session.predict([1, 1])
-
-    def test_session_goes_on_after_its_stream_broke(self):
-        proxy = Proxy(self.server.address)
-        self.addCleanup(proxy.close)
-        model = self.model()
-        with hindsight.connect(proxy.address, timeout=TIMEOUT) as client, client.model(model.id).session() as session:
-            session.observe([0, 1], 0).result(TIMEOUT)
-            proxy.keep("answers")
-            lost = [session.observe([n, 1], n) for n in range(1, 50)]
-            self.assertTrue(proxy.kept.wait(TIMEOUT))
-            proxy.keep("")
-            proxy.drop()
-            more = [session.observe([n, 1], n) for n in range(50, 60)]
-            self.assertEqual([f.result(TIMEOUT).sequence for f in lost + more], list(range(2, 61)))
-        self.assertEqual(model.get().sequence, 60)
-
-    def test_session_sends_again_what_the_server_refuses_for_the_moment(self):
-        server = Server("--queue", "2")
-        self.addCleanup(server.close)
-        with hindsight.connect(server.address, timeout=TIMEOUT) as client:
-            model = client.create("busy", {"dimension": 50, "fourier_awv": {"frequencies": 300}})
-            with model.session(in_flight=100) as session:
-                outcomes = [session.observe([n / 300] * 50, n) for n in range(300)]
-                self.assertEqual(sorted(o.result(TIMEOUT).sequence for o in outcomes), list(range(1, 301)))
-            self.assertEqual(model.get().sequence, 300)
-
     def test_threads_share_a_client(self):
         model = self.model()
         threads = [threading.Thread(target=lambda: [model.observe([1, n], n) for n in range(20)]) for _ in range(4)]
@@ -346,17 +309,13 @@ class ClusterTest(unittest.TestCase):
         self.assertIsNone(model.predict([1], remember=False, max_staleness=0).age)  # The owner answered.
         self.assertIsNone(owner.model("m").predict([1], remember=False).age)
 
-        # Calls and sessions find the owner, which is the last server of the list.
+        # Calls find the owner, which is the last server of the list.
         addresses = ",".join(c._address for c in sorted(clients, key=lambda c: c is owner))
         with hindsight.connect(addresses, timeout=TIMEOUT) as client:
             for at in (1, 2, 2):
                 client.model("m").observe([1], 2)
                 self.assertEqual(client._servers.place("m").at, at)
-        with hindsight.connect(addresses, timeout=TIMEOUT) as client, client.model("m").session(in_flight=4) as session:
-            outcomes = [session.observe([1], 2) for _ in range(100)]
-            self.assertEqual([o.result(TIMEOUT).sequence for o in outcomes], list(range(sequence + 4, sequence + 104)))
-            self.assertEqual(client._servers.place("m").at, 2)
-        asyncio.run(self.session_finds_the_owner(addresses, sequence + 103))
+        asyncio.run(self.aio_finds_the_owner(addresses))
 
         status = replica.cluster()
         for member in status.servers:
@@ -376,12 +335,11 @@ class ClusterTest(unittest.TestCase):
         with self.assertRaises(errors.NotFound):
             replica.remove_server("x")
 
-
-    async def session_finds_the_owner(self, addresses, sequence):
-        async with aio.connect(addresses, timeout=TIMEOUT) as client, client.model("m").session(in_flight=4) as session:
-            outcomes = [await session.observe([1], 2) for _ in range(100)]
-            self.assertEqual([(await o).sequence for o in outcomes], list(range(sequence + 1, sequence + 101)))
-            self.assertEqual(client._servers.place("m").at, 2)
+    async def aio_finds_the_owner(self, addresses):
+        async with aio.connect(addresses, timeout=TIMEOUT) as client:
+            for at in (1, 2, 2):
+                await client.model("m").observe([1], 2)
+                self.assertEqual(client._servers.place("m").at, at)
 
 
 class CrashTest(unittest.TestCase):

@@ -8,7 +8,6 @@ import grpc
 
 from hindsight import _calls, _channel, _values, errors, messages
 from hindsight._client import details_pb2
-from hindsight._flights import Flights
 from hindsight._servers import Place, Servers
 from hindsight.retry import Retry, Tries, backoff
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
@@ -16,8 +15,7 @@ from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
 def status(code, reason="", retry_after=None, violations=(), domain="hindsight"):
     """A google.rpc.Status as a server sends it."""
-    s = prediction_pb2.SessionResponse().error
-    s.code, s.message = code.value[0], "something"
+    s = details_pb2.Status(code=code.value[0], message="something")
 
     def add(name, message):
         s.details.add(type_url="type.googleapis.com/google.rpc." + name, value=message.SerializeToString())
@@ -200,17 +198,18 @@ class AddressTest(unittest.TestCase):
             (2, "c", 0),
         ]:
             name = model.partition(".")[0]
-            self.assertTrue(servers.forwarded(Place(name, "", at), [("x", "y"), ("hindsight-forwarded", "2")]))
+            servers.forwarded(Place(name, "", at), [("x", "y"), ("hindsight-forwarded", "2")])
             self.assertEqual(servers.place(model), Place(name, "2", current))
-        self.assertFalse(servers.forwarded(Place("a", "", 0), [("x", "y")]))
+        servers.forwarded(Place("a", "", 0), [("x", "y")])
         self.assertEqual(servers.place("a"), Place("a", "", 0))
         self.assertTrue(servers.failed(Place("b", "2", 0), errors.Unreachable("gone")))
         self.assertEqual(servers.place("b").at, 1)
-        self.assertFalse(servers.forwarded(servers.place(), [("hindsight-forwarded", "2")]))  # A call of no model.
+        servers.forwarded(servers.place(), [("hindsight-forwarded", "2")])  # A call of no model.
         self.assertEqual(servers.place(), Place("", "", 0))
         one = Servers(channels[:1])
         self.assertFalse(one.failed(Place("", "", 0), errors.Unreachable("gone")))
-        self.assertFalse(one.forwarded(Place("b", "", 0), [("hindsight-forwarded", "2")]))
+        one.forwarded(Place("b", "", 0), [("hindsight-forwarded", "2")])
+        self.assertEqual(one.place("b"), Place("b", "", 0))
         self.assertFalse(servers.sent(errors.Unreachable("Failed to connect to remote host")))
         self.assertTrue(servers.sent(errors.Unreachable("Socket closed")))
         self.assertTrue(servers.sent(errors.NotOwner("failed to connect")))
@@ -337,49 +336,6 @@ class RetryTest(unittest.TestCase):
                 _calls.restore("m", *given, False)
         with self.assertRaisesRegex(ValueError, "2026-03-01T10:30:00 has no offset from UTC"):
             _calls.restore("m", None, moment.replace(tzinfo=None), False)
-
-
-class FlightsTest(unittest.TestCase):
-    """A session's calls without an answer."""
-
-    class Future:
-        result = error = None
-
-        def done(self):
-            return False
-
-        def set_result(self, x):
-            self.result = x
-
-        def set_exception(self, x):
-            self.error = x
-
-    def test_refused_for_the_moment(self):
-        flights = Flights(Retry(first=0.0, longest=0.0), timeout=10)
-        first, second = self.Future(), self.Future()
-        flights.observe(prediction_pb2.ObserveRequest(label=1), first)
-        flights.observe(prediction_pb2.ObserveRequest(label=2), second)
-        self.assertEqual([flights.take(0).correlation_id, flights.take(0).correlation_id, flights.take(0)], [1, 2, None])
-        refused = prediction_pb2.SessionResponse(correlation_id=1, error=status(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED", 5))
-        self.assertIsNone(flights.answered(refused, 0))
-        self.assertEqual((len(flights), flights.due(1), flights.take(1)), (2, 4, None))
-        self.assertEqual(flights.take(5).observe.label, 1)
-        flights.answered(refused, 6)()  # The next try would be after the deadline.
-        self.assertIsInstance(first.error, errors.Overloaded)
-        self.assertEqual(first.error.tries, 2)
-        flights.answered(prediction_pb2.SessionResponse(correlation_id=2, outcome=prediction_pb2.Outcome(sequence=4)), 6)()
-        self.assertEqual((second.result.sequence, len(flights)), (4, 0))
-
-    def test_restart_sends_all_in_order(self):
-        flights = Flights(Retry(), timeout=10)
-        for n in range(3):
-            flights.predict(prediction_pb2.PredictRequest(model=str(n)), self.Future())
-        flights.take(0)
-        flights.answered(prediction_pb2.SessionResponse(correlation_id=1, prediction=prediction_pb2.Prediction()), 0)()
-        flights.take(0)
-        flights.restart()
-        self.assertEqual([flights.take(0).predict.model for _ in range(2)], ["1", "2"])
-        self.assertEqual(len(flights.fail(errors.SessionClosed("ended"))), 2)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ class ReadmeTest(unittest.TestCase):
             "The same for asyncio": r"^recent loss 0\.\d+ after 200 observations\n$",
             "Named inputs and classes": r"^mild \{'cold': 0\.\d+, 'mild': 0\.\d+\}",
             "Labels that come later": r"^$",
-            "Many calls in flight": r"^1000\n$",
             "DataFrames": r"299 +300 ",
             "scikit-learn": r"^R2 0\.4\d\ninside 0\.[89]\d?\n331\n$",
             "river": r"^(19|20)\.\d+\n$",

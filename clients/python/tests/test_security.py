@@ -72,8 +72,7 @@ class TLSTest(unittest.TestCase):
             with self.subTest(address), hindsight.connect(address, timeout=TIMEOUT, **how) as client:
                 model = client.create("secured", {"dimension": 1})
                 self.assertEqual(model.observe([1], 2).sequence, 1)
-                with model.session() as session:
-                    self.assertEqual(session.observe([1], 2).result().sequence, 2)
+                self.assertEqual(model.observe([1], 2).sequence, 2)
 
             async def use(address=address, how=how):
                 async with aio.connect(address, timeout=TIMEOUT, **how) as client:
@@ -162,12 +161,6 @@ class TokenTest(unittest.TestCase):
             with self.subTest(said), self.assertRaises(errors.Unauthenticated) as caught:
                 self.list(**how)
             self.assertIn(said, str(caught.exception))
-
-    def test_session_without_a_token_ends(self):
-        with hindsight.connect(self.address, timeout=TIMEOUT, token=pathlib.Path("/nowhere/at/all")) as client:
-            session = client.model("m").session()
-            future = session.observe([1], 2)
-            self.assertIsInstance(future.exception(TIMEOUT), errors.Unauthenticated)
 
     def test_stays_off_the_wire(self):
         for address, local in {

@@ -10,9 +10,8 @@ import re
 import sys
 
 HINDSIGHT = pathlib.Path(__file__).resolve().parents[1] / "hindsight"
-FILES = ["_connection.py", "client.py", "session.py"]
+FILES = ["_connection.py", "client.py"]
 RULES = [
-    (r"\bawait \(await (session\.observe\(x, y\))\)", r"\1.result()"),
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\bAsyncIterator\b", "Iterator"),

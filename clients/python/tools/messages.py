@@ -33,7 +33,7 @@ NAMES = {
 }
 # What the client adds to a message: the name, the type, and the comment.
 ADDED = {
-    "Prediction": ("age", "Optional[timedelta]", "In a cluster, how old the state that answered is at most. Absent where the owner answered, and in sessions."),
+    "Prediction": ("age", "Optional[timedelta]", "In a cluster, how old the state that answered is at most. Absent where the owner answered."),
 }
 # What shows a message in a notebook, a class of hindsight._shown.
 SHOWN = {"Prediction": "ShownPrediction", "ModelStats": "ShownStats", "GetModelHistoryResponse": "ShownHistory"}

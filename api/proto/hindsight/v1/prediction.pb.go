@@ -8,7 +8,6 @@ package hindsightv1
 
 import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
-	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1223,220 +1222,11 @@ func (x *ObserveBatchResponse) GetOutcomes() []*Outcome {
 	return nil
 }
 
-// SessionRequest is one call within a session.
-type SessionRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Chosen by the caller and returned with the answer.
-	CorrelationId uint64 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// The call.
-	//
-	// Types that are valid to be assigned to Call:
-	//
-	//	*SessionRequest_Predict
-	//	*SessionRequest_Observe
-	Call          isSessionRequest_Call `protobuf_oneof:"call"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionRequest) Reset() {
-	*x = SessionRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionRequest) ProtoMessage() {}
-
-func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
-func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *SessionRequest) GetCorrelationId() uint64 {
-	if x != nil {
-		return x.CorrelationId
-	}
-	return 0
-}
-
-func (x *SessionRequest) GetCall() isSessionRequest_Call {
-	if x != nil {
-		return x.Call
-	}
-	return nil
-}
-
-func (x *SessionRequest) GetPredict() *PredictRequest {
-	if x != nil {
-		if x, ok := x.Call.(*SessionRequest_Predict); ok {
-			return x.Predict
-		}
-	}
-	return nil
-}
-
-func (x *SessionRequest) GetObserve() *ObserveRequest {
-	if x != nil {
-		if x, ok := x.Call.(*SessionRequest_Observe); ok {
-			return x.Observe
-		}
-	}
-	return nil
-}
-
-type isSessionRequest_Call interface {
-	isSessionRequest_Call()
-}
-
-type SessionRequest_Predict struct {
-	// Predict.
-	Predict *PredictRequest `protobuf:"bytes,2,opt,name=predict,proto3,oneof"`
-}
-
-type SessionRequest_Observe struct {
-	// Observe.
-	Observe *ObserveRequest `protobuf:"bytes,3,opt,name=observe,proto3,oneof"`
-}
-
-func (*SessionRequest_Predict) isSessionRequest_Call() {}
-
-func (*SessionRequest_Observe) isSessionRequest_Call() {}
-
-// SessionResponse answers one call within a session.
-type SessionResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's correlation id.
-	CorrelationId uint64 `protobuf:"varint,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// The answer.
-	//
-	// Types that are valid to be assigned to Answer:
-	//
-	//	*SessionResponse_Prediction
-	//	*SessionResponse_Outcome
-	//	*SessionResponse_Error
-	Answer        isSessionResponse_Answer `protobuf_oneof:"answer"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionResponse) Reset() {
-	*x = SessionResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionResponse) ProtoMessage() {}
-
-func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
-func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *SessionResponse) GetCorrelationId() uint64 {
-	if x != nil {
-		return x.CorrelationId
-	}
-	return 0
-}
-
-func (x *SessionResponse) GetAnswer() isSessionResponse_Answer {
-	if x != nil {
-		return x.Answer
-	}
-	return nil
-}
-
-func (x *SessionResponse) GetPrediction() *Prediction {
-	if x != nil {
-		if x, ok := x.Answer.(*SessionResponse_Prediction); ok {
-			return x.Prediction
-		}
-	}
-	return nil
-}
-
-func (x *SessionResponse) GetOutcome() *Outcome {
-	if x != nil {
-		if x, ok := x.Answer.(*SessionResponse_Outcome); ok {
-			return x.Outcome
-		}
-	}
-	return nil
-}
-
-func (x *SessionResponse) GetError() *status.Status {
-	if x != nil {
-		if x, ok := x.Answer.(*SessionResponse_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-type isSessionResponse_Answer interface {
-	isSessionResponse_Answer()
-}
-
-type SessionResponse_Prediction struct {
-	// To predict.
-	Prediction *Prediction `protobuf:"bytes,2,opt,name=prediction,proto3,oneof"`
-}
-
-type SessionResponse_Outcome struct {
-	// To observe.
-	Outcome *Outcome `protobuf:"bytes,3,opt,name=outcome,proto3,oneof"`
-}
-
-type SessionResponse_Error struct {
-	// The call was refused; the session goes on.
-	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
-}
-
-func (*SessionResponse_Prediction) isSessionResponse_Answer() {}
-
-func (*SessionResponse_Outcome) isSessionResponse_Answer() {}
-
-func (*SessionResponse_Error) isSessionResponse_Answer() {}
-
 var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x8d\x03\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x8d\x03\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1556,26 +1346,12 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12@\n" +
 	"\fobservations\x18\x02 \x03(\v2\x1c.hindsight.v1.ObserveRequestR\fobservations\"I\n" +
 	"\x14ObserveBatchResponse\x121\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x15.hindsight.v1.OutcomeR\boutcomes\"\xb3\x01\n" +
-	"\x0eSessionRequest\x12%\n" +
-	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x128\n" +
-	"\apredict\x18\x02 \x01(\v2\x1c.hindsight.v1.PredictRequestH\x00R\apredict\x128\n" +
-	"\aobserve\x18\x03 \x01(\v2\x1c.hindsight.v1.ObserveRequestH\x00R\aobserveB\x06\n" +
-	"\x04call\"\xdd\x01\n" +
-	"\x0fSessionResponse\x12%\n" +
-	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x12:\n" +
-	"\n" +
-	"prediction\x18\x02 \x01(\v2\x18.hindsight.v1.PredictionH\x00R\n" +
-	"prediction\x121\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x15.hindsight.v1.OutcomeH\x00R\aoutcome\x12*\n" +
-	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
-	"\x06answer2\x85\x05\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x15.hindsight.v1.OutcomeR\boutcomes2\xb1\x04\n" +
 	"\x11PredictionService\x12|\n" +
 	"\aPredict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"4\xca\xf3\x18\v\b\x02\x10\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:predict\x12\x90\x01\n" +
 	"\fPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"9\xca\xf3\x18\v\b\x02\x10\x01\x1a\x05model\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:predictBatch\x12z\n" +
 	"\aObserve\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"2\xca\xf3\x18\t\b\x02\x1a\x05model\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:observe\x12\x8e\x01\n" +
-	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"7\xca\xf3\x18\t\b\x02\x1a\x05model\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:observeBatch\x12R\n" +
-	"\aSession\x12\x1c.hindsight.v1.SessionRequest\x1a\x1d.hindsight.v1.SessionResponse\"\x06\xca\xf3\x18\x02\b\x01(\x010\x01B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"7\xca\xf3\x18\t\b\x02\x1a\x05model\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:observeBatchB.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_prediction_proto_rawDescOnce sync.Once
@@ -1589,7 +1365,7 @@ func file_hindsight_v1_prediction_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_prediction_proto_rawDescData
 }
 
-var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*PredictRequest)(nil),       // 0: hindsight.v1.PredictRequest
 	(*PredictResponse)(nil),      // 1: hindsight.v1.PredictResponse
@@ -1604,52 +1380,42 @@ var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*Outcome)(nil),              // 10: hindsight.v1.Outcome
 	(*ObserveBatchRequest)(nil),  // 11: hindsight.v1.ObserveBatchRequest
 	(*ObserveBatchResponse)(nil), // 12: hindsight.v1.ObserveBatchResponse
-	(*SessionRequest)(nil),       // 13: hindsight.v1.SessionRequest
-	(*SessionResponse)(nil),      // 14: hindsight.v1.SessionResponse
-	nil,                          // 15: hindsight.v1.Prediction.ScoresEntry
-	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
-	(*structpb.Struct)(nil),      // 17: google.protobuf.Struct
-	(*Row)(nil),                  // 18: hindsight.v1.Row
-	(*status.Status)(nil),        // 19: google.rpc.Status
+	nil,                          // 13: hindsight.v1.Prediction.ScoresEntry
+	(*durationpb.Duration)(nil),  // 14: google.protobuf.Duration
+	(*structpb.Struct)(nil),      // 15: google.protobuf.Struct
+	(*Row)(nil),                  // 16: hindsight.v1.Row
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
-	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
-	17, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
-	16, // 2: hindsight.v1.PredictRequest.max_staleness:type_name -> google.protobuf.Duration
+	14, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
+	15, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
+	14, // 2: hindsight.v1.PredictRequest.max_staleness:type_name -> google.protobuf.Duration
 	2,  // 3: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	15, // 4: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	13, // 4: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
 	4,  // 5: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
 	3,  // 6: hindsight.v1.Prediction.explanation:type_name -> hindsight.v1.FamilyPart
-	18, // 7: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	16, // 8: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	17, // 9: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
-	16, // 10: hindsight.v1.PredictBatchRequest.max_staleness:type_name -> google.protobuf.Duration
+	16, // 7: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	14, // 8: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	15, // 9: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	14, // 10: hindsight.v1.PredictBatchRequest.max_staleness:type_name -> google.protobuf.Duration
 	2,  // 11: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
 	7,  // 12: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	17, // 13: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	15, // 13: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
 	10, // 14: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
 	8,  // 15: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
 	10, // 16: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 17: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
-	8,  // 18: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
-	2,  // 19: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
-	10, // 20: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	19, // 21: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
-	0,  // 22: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	5,  // 23: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	8,  // 24: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	11, // 25: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	13, // 26: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
-	1,  // 27: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	6,  // 28: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	9,  // 29: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	12, // 30: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	14, // 31: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
-	27, // [27:32] is the sub-list for method output_type
-	22, // [22:27] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	0,  // 17: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	5,  // 18: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	8,  // 19: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	11, // 20: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	1,  // 21: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	6,  // 22: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	9,  // 23: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	12, // 24: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }
@@ -1669,22 +1435,13 @@ func file_hindsight_v1_prediction_proto_init() {
 		(*ObserveRequest_Class)(nil),
 	}
 	file_hindsight_v1_prediction_proto_msgTypes[10].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[13].OneofWrappers = []any{
-		(*SessionRequest_Predict)(nil),
-		(*SessionRequest_Observe)(nil),
-	}
-	file_hindsight_v1_prediction_proto_msgTypes[14].OneofWrappers = []any{
-		(*SessionResponse_Prediction)(nil),
-		(*SessionResponse_Outcome)(nil),
-		(*SessionResponse_Error)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_prediction_proto_rawDesc), len(file_hindsight_v1_prediction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

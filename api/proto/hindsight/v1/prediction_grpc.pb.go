@@ -23,7 +23,6 @@ const (
 	PredictionService_PredictBatch_FullMethodName = "/hindsight.v1.PredictionService/PredictBatch"
 	PredictionService_Observe_FullMethodName      = "/hindsight.v1.PredictionService/Observe"
 	PredictionService_ObserveBatch_FullMethodName = "/hindsight.v1.PredictionService/ObserveBatch"
-	PredictionService_Session_FullMethodName      = "/hindsight.v1.PredictionService/Session"
 )
 
 // PredictionServiceClient is the client API for PredictionService service.
@@ -42,9 +41,6 @@ type PredictionServiceClient interface {
 	Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*ObserveResponse, error)
 	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(ctx context.Context, in *ObserveBatchRequest, opts ...grpc.CallOption) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. The server answers every request once,
-	// in request order.
-	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 }
 
 type predictionServiceClient struct {
@@ -95,19 +91,6 @@ func (c *predictionServiceClient) ObserveBatch(ctx context.Context, in *ObserveB
 	return out, nil
 }
 
-func (c *predictionServiceClient) Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &PredictionService_ServiceDesc.Streams[0], PredictionService_Session_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[SessionRequest, SessionResponse]{ClientStream: stream}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type PredictionService_SessionClient = grpc.BidiStreamingClient[SessionRequest, SessionResponse]
-
 // PredictionServiceServer is the server API for PredictionService service.
 // All implementations must embed UnimplementedPredictionServiceServer
 // for forward compatibility.
@@ -124,9 +107,6 @@ type PredictionServiceServer interface {
 	Observe(context.Context, *ObserveRequest) (*ObserveResponse, error)
 	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(context.Context, *ObserveBatchRequest) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. The server answers every request once,
-	// in request order.
-	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	mustEmbedUnimplementedPredictionServiceServer()
 }
 
@@ -148,9 +128,6 @@ func (UnimplementedPredictionServiceServer) Observe(context.Context, *ObserveReq
 }
 func (UnimplementedPredictionServiceServer) ObserveBatch(context.Context, *ObserveBatchRequest) (*ObserveBatchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ObserveBatch not implemented")
-}
-func (UnimplementedPredictionServiceServer) Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error {
-	return status.Error(codes.Unimplemented, "method Session not implemented")
 }
 func (UnimplementedPredictionServiceServer) mustEmbedUnimplementedPredictionServiceServer() {}
 func (UnimplementedPredictionServiceServer) testEmbeddedByValue()                           {}
@@ -245,13 +222,6 @@ func _PredictionService_ObserveBatch_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
-func _PredictionService_Session_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(PredictionServiceServer).Session(&grpc.GenericServerStream[SessionRequest, SessionResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type PredictionService_SessionServer = grpc.BidiStreamingServer[SessionRequest, SessionResponse]
-
 // PredictionService_ServiceDesc is the grpc.ServiceDesc for PredictionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -276,13 +246,6 @@ var PredictionService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PredictionService_ObserveBatch_Handler,
 		},
 	},
-	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "Session",
-			Handler:       _PredictionService_Session_Handler,
-			ServerStreams: true,
-			ClientStreams: true,
-		},
-	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "hindsight/v1/prediction.proto",
 }

@@ -11,10 +11,11 @@ from google.protobuf import symbol_database as _symbol_database
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import any_pb2 as google_dot_protobuf_dot_any__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehindsight/client/details.proto\x12\x10hindsight.client\x1a\x1egoogle/protobuf/duration.proto\"\x99\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12;\n\x08metadata\x18\x03 \x03(\x0b\x32).hindsight.client.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\tRetryInfo\x12.\n\x0bretry_delay\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x99\x01\n\nBadRequest\x12\x45\n\x10\x66ield_violations\x18\x01 \x03(\x0b\x32+.hindsight.client.BadRequest.FieldViolation\x1a\x44\n\x0e\x46ieldViolation\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehindsight/client/details.proto\x12\x10hindsight.client\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\"N\n\x06Status\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12%\n\x07\x64\x65tails\x18\x03 \x03(\x0b\x32\x14.google.protobuf.Any\"\x99\x01\n\tErrorInfo\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12;\n\x08metadata\x18\x03 \x03(\x0b\x32).hindsight.client.ErrorInfo.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\tRetryInfo\x12.\n\x0bretry_delay\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x99\x01\n\nBadRequest\x12\x45\n\x10\x66ield_violations\x18\x01 \x03(\x0b\x32+.hindsight.client.BadRequest.FieldViolation\x1a\x44\n\x0e\x46ieldViolation\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\tb\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hindsight._client.details_pb2', globals())
@@ -23,14 +24,16 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   _ERRORINFO_METADATAENTRY._options = None
   _ERRORINFO_METADATAENTRY._serialized_options = b'8\001'
-  _ERRORINFO._serialized_start=85
-  _ERRORINFO._serialized_end=238
-  _ERRORINFO_METADATAENTRY._serialized_start=191
-  _ERRORINFO_METADATAENTRY._serialized_end=238
-  _RETRYINFO._serialized_start=240
-  _RETRYINFO._serialized_end=299
-  _BADREQUEST._serialized_start=302
-  _BADREQUEST._serialized_end=455
-  _BADREQUEST_FIELDVIOLATION._serialized_start=387
-  _BADREQUEST_FIELDVIOLATION._serialized_end=455
+  _STATUS._serialized_start=111
+  _STATUS._serialized_end=189
+  _ERRORINFO._serialized_start=192
+  _ERRORINFO._serialized_end=345
+  _ERRORINFO_METADATAENTRY._serialized_start=298
+  _ERRORINFO_METADATAENTRY._serialized_end=345
+  _RETRYINFO._serialized_start=347
+  _RETRYINFO._serialized_end=406
+  _BADREQUEST._serialized_start=409
+  _BADREQUEST._serialized_end=562
+  _BADREQUEST_FIELDVIOLATION._serialized_start=494
+  _BADREQUEST_FIELDVIOLATION._serialized_end=562
 # @@protoc_insertion_point(module_scope)

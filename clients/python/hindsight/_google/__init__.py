@@ -24,4 +24,3 @@ def _register(file: str, installed: str, bundled: str) -> None:
 
 _register("google/api/http.proto", "google.api.http_pb2", "hindsight._google.http_pb2")
 _register("google/api/annotations.proto", "google.api.annotations_pb2", "hindsight._google.annotations_pb2")
-_register("google/rpc/status.proto", "google.rpc.status_pb2", "hindsight._google.status_pb2")

@@ -7,8 +7,7 @@
 """
 
 from hindsight.aio.client import Client, Model
-from hindsight.aio.session import Session
 
 connect = Client.connect
 
-__all__ = ["Client", "Model", "Session", "connect"]
+__all__ = ["Client", "Model", "connect"]

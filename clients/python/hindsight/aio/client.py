@@ -11,7 +11,6 @@ from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
 from hindsight.aio._connection import Connection
 from hindsight.aio._loop import Shown
-from hindsight.aio.session import Session
 from hindsight.v1 import model_pb2
 
 if TYPE_CHECKING:
@@ -178,10 +177,6 @@ class Model(Shown):
     ) -> list[messages.Outcome]:
         """Learns the rows in their order, all or none. A row is what observe takes."""
         return await self.client.run(_calls.observe_batch(self.id, rows, labels, weights, ids), timeout)
-
-    def session(self, in_flight: int = 256) -> Session:
-        """A stream of calls, with at most so many calls in flight."""
-        return Session(self.client, self.id, in_flight)
 
     async def predict_frame(self, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> pandas.DataFrame:
         """Predicts the rows of a DataFrame.

@@ -98,8 +98,7 @@ class Prediction(ShownPrediction):
     model: str
     #: If requested, what each family of experts says.
     explanation: tuple[FamilyPart, ...]
-    #: In a cluster, how old the state that answered is at most. Absent where the owner answered,
-    #: and in sessions.
+    #: In a cluster, how old the state that answered is at most. Absent where the owner answered.
     age: Optional[timedelta] = None
 
     @classmethod

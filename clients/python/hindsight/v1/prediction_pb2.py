@@ -14,12 +14,11 @@ _sym_db = _symbol_database.Default()
 import hindsight._google
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
-import hindsight._google
 from hindsight.v1 import access_pb2 as hindsight_dot_v1_dot_access__pb2
 from hindsight.v1 import spec_pb2 as hindsight_dot_v1_dot_spec__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhindsight/v1/prediction.proto\x12\x0chindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xa9\x02\n\x0ePredictRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x03(\x01\x12\x15\n\rprediction_id\x18\x03 \x01(\t\x12,\n\tlabel_ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08remember\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\'\n\x06inputs\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0f\n\x07\x65xplain\x18\x07 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x08 \x01(\x04\x12\x30\n\rmax_staleness\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0b\n\x03key\x18\n \x01(\tB\x0b\n\t_remember\"?\n\x0fPredictResponse\x12,\n\nprediction\x18\x01 \x01(\x0b\x32\x18.hindsight.v1.Prediction\"\xac\x04\n\nPrediction\x12\x15\n\rprediction_id\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\r\n\x05\x63lass\x18\x04 \x01(\t\x12\x34\n\x06scores\x18\x05 \x03(\x0b\x32$.hindsight.v1.Prediction.ScoresEntry\x12\x1b\n\x0estandard_error\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08leverage\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\x0estate_sequence\x18\x08 \x01(\x04\x12\x17\n\x0fstandard_errors\x18\t \x03(\x01\x12)\n\tintervals\x18\n \x03(\x0b\x32\x16.hindsight.v1.Interval\x12\x18\n\x0bprobability\x18\x0b \x01(\x01H\x03\x88\x01\x01\x12\x1d\n\x10parametric_value\x18\x0c \x01(\x01H\x04\x88\x01\x01\x12\x19\n\x11parametric_values\x18\r \x03(\x01\x12\r\n\x05model\x18\x0e \x01(\t\x12-\n\x0b\x65xplanation\x18\x0f \x03(\x0b\x32\x18.hindsight.v1.FamilyPart\x1a-\n\x0bScoresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_valueB\x11\n\x0f_standard_errorB\x0b\n\t_leverageB\x0e\n\x0c_probabilityB\x13\n\x11_parametric_value\"D\n\nFamilyPart\x12\x0e\n\x06\x66\x61mily\x18\x01 \x01(\t\x12\x0f\n\x07weights\x18\x02 \x03(\x01\x12\x15\n\rcontributions\x18\x03 \x03(\x01\"x\n\x08Interval\x12\x10\n\x08\x63overage\x18\x01 \x01(\x01\x12\x12\n\x05lower\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05upper\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06lowers\x18\x04 \x03(\x01\x12\x0e\n\x06uppers\x18\x05 \x03(\x01\x42\x08\n\x06_lowerB\x08\n\x06_upper\"\xae\x02\n\x13PredictBatchRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x04rows\x18\x02 \x03(\x0b\x32\x11.hindsight.v1.Row\x12\x16\n\x0eprediction_ids\x18\x03 \x03(\t\x12,\n\tlabel_ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08remember\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\'\n\x06inputs\x18\x06 \x03(\x0b\x32\x17.google.protobuf.Struct\x12\x14\n\x0cmin_sequence\x18\x07 \x01(\x04\x12\x30\n\rmax_staleness\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04keys\x18\t \x03(\tB\x0b\n\t_remember\"E\n\x14PredictBatchResponse\x12-\n\x0bpredictions\x18\x01 \x03(\x0b\x32\x18.hindsight.v1.Prediction\"\x18\n\x06Labels\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\x8a\x02\n\x0eObserveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprediction_id\x18\x02 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\x01\x12\x0f\n\x05label\x18\x04 \x01(\x01H\x00\x12&\n\x06labels\x18\x05 \x01(\x0b\x32\x14.hindsight.v1.LabelsH\x00\x12\x0f\n\x05\x63lass\x18\x06 \x01(\tH\x00\x12\x13\n\x06weight\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\x0eobservation_id\x18\x08 \x01(\t\x12\'\n\x06inputs\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0b\n\x03key\x18\n \x01(\tB\x08\n\x06targetB\t\n\x07_weight\"9\n\x0fObserveResponse\x12&\n\x07outcome\x18\x01 \x01(\x0b\x32\x15.hindsight.v1.Outcome\"\xc0\x03\n\x07Outcome\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x17\n\nprediction\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04loss\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x1e\n\x11served_prediction\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0bserved_loss\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x13\n\x06regret\x18\x06 \x01(\x01H\x04\x88\x01\x01\x12\x11\n\tduplicate\x18\x07 \x01(\x08\x12\x13\n\x0bpredictions\x18\x08 \x03(\x01\x12\x1a\n\x12served_predictions\x18\t \x03(\x01\x12\x18\n\x0brecent_loss\x18\n \x01(\x01H\x05\x88\x01\x01\x12\x19\n\x0crecent_skill\x18\x0b \x01(\x01H\x06\x88\x01\x01\x12\r\n\x05\x63lass\x18\x0c \x01(\t\x12\x14\n\x0cserved_class\x18\r \x01(\t\x12\r\n\x05model\x18\x0e \x01(\t\x12\x11\n\tset_aside\x18\x0f \x01(\x08\x42\r\n\x0b_predictionB\x07\n\x05_lossB\x14\n\x12_served_predictionB\x0e\n\x0c_served_lossB\t\n\x07_regretB\x0e\n\x0c_recent_lossB\x0f\n\r_recent_skill\"X\n\x13ObserveBatchRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x32\n\x0cobservations\x18\x02 \x03(\x0b\x32\x1c.hindsight.v1.ObserveRequest\"?\n\x14ObserveBatchResponse\x12\'\n\x08outcomes\x18\x01 \x03(\x0b\x32\x15.hindsight.v1.Outcome\"\x92\x01\n\x0eSessionRequest\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12/\n\x07predict\x18\x02 \x01(\x0b\x32\x1c.hindsight.v1.PredictRequestH\x00\x12/\n\x07observe\x18\x03 \x01(\x0b\x32\x1c.hindsight.v1.ObserveRequestH\x00\x42\x06\n\x04\x63\x61ll\"\xb2\x01\n\x0fSessionResponse\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12.\n\nprediction\x18\x02 \x01(\x0b\x32\x18.hindsight.v1.PredictionH\x00\x12(\n\x07outcome\x18\x03 \x01(\x0b\x32\x15.hindsight.v1.OutcomeH\x00\x12#\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x12.google.rpc.StatusH\x00\x42\x08\n\x06\x61nswer2\x85\x05\n\x11PredictionService\x12|\n\x07Predict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"4\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/models/{model}:predict:\x01*\xca\xf3\x18\x0b\x08\x02\x10\x01\x1a\x05model\x12\x90\x01\n\x0cPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"9\x82\xd3\xe4\x93\x02$\"\x1f/v1/models/{model}:predictBatch:\x01*\xca\xf3\x18\x0b\x08\x02\x10\x01\x1a\x05model\x12z\n\x07Observe\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"2\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/models/{model}:observe:\x01*\xca\xf3\x18\t\x08\x02\x1a\x05model\x12\x8e\x01\n\x0cObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"7\x82\xd3\xe4\x93\x02$\"\x1f/v1/models/{model}:observeBatch:\x01*\xca\xf3\x18\t\x08\x02\x1a\x05model\x12R\n\x07Session\x12\x1c.hindsight.v1.SessionRequest\x1a\x1d.hindsight.v1.SessionResponse\"\x06\xca\xf3\x18\x02\x08\x01(\x01\x30\x01\x42.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhindsight/v1/prediction.proto\x12\x0chindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xa9\x02\n\x0ePredictRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x02 \x03(\x01\x12\x15\n\rprediction_id\x18\x03 \x01(\t\x12,\n\tlabel_ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08remember\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\'\n\x06inputs\x18\x06 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0f\n\x07\x65xplain\x18\x07 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x08 \x01(\x04\x12\x30\n\rmax_staleness\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0b\n\x03key\x18\n \x01(\tB\x0b\n\t_remember\"?\n\x0fPredictResponse\x12,\n\nprediction\x18\x01 \x01(\x0b\x32\x18.hindsight.v1.Prediction\"\xac\x04\n\nPrediction\x12\x15\n\rprediction_id\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06values\x18\x03 \x03(\x01\x12\r\n\x05\x63lass\x18\x04 \x01(\t\x12\x34\n\x06scores\x18\x05 \x03(\x0b\x32$.hindsight.v1.Prediction.ScoresEntry\x12\x1b\n\x0estandard_error\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x15\n\x08leverage\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12\x16\n\x0estate_sequence\x18\x08 \x01(\x04\x12\x17\n\x0fstandard_errors\x18\t \x03(\x01\x12)\n\tintervals\x18\n \x03(\x0b\x32\x16.hindsight.v1.Interval\x12\x18\n\x0bprobability\x18\x0b \x01(\x01H\x03\x88\x01\x01\x12\x1d\n\x10parametric_value\x18\x0c \x01(\x01H\x04\x88\x01\x01\x12\x19\n\x11parametric_values\x18\r \x03(\x01\x12\r\n\x05model\x18\x0e \x01(\t\x12-\n\x0b\x65xplanation\x18\x0f \x03(\x0b\x32\x18.hindsight.v1.FamilyPart\x1a-\n\x0bScoresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_valueB\x11\n\x0f_standard_errorB\x0b\n\t_leverageB\x0e\n\x0c_probabilityB\x13\n\x11_parametric_value\"D\n\nFamilyPart\x12\x0e\n\x06\x66\x61mily\x18\x01 \x01(\t\x12\x0f\n\x07weights\x18\x02 \x03(\x01\x12\x15\n\rcontributions\x18\x03 \x03(\x01\"x\n\x08Interval\x12\x10\n\x08\x63overage\x18\x01 \x01(\x01\x12\x12\n\x05lower\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\x05upper\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06lowers\x18\x04 \x03(\x01\x12\x0e\n\x06uppers\x18\x05 \x03(\x01\x42\x08\n\x06_lowerB\x08\n\x06_upper\"\xae\x02\n\x13PredictBatchRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x04rows\x18\x02 \x03(\x0b\x32\x11.hindsight.v1.Row\x12\x16\n\x0eprediction_ids\x18\x03 \x03(\t\x12,\n\tlabel_ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\x08remember\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12\'\n\x06inputs\x18\x06 \x03(\x0b\x32\x17.google.protobuf.Struct\x12\x14\n\x0cmin_sequence\x18\x07 \x01(\x04\x12\x30\n\rmax_staleness\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04keys\x18\t \x03(\tB\x0b\n\t_remember\"E\n\x14PredictBatchResponse\x12-\n\x0bpredictions\x18\x01 \x03(\x0b\x32\x18.hindsight.v1.Prediction\"\x18\n\x06Labels\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\x8a\x02\n\x0eObserveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprediction_id\x18\x02 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\x01\x12\x0f\n\x05label\x18\x04 \x01(\x01H\x00\x12&\n\x06labels\x18\x05 \x01(\x0b\x32\x14.hindsight.v1.LabelsH\x00\x12\x0f\n\x05\x63lass\x18\x06 \x01(\tH\x00\x12\x13\n\x06weight\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\x0eobservation_id\x18\x08 \x01(\t\x12\'\n\x06inputs\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0b\n\x03key\x18\n \x01(\tB\x08\n\x06targetB\t\n\x07_weight\"9\n\x0fObserveResponse\x12&\n\x07outcome\x18\x01 \x01(\x0b\x32\x15.hindsight.v1.Outcome\"\xc0\x03\n\x07Outcome\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x17\n\nprediction\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04loss\x18\x03 \x01(\x01H\x01\x88\x01\x01\x12\x1e\n\x11served_prediction\x18\x04 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x0bserved_loss\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x13\n\x06regret\x18\x06 \x01(\x01H\x04\x88\x01\x01\x12\x11\n\tduplicate\x18\x07 \x01(\x08\x12\x13\n\x0bpredictions\x18\x08 \x03(\x01\x12\x1a\n\x12served_predictions\x18\t \x03(\x01\x12\x18\n\x0brecent_loss\x18\n \x01(\x01H\x05\x88\x01\x01\x12\x19\n\x0crecent_skill\x18\x0b \x01(\x01H\x06\x88\x01\x01\x12\r\n\x05\x63lass\x18\x0c \x01(\t\x12\x14\n\x0cserved_class\x18\r \x01(\t\x12\r\n\x05model\x18\x0e \x01(\t\x12\x11\n\tset_aside\x18\x0f \x01(\x08\x42\r\n\x0b_predictionB\x07\n\x05_lossB\x14\n\x12_served_predictionB\x0e\n\x0c_served_lossB\t\n\x07_regretB\x0e\n\x0c_recent_lossB\x0f\n\r_recent_skill\"X\n\x13ObserveBatchRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x32\n\x0cobservations\x18\x02 \x03(\x0b\x32\x1c.hindsight.v1.ObserveRequest\"?\n\x14ObserveBatchResponse\x12\'\n\x08outcomes\x18\x01 \x03(\x0b\x32\x15.hindsight.v1.Outcome2\xb1\x04\n\x11PredictionService\x12|\n\x07Predict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"4\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/models/{model}:predict:\x01*\xca\xf3\x18\x0b\x08\x02\x10\x01\x1a\x05model\x12\x90\x01\n\x0cPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"9\x82\xd3\xe4\x93\x02$\"\x1f/v1/models/{model}:predictBatch:\x01*\xca\xf3\x18\x0b\x08\x02\x10\x01\x1a\x05model\x12z\n\x07Observe\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"2\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/models/{model}:observe:\x01*\xca\xf3\x18\t\x08\x02\x1a\x05model\x12\x8e\x01\n\x0cObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"7\x82\xd3\xe4\x93\x02$\"\x1f/v1/models/{model}:observeBatch:\x01*\xca\xf3\x18\t\x08\x02\x1a\x05modelB.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hindsight.v1.prediction_pb2', globals())
@@ -37,40 +36,34 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _PREDICTIONSERVICE.methods_by_name['Observe']._serialized_options = b'\202\323\344\223\002\037\"\032/v1/models/{model}:observe:\001*\312\363\030\t\010\002\032\005model'
   _PREDICTIONSERVICE.methods_by_name['ObserveBatch']._options = None
   _PREDICTIONSERVICE.methods_by_name['ObserveBatch']._serialized_options = b'\202\323\344\223\002$\"\037/v1/models/{model}:observeBatch:\001*\312\363\030\t\010\002\032\005model'
-  _PREDICTIONSERVICE.methods_by_name['Session']._options = None
-  _PREDICTIONSERVICE.methods_by_name['Session']._serialized_options = b'\312\363\030\002\010\001'
-  _PREDICTREQUEST._serialized_start=217
-  _PREDICTREQUEST._serialized_end=514
-  _PREDICTRESPONSE._serialized_start=516
-  _PREDICTRESPONSE._serialized_end=579
-  _PREDICTION._serialized_start=582
-  _PREDICTION._serialized_end=1138
-  _PREDICTION_SCORESENTRY._serialized_start=1014
-  _PREDICTION_SCORESENTRY._serialized_end=1059
-  _FAMILYPART._serialized_start=1140
-  _FAMILYPART._serialized_end=1208
-  _INTERVAL._serialized_start=1210
-  _INTERVAL._serialized_end=1330
-  _PREDICTBATCHREQUEST._serialized_start=1333
-  _PREDICTBATCHREQUEST._serialized_end=1635
-  _PREDICTBATCHRESPONSE._serialized_start=1637
-  _PREDICTBATCHRESPONSE._serialized_end=1706
-  _LABELS._serialized_start=1708
-  _LABELS._serialized_end=1732
-  _OBSERVEREQUEST._serialized_start=1735
-  _OBSERVEREQUEST._serialized_end=2001
-  _OBSERVERESPONSE._serialized_start=2003
-  _OBSERVERESPONSE._serialized_end=2060
-  _OUTCOME._serialized_start=2063
-  _OUTCOME._serialized_end=2511
-  _OBSERVEBATCHREQUEST._serialized_start=2513
-  _OBSERVEBATCHREQUEST._serialized_end=2601
-  _OBSERVEBATCHRESPONSE._serialized_start=2603
-  _OBSERVEBATCHRESPONSE._serialized_end=2666
-  _SESSIONREQUEST._serialized_start=2669
-  _SESSIONREQUEST._serialized_end=2815
-  _SESSIONRESPONSE._serialized_start=2818
-  _SESSIONRESPONSE._serialized_end=2996
-  _PREDICTIONSERVICE._serialized_start=2999
-  _PREDICTIONSERVICE._serialized_end=3644
+  _PREDICTREQUEST._serialized_start=192
+  _PREDICTREQUEST._serialized_end=489
+  _PREDICTRESPONSE._serialized_start=491
+  _PREDICTRESPONSE._serialized_end=554
+  _PREDICTION._serialized_start=557
+  _PREDICTION._serialized_end=1113
+  _PREDICTION_SCORESENTRY._serialized_start=989
+  _PREDICTION_SCORESENTRY._serialized_end=1034
+  _FAMILYPART._serialized_start=1115
+  _FAMILYPART._serialized_end=1183
+  _INTERVAL._serialized_start=1185
+  _INTERVAL._serialized_end=1305
+  _PREDICTBATCHREQUEST._serialized_start=1308
+  _PREDICTBATCHREQUEST._serialized_end=1610
+  _PREDICTBATCHRESPONSE._serialized_start=1612
+  _PREDICTBATCHRESPONSE._serialized_end=1681
+  _LABELS._serialized_start=1683
+  _LABELS._serialized_end=1707
+  _OBSERVEREQUEST._serialized_start=1710
+  _OBSERVEREQUEST._serialized_end=1976
+  _OBSERVERESPONSE._serialized_start=1978
+  _OBSERVERESPONSE._serialized_end=2035
+  _OUTCOME._serialized_start=2038
+  _OUTCOME._serialized_end=2486
+  _OBSERVEBATCHREQUEST._serialized_start=2488
+  _OBSERVEBATCHREQUEST._serialized_end=2576
+  _OBSERVEBATCHRESPONSE._serialized_start=2578
+  _OBSERVEBATCHRESPONSE._serialized_end=2641
+  _PREDICTIONSERVICE._serialized_start=2644
+  _PREDICTIONSERVICE._serialized_end=3205
 # @@protoc_insertion_point(module_scope)

@@ -1,7 +1,6 @@
 from hindsight._google import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
-from hindsight._google import status_pb2 as _status_pb2
 from hindsight.v1 import access_pb2 as _access_pb2
 from hindsight.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers
@@ -214,25 +213,3 @@ class Prediction(_message.Message):
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., **kwargs) -> None: ...
-
-class SessionRequest(_message.Message):
-    __slots__ = ["correlation_id", "observe", "predict"]
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    OBSERVE_FIELD_NUMBER: _ClassVar[int]
-    PREDICT_FIELD_NUMBER: _ClassVar[int]
-    correlation_id: int
-    observe: ObserveRequest
-    predict: PredictRequest
-    def __init__(self, correlation_id: _Optional[int] = ..., predict: _Optional[_Union[PredictRequest, _Mapping]] = ..., observe: _Optional[_Union[ObserveRequest, _Mapping]] = ...) -> None: ...
-
-class SessionResponse(_message.Message):
-    __slots__ = ["correlation_id", "error", "outcome", "prediction"]
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    OUTCOME_FIELD_NUMBER: _ClassVar[int]
-    PREDICTION_FIELD_NUMBER: _ClassVar[int]
-    correlation_id: int
-    error: _status_pb2.Status
-    outcome: Outcome
-    prediction: Prediction
-    def __init__(self, correlation_id: _Optional[int] = ..., prediction: _Optional[_Union[Prediction, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...

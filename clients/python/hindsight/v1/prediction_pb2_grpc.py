@@ -35,11 +35,6 @@ class PredictionServiceStub(object):
                 request_serializer=hindsight_dot_v1_dot_prediction__pb2.ObserveBatchRequest.SerializeToString,
                 response_deserializer=hindsight_dot_v1_dot_prediction__pb2.ObserveBatchResponse.FromString,
                 )
-        self.Session = channel.stream_stream(
-                '/hindsight.v1.PredictionService/Session',
-                request_serializer=hindsight_dot_v1_dot_prediction__pb2.SessionRequest.SerializeToString,
-                response_deserializer=hindsight_dot_v1_dot_prediction__pb2.SessionResponse.FromString,
-                )
 
 
 class PredictionServiceServicer(object):
@@ -76,14 +71,6 @@ class PredictionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Session(self, request_iterator, context):
-        """Session pipelines Predict and Observe over one stream. The server answers every request once,
-        in request order.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_PredictionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -106,11 +93,6 @@ def add_PredictionServiceServicer_to_server(servicer, server):
                     servicer.ObserveBatch,
                     request_deserializer=hindsight_dot_v1_dot_prediction__pb2.ObserveBatchRequest.FromString,
                     response_serializer=hindsight_dot_v1_dot_prediction__pb2.ObserveBatchResponse.SerializeToString,
-            ),
-            'Session': grpc.stream_stream_rpc_method_handler(
-                    servicer.Session,
-                    request_deserializer=hindsight_dot_v1_dot_prediction__pb2.SessionRequest.FromString,
-                    response_serializer=hindsight_dot_v1_dot_prediction__pb2.SessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -188,22 +170,5 @@ class PredictionService(object):
         return grpc.experimental.unary_unary(request, target, '/hindsight.v1.PredictionService/ObserveBatch',
             hindsight_dot_v1_dot_prediction__pb2.ObserveBatchRequest.SerializeToString,
             hindsight_dot_v1_dot_prediction__pb2.ObserveBatchResponse.FromString,
-            options, channel_credentials,
-            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
-
-    @staticmethod
-    def Session(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_stream(request_iterator, target, '/hindsight.v1.PredictionService/Session',
-            hindsight_dot_v1_dot_prediction__pb2.SessionRequest.SerializeToString,
-            hindsight_dot_v1_dot_prediction__pb2.SessionResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

@@ -245,9 +245,7 @@ func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load
 	}
 	defer func() { err = errors.Join(err, beside.Close()) }()
 	own := load.New(load.Target{Clients: []*client.Client{s.client}, Models: models, Rows: rows})
-	defer own.Close()
 	echo := load.New(load.Target{Clients: []*client.Client{beside}, Models: models, Rows: rows})
-	defer echo.Close()
 	warm := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: max(warmup, 4*int64(len(models)))}
 	if row.Measured < mostCalls {
 		warm.Calls = int64(row.Measured) / 2

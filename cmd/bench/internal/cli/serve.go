@@ -40,16 +40,15 @@ func newServe(p *command.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [--server PATH]",
 		Short: "Put a load on a server, measure latency, rate and CPU",
-		Long: `Put a load of Predict, Observe and Session on a server and measure it: calls a
-second, latencies, errors by reason, and CPU seconds of the server a call. With
---server the program starts a server on free ports of 127.0.0.1 with a temporary
-directory. Without it the server at --address is used. Its models are created
-before and deleted after.
+		Long: `Put a load of Predict and Observe on a server and measure it: calls a second,
+latencies, errors by reason, and CPU seconds of the server a call. With --server
+the program starts a server on free ports of 127.0.0.1 with a temporary directory.
+Without it the server at --address is used. Its models are created before and
+deleted after.
 
 --mix says how often each kind of call is made. predict asks for a prediction that
 is remembered. observe sends the label of the prediction that has waited longest;
-where none waits, an observation with its features. session makes a predict and an
-observe in turn in one Session for each model and connection.
+where none waits, an observation with its features.
 
 With --rate the loop is open: call n is due n/RATE seconds after the begin, and its
 latency counts from then, whatever became of the calls before it. That is corrected
@@ -68,7 +67,7 @@ CPU and memory of the server are read from --metrics, process_cpu_seconds_total
 before and after. It is known with --server, and else the port ` + defaultHTTPPort + ` of the host of
 --address. If it cannot be read, there is no figure.`,
 		Example: `  hindsight-bench serve --server bin/hindsight-server
-  hindsight-bench serve --server bin/hindsight-server --rate 2000 --mix predict=8,observe=1,session=1
+  hindsight-bench serve --server bin/hindsight-server --rate 2000 --mix predict=8,observe=1
   hindsight-bench serve --spec @energy.json --models 10 --callers 32 --duration 1m`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, p) },
@@ -80,7 +79,7 @@ before and after. It is known with --server, and else the port ` + defaultHTTPPo
 	flags.StringVar(&f.spec, "spec", "{}", "the spec of the models as JSON; @FILE reads a file")
 	flags.Int32Var(&f.dimension, "dimension", serveDimension, "dimension of a spec that has none")
 	flags.IntVar(&f.models, "models", 1, "number of models")
-	flags.StringToIntVar(&f.mix, "mix", map[string]int{"predict": 1, "observe": 1}, "how often predict, observe and session are called")
+	flags.StringToIntVar(&f.mix, "mix", map[string]int{"predict": 1, "observe": 1}, "how often predict and observe are called")
 	flags.Float64Var(&f.Rate, "rate", 0, "calls a second of all kinds together; 0: a closed loop")
 	flags.IntVar(&f.Callers, "callers", 0, "calls in flight at most; 0: "+strconv.Itoa(closedCallers)+" in a closed loop, "+strconv.Itoa(openCallers)+" in an open one")
 	flags.IntVar(&f.connections, "connections", 1, "connections that the callers share")
@@ -118,10 +117,8 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 			f.Mix.Predict = part
 		case "observe":
 			f.Mix.Observe = part
-		case "session":
-			f.Mix.Session = part
 		default:
-			return command.Usagef("--mix: there is no %q; there are predict, observe, session", kind)
+			return command.Usagef("--mix: there is no %q; there are predict, observe", kind)
 		}
 	}
 	if f.Callers == 0 {
@@ -256,7 +253,6 @@ func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, 
 		t.Clients = append(t.Clients, c)
 	}
 	l := load.New(t)
-	defer l.Close()
 	if f.warmup > 0 {
 		warm := f.Options
 		warm.Duration = f.warmup

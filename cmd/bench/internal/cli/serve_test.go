@@ -31,7 +31,7 @@ func TestServe(t *testing.T) {
 		"signs": {"--callers", "2", "--spec", `{"dimension": 2, "outputs": 2, "fogd": {"loss": "LOSS_LOGISTIC"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"serve", "--server", program, "--duration", "500ms", "--warmup", "100ms", "--mix", "predict=2,observe=2,session=3"}, args...)
+			args := append([]string{"serve", "--server", program, "--duration", "500ms", "--warmup", "100ms", "--mix", "predict=2,observe=3"}, args...)
 			d := document(t, 0, args...)
 			for _, of := range []string{"server", "echo"} {
 				f := figures(t, d, of)
@@ -45,7 +45,7 @@ func TestServe(t *testing.T) {
 						t.Errorf("%s: %v", of, o)
 					}
 				}
-				if len(operations) != 4 || calls == 0 || calls != f["calls"] || len(f["errors"].(map[string]any)) != 0 {
+				if len(operations) != 2 || calls == 0 || calls != f["calls"] || len(f["errors"].(map[string]any)) != 0 {
 					t.Errorf("%s: %v", of, f)
 				}
 				if cpu, ok := f["cpuSecondsPerCall"].(float64); !ok || cpu < 0 {

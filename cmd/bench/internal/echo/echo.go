@@ -62,28 +62,6 @@ func (*predictions) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchR
 	return answer, nil
 }
 
-// Session implements the service.
-func (*predictions) Session(calls hindsightv1.PredictionService_SessionServer) error {
-	for {
-		r, err := calls.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		answer := &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}
-		if p := r.GetPredict(); p != nil {
-			answer.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction(p)}
-		} else {
-			answer.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcome(r.GetObserve())}
-		}
-		if err := calls.Send(answer); err != nil {
-			return err
-		}
-	}
-}
-
 // prediction is a prediction with the fields that auto gives.
 func prediction(r *hindsightv1.PredictRequest) *hindsightv1.Prediction {
 	value, low, high := 0.5, 0.25, 0.75

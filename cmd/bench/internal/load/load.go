@@ -21,12 +21,10 @@ type Mix struct {
 	// Observe sends the label of the oldest pending prediction. If no prediction is pending,
 	// Observe sends an observation with its features.
 	Observe int
-	// Session makes a call in a session: a Predict and an Observe in turn.
-	Session int
 }
 
 // total is the sum of the parts.
-func (m Mix) total() int { return m.Predict + m.Observe + m.Session }
+func (m Mix) total() int { return m.Predict + m.Observe }
 
 // Options say what load is made.
 type Options struct {
@@ -50,7 +48,7 @@ type Options struct {
 // Check returns an error that says what is wrong with the options.
 func (o *Options) Check() error {
 	switch {
-	case o.Call == nil && (min(o.Mix.Predict, o.Mix.Observe, o.Mix.Session) < 0 || o.Mix.total() == 0):
+	case o.Call == nil && (min(o.Mix.Predict, o.Mix.Observe) < 0 || o.Mix.total() == 0):
 		return errors.New("the mix has no calls, or a negative number of them")
 	case o.Rate < 0 || o.Rate > 1e6:
 		return fmt.Errorf("a rate of %g calls a second is not from 0 to 1e6", o.Rate)
@@ -74,12 +72,11 @@ type Target struct {
 	LabelTTL time.Duration
 }
 
-// Load calls a target. Close must be called.
+// Load calls a target.
 type Load struct {
 	Target
 
-	pending  []*pending   // of each model
-	sessions [][]*session // of each client and model
+	pending []*pending // of each model
 }
 
 // New prepares calls of a target. New makes no call.
@@ -88,23 +85,7 @@ func New(t Target) *Load {
 	for range t.Models {
 		l.pending = append(l.pending, &pending{})
 	}
-	for _, c := range t.Clients {
-		sessions := make([]*session, len(t.Models))
-		for i, id := range t.Models {
-			sessions[i] = &session{model: c.Model(id)}
-		}
-		l.sessions = append(l.sessions, sessions)
-	}
 	return l
-}
-
-// Close ends the sessions.
-func (l *Load) Close() {
-	for _, sessions := range l.sessions {
-		for _, s := range sessions {
-			s.end(s.open)
-		}
-	}
 }
 
 // Unsent is the reason of calls that were due in an open loop and not made, because all callers

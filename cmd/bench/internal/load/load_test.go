@@ -68,7 +68,6 @@ func TestCoordinatedOmission(t *testing.T) {
 		s := &stall{at: 21, long: 500 * time.Millisecond}
 		serve(t, echo.New(grpc.UnaryInterceptor(s.unary)), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
-			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1}, Rate: 100, Callers: 1, Duration: time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +106,6 @@ func TestOverload(t *testing.T) {
 		}
 		serve(t, echo.New(grpc.UnaryInterceptor(slow)), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
-			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Observe: 1}, Rate: 100, Callers: 1, Duration: time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -148,8 +146,7 @@ func TestMix(t *testing.T) {
 		}
 		serve(t, echo.New(grpc.UnaryInterceptor(count)), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c, c}, Models: []string{"a", "b"}, Rows: rows()})
-			defer l.Close()
-			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1, Observe: 2, Session: 1}, Callers: 4, Calls: 4000})
+			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1, Observe: 2}, Callers: 4, Calls: 4000})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,16 +154,13 @@ func TestMix(t *testing.T) {
 			for _, o := range r.Operations {
 				counts[o.Name] = o.Latency.Count
 			}
-			names := []string{"Observe", "Predict", "Session Observe", "Session Predict"}
+			names := []string{"Observe", "Predict"}
 			if !slices.Equal(slices.Sorted(maps.Keys(counts)), names) || r.Calls != 4000 || len(r.Errors) != 0 {
 				t.Fatalf("%v, %+v", counts, r)
 			}
 			// Four deviations of a binomial count.
-			if n := counts["Observe"]; n < 1870 || n > 2130 {
-				t.Errorf("%d of 4000 calls are Observe, want half", n)
-			}
-			if d := counts["Session Predict"] - counts["Session Observe"]; d < 0 || d > 2 {
-				t.Errorf("sessions: %d more Predict than Observe", d)
+			if n := counts["Observe"]; n < 2547 || n > 2786 {
+				t.Errorf("%d of 4000 calls are Observe, want two thirds", n)
 			}
 			// Of two labels for each prediction one has none.
 			if labelled.Load()+unlabelled.Load() != counts["Observe"] || labelled.Load() < 500 || unlabelled.Load() < 500 {
@@ -176,37 +170,20 @@ func TestMix(t *testing.T) {
 	})
 }
 
-// Refusals are counted by their reason or code, and have no latency. A session that the
-// server ends is begun again.
+// Refusals are counted by their reason or code, and have no latency.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 			return nil, status.Error(codes.ResourceExhausted, "full")
 		}
-		var begun atomic.Int64
-		once := func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			if begun.Add(1) == 1 {
-				return status.Error(codes.Internal, "broken")
-			}
-			return handle(service, stream)
-		}
-		server := echo.New(grpc.UnaryInterceptor(refuse), grpc.StreamInterceptor(once))
-		serve(t, server, func(c *client.Client) {
+		serve(t, echo.New(grpc.UnaryInterceptor(refuse)), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
-			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1}, Callers: 2, Calls: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if r.Calls != 0 || r.Errors["RESOURCE_EXHAUSTED"] != 10 || len(r.Operations) != 0 {
 				t.Errorf("%+v", r)
-			}
-			r, err = l.Run(t.Context(), load.Options{Mix: load.Mix{Session: 1}, Callers: 1, Calls: 10})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Calls != 9 || r.Errors["INTERNAL"] != 1 || begun.Load() != 2 {
-				t.Errorf("%+v, %d streams", r, begun.Load())
 			}
 		})
 	})
@@ -217,7 +194,6 @@ func TestCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		serve(t, echo.New(), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
-			defer l.Close()
 			call := func(ctx context.Context, m *client.Model, row *load.Row) error {
 				predictions, err := m.PredictBatch(ctx, []client.Input{row.Input(), row.Input()})
 				if err != nil || len(predictions) != 2 {

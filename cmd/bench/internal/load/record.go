@@ -29,8 +29,7 @@ type Result struct {
 
 // Operation is what came of the calls of one kind.
 type Operation struct {
-	// Name is the kind: Predict, Observe, Session Predict, Session Observe or Call. The calls
-	// of a session that were not sent count as Session Predict.
+	// Name is the kind: Predict, Observe or Call.
 	Name string `json:"operation"`
 	// Calls is the number of calls that were made and answered.
 	Calls int64 `json:"calls"`

@@ -105,7 +105,6 @@ func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures
 	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: b.rows, LabelTTL: labelTTL}
 	return func() (f figures, err error) {
 		l := load.New(t)
-		defer l.Close()
 		r, err := l.Measure(ctx, o, "http://"+s.process.HTTP+"/metrics")
 		switch {
 		case err != nil:
@@ -201,7 +200,6 @@ func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec st
 		{"Predict, remembered", remember, remember, echo},
 		{"Predict, not remembered", load.Options{Call: unremembered}, load.Options{Call: unremembered}, echo},
 		{"Observe, durable", observe(), observe(), echo},
-		{"Session: Predict and Observe in turn", load.Options{Mix: load.Mix{Session: 1}}, load.Options{Mix: load.Mix{Session: 1}}, echo},
 		{"PredictBatch", pb, pb, echo},
 		{"ObserveBatch", ob, ob, echo},
 		{"JSON Predict beside gRPC of the bare server", overJSON, remember, echo},

@@ -56,13 +56,13 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 	return answer, f.faulty("batch", n, true)
 }
 
-// A replay that is asked for neither a delay nor a pipeline predicts nothing. It
+// A replay that is asked for neither a delay nor to serve predicts nothing. It
 // measures, and leaves, what one call after another does.
 func TestReplayInBatches(t *testing.T) {
 	const rows = 1500
 	csv, labels := table(t, rows, false)
 	var digests []any
-	for _, mode := range [][]string{{"--pipeline", "0"}, nil, {"--delay", "0"}} {
+	for _, mode := range [][]string{{"--serve"}, nil, {"--delay", "0"}} {
 		f := served(t)
 		out := filepath.Join(t.TempDir(), "out.csv")
 		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out}, mode...)...)
@@ -164,7 +164,7 @@ func TestReplayBatchesContinue(t *testing.T) {
 
 // A run that was served goes on in batches, and the reverse: rounds keep their ids.
 func TestReplayBatchesAfterServing(t *testing.T) {
-	for _, modes := range [][2][]string{{{"--pipeline", "4"}, nil}, {nil, {"--pipeline", "0"}}} {
+	for _, modes := range [][2][]string{{{"--serve"}, nil}, {nil, {"--serve"}}} {
 		f := served(t)
 		csv, labels := table(t, 60, false)
 		args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r"}
@@ -215,25 +215,5 @@ func TestReplayBatchesRefused(t *testing.T) {
 	d := document(t, 1, "replay", "--csv", csv, "--model", "m")
 	if e, _ := d["error"].(map[string]any); d["nextOffset"] != 0.0 || e["reason"] != "STORAGE_FAILED" {
 		t.Errorf("%v", d)
-	}
-}
-
-// What --pipeline serves may not know the labels in flight. The table says by how many
-// rounds they were late, and what that means for auto.
-func TestPipelineSaysWhatItServed(t *testing.T) {
-	f := served(t)
-	f.stats = func(s *hindsightv1.ModelStats) { s.Learner = "auto" }
-	csv, _ := table(t, 60, false)
-	r := run(t, "replay", "--csv", csv, "--model", "m", "--pipeline", "16")
-	line := "\nlabels late by up to 15 rounds, by --pipeline: auto, which learns from what it served, learned otherwise than in turn\n"
-	if r.code != 0 || !strings.Contains(squeeze(r.out), line) {
-		t.Errorf("%+v, want %q", r, line)
-	}
-	for _, args := range [][]string{{"--pipeline", "1"}, {"--pipeline", "0"}, {"--pipeline", "16", "--delay", "3"}, nil} {
-		served(t)
-		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", "m"}, args...)...)
-		if d["lateBy"] != nil {
-			t.Errorf("%v: labels late by %v", args, d["lateBy"])
-		}
 	}
 }

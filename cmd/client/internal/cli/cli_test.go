@@ -178,7 +178,6 @@ func TestExitCodes(t *testing.T) {
 		{"replay", "--csv", "/nonexistent", "--model", "m"},
 		{"replay", "--csv", bad, "--model", "m", "--normalize", "other"},
 		{"replay", "--csv", bad, "--model", "m", "--limit", "-1"},
-		{"replay", "--csv", bad, "--model", "m", "--pipeline", "-1"},
 		{"replay", "--csv", bad, "--model", "m", "--target", "z"},
 		{"replay", "--csv", bad, "--model", "m", "--run", "A B"},
 		{"replay", "--csv", bad, "--model", "m", "--out", "/nonexistent/file"},
@@ -211,7 +210,7 @@ func TestExitCodes(t *testing.T) {
 		{"--address", away, "predict", "--model", "m", "1"},
 		{"--address", away, "observe", "--model", "m", "--features", "1", "--label", "1"},
 		{"--address", away, "simulate", "--stream", "drifting", "--model", "m", "--dimension", "2", "--retries", "0"},
-		{"--address", away, "simulate", "--stream", "drifting", "--model", "m", "--dimension", "2", "--retries", "1", "--pipeline", "3"},
+		{"--address", away, "simulate", "--stream", "drifting", "--model", "m", "--dimension", "2", "--retries", "1"},
 	}
 	for want, lines := range map[int][][]string{1: refused, 2: usage, 3: unreachable} {
 		for _, args := range lines {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -45,47 +44,26 @@ func wantOrder(t *testing.T, f *fake, want []string) {
 func TestDelay(t *testing.T) {
 	const rows = 30
 	for _, delay := range []int{1, 3, 10, rows - 1, rows, 100} {
-		for _, pipeline := range []string{"0", "1", "4", "64"} {
-			f := served(t)
-			csv, labels := table(t, rows, false)
-			out := filepath.Join(t.TempDir(), "out.csv")
-			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
-				"--delay", strconv.Itoa(delay), "--pipeline", pipeline)
-			wantOrder(t, f, late(rows, delay))
-			if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-				t.Errorf("delay %d, pipeline %s: outcomes\n%s\nwant\n%s", delay, pipeline, got, want)
-			}
-			if d["delay"] != float64(delay) || d["rounds"] != float64(rows) || d["acknowledged"] != float64(rows) || d["nextOffset"] != float64(rows) {
-				t.Errorf("delay %d, pipeline %s: %v", delay, pipeline, d)
-			}
-			// What was served had learned from fewer labels.
-			want := 0.0
-			for i, y := range labels {
-				known := &fakeModel{labels: labels[:max(i-delay, 0)]}
-				want += square(y - known.mean())
-			}
-			if got, _ := stat(d, "servedLossSum").(float64); got < want*(1-1e-12) || got > want*(1+1e-12) {
-				t.Errorf("delay %d, pipeline %s: served loss %v, want %v", delay, pipeline, got, want)
-			}
+		f := served(t)
+		csv, labels := table(t, rows, false)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
+			"--delay", strconv.Itoa(delay))
+		wantOrder(t, f, late(rows, delay))
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
 		}
-	}
-}
-
-// TestDelayOfSlowDisk serves what a replay in turn serves, though the server learns
-// several labels of a session together.
-func TestDelayOfSlowDisk(t *testing.T) {
-	const rows = 40
-	for _, delay := range []int{1, 4, 30} {
-		var losses []any
-		for _, pipeline := range []string{"0", "8", "64"} {
-			f := served(t)
-			f.disk = 2 * time.Millisecond
-			csv, _ := table(t, rows, false)
-			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", strconv.Itoa(delay), "--pipeline", pipeline)
-			losses = append(losses, stat(d, "servedLossSum"))
-			if losses[0] == nil || losses[0] != losses[len(losses)-1] {
-				t.Errorf("delay %d, pipeline %s: served loss %v, in turn %v", delay, pipeline, losses[len(losses)-1], losses[0])
-			}
+		if d["delay"] != float64(delay) || d["rounds"] != float64(rows) || d["acknowledged"] != float64(rows) || d["nextOffset"] != float64(rows) {
+			t.Errorf("delay %d: %v", delay, d)
+		}
+		// What was served had learned from fewer labels.
+		want := 0.0
+		for i, y := range labels {
+			known := &fakeModel{labels: labels[:max(i-delay, 0)]}
+			want += square(y - known.mean())
+		}
+		if got, _ := stat(d, "servedLossSum").(float64); got < want*(1-1e-12) || got > want*(1+1e-12) {
+			t.Errorf("delay %d: served loss %v, want %v", delay, got, want)
 		}
 	}
 }
@@ -93,35 +71,30 @@ func TestDelayOfSlowDisk(t *testing.T) {
 func TestNoDelay(t *testing.T) {
 	f := served(t)
 	csv, _ := table(t, 10, false)
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--pipeline", "0")
+	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--serve")
 	wantOrder(t, f, late(10, 0))
 }
 
 // TestDelayRetries loses calls before and after their effect.
 func TestDelayRetries(t *testing.T) {
 	for _, delay := range []int{1, 12} {
-		for _, pipeline := range []string{"0", "6"} {
-			for _, inSession := range []bool{false, true} {
-				f := served(t)
-				f.refuseInSession = inSession
-				f.fault = func(call string, n int, done bool) error {
-					if call == "predict" && (n == 8 && done || n == 20 && !done && !inSession) || call == "observe" && (n == 4 && !done && !inSession || n == 16 && done) {
-						return status.Error(codes.Unavailable, "lost")
-					}
-					return nil
-				}
-				csv, labels := table(t, 40, false)
-				out := filepath.Join(t.TempDir(), "out.csv")
-				d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
-					"--delay", strconv.Itoa(delay), "--pipeline", pipeline)
-				wantOrder(t, f, late(40, delay))
-				if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-					t.Errorf("delay %d, pipeline %s: outcomes\n%s\nwant\n%s", delay, pipeline, got, want)
-				}
-				if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
-					t.Errorf("delay %d, pipeline %s: %v retries, %v duplicates", delay, pipeline, d["retries"], d["duplicates"])
-				}
+		f := served(t)
+		f.fault = func(call string, n int, done bool) error {
+			if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done || n == 16 && done) {
+				return status.Error(codes.Unavailable, "lost")
 			}
+			return nil
+		}
+		csv, labels := table(t, 40, false)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
+			"--delay", strconv.Itoa(delay))
+		wantOrder(t, f, late(40, delay))
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
+		}
+		if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
+			t.Errorf("delay %d: %v retries, %v duplicates", delay, d["retries"], d["duplicates"])
 		}
 	}
 }
@@ -130,67 +103,62 @@ func TestDelayRetries(t *testing.T) {
 // a replay that was not stopped.
 func TestDelayContinues(t *testing.T) {
 	const rows, delay = 30, 6
-	for _, pipeline := range []string{"0", "1", "4"} {
-		for _, interrupt := range []bool{false, true} {
-			f := served(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			f.fault = func(call string, n int, done bool) error {
-				switch {
-				case call != "observe" || n < 8:
-				case interrupt && n == 8 && !done:
-					cancel()
-				case !interrupt && (n > 8 || done):
-					return status.Error(codes.Unavailable, "gone")
-				}
-				return nil
+	for _, interrupt := range []bool{false, true} {
+		f := served(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		f.fault = func(call string, n int, done bool) error {
+			switch {
+			case call != "observe" || n < 8:
+			case interrupt && n == 8 && !done:
+				cancel()
+			case !interrupt && (n > 8 || done):
+				return status.Error(codes.Unavailable, "gone")
 			}
-			csv, labels := table(t, rows, false)
-			args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--retries", "0", "--delay", strconv.Itoa(delay), "--pipeline", pipeline, "--json"}
-			r := runWith(ctx, "", args...)
-			cancel()
-			d := decode(t, r.out)
-			next, _ := d["nextOffset"].(float64)
-			if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next < 7 || next != d["acknowledged"] || next >= rows-delay {
-				t.Fatalf("pipeline %s, interrupt %v: exit code %d, %v", pipeline, interrupt, r.code, d)
-			}
-			if begun, _ := d["rounds"].(float64); interrupt && begun != next+delay {
-				t.Errorf("pipeline %s: %v rounds begun and %v acknowledged: want the labels that are not due kept back", pipeline, begun, next)
-			}
-			f.mu.Lock()
-			f.fault = nil
-			f.mu.Unlock()
-			out := filepath.Join(t.TempDir(), "out.csv")
-			d = document(t, 0, append(args[:len(args)-1:len(args)-1], "--offset", strconv.Itoa(int(next)), "--out", out)...)
-			wantOrder(t, f, late(rows, delay))
-			if want := map[bool]float64{false: 1, true: 0}[interrupt]; d["duplicates"] != want {
-				t.Errorf("pipeline %s, interrupt %v: %v duplicates, want %v", pipeline, interrupt, d["duplicates"], want)
-			}
-			if got, want := read(t, out), wantOutcomes(labels, int(next)+1); got != want {
-				t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
-			}
+			return nil
+		}
+		csv, labels := table(t, rows, false)
+		args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--retries", "0", "--delay", strconv.Itoa(delay), "--json"}
+		r := runWith(ctx, "", args...)
+		cancel()
+		d := decode(t, r.out)
+		next, _ := d["nextOffset"].(float64)
+		if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next < 7 || next != d["acknowledged"] || next >= rows-delay {
+			t.Fatalf("interrupt %v: exit code %d, %v", interrupt, r.code, d)
+		}
+		if begun, _ := d["rounds"].(float64); interrupt && begun != next+delay {
+			t.Errorf("%v rounds begun and %v acknowledged: want the labels that are not due kept back", begun, next)
+		}
+		f.mu.Lock()
+		f.fault = nil
+		f.mu.Unlock()
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d = document(t, 0, append(args[:len(args)-1:len(args)-1], "--offset", strconv.Itoa(int(next)), "--out", out)...)
+		wantOrder(t, f, late(rows, delay))
+		if want := map[bool]float64{false: 1, true: 0}[interrupt]; d["duplicates"] != want {
+			t.Errorf("interrupt %v: %v duplicates, want %v", interrupt, d["duplicates"], want)
+		}
+		if got, want := read(t, out), wantOutcomes(labels, int(next)+1); got != want {
+			t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 		}
 	}
 }
 
-// TestDelayRefused stops at the round that the server refuses. Of the labels only
-// those in flight are learned after that.
+// TestDelayRefused stops at the round that the server refuses.
 func TestDelayRefused(t *testing.T) {
-	for pipeline, flying := range map[string]int{"0": 0, "1": 0, "4": 3} {
-		for _, call := range []string{"predict", "observe"} {
-			f := served(t)
-			f.fault = func(c string, n int, done bool) error {
-				if c == call && n == 9 && !done {
-					return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
-				}
-				return nil
+	for _, call := range []string{"predict", "observe"} {
+		f := served(t)
+		f.fault = func(c string, n int, done bool) error {
+			if c == call && n == 9 && !done {
+				return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
 			}
-			csv, _ := table(t, 20, false)
-			d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--delay", "3")
-			want := map[string]int{"predict": 5, "observe": 8}[call]
-			next, _ := d["nextOffset"].(float64)
-			if int(next) < want || int(next) > want+flying || f.calls["observe"] > want+1+flying {
-				t.Errorf("pipeline %s, %s: %d labels sent, %v", pipeline, call, f.calls["observe"], d)
-			}
+			return nil
+		}
+		csv, _ := table(t, 20, false)
+		d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--delay", "3")
+		want := map[string]int{"predict": 5, "observe": 8}[call]
+		next, _ := d["nextOffset"].(float64)
+		if int(next) != want || f.calls["observe"] > want+1 {
+			t.Errorf("%s: %d labels sent, %v", call, f.calls["observe"], d)
 		}
 	}
 }
@@ -198,20 +166,18 @@ func TestDelayRefused(t *testing.T) {
 // TestDelayOfLostPredictions sends the features to a server that lost the
 // predictions.
 func TestDelayOfLostPredictions(t *testing.T) {
-	for _, pipeline := range []string{"0", "1"} {
-		f := served(t)
-		f.fault = func(call string, n int, done bool) error {
-			if call == "observe" && n == 3 && !done {
-				clear(f.models["m"].predictions)
-			}
-			return nil
+	f := served(t)
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 3 && !done {
+			clear(f.models["m"].predictions)
 		}
-		csv, labels := table(t, 10, false)
-		out := filepath.Join(t.TempDir(), "out.csv")
-		document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--delay", "4", "--out", out)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
-		}
+		return nil
+	}
+	csv, labels := table(t, 10, false)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	document(t, 0, "replay", "--csv", csv, "--model", "m", "--delay", "4", "--out", out)
+	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -73,16 +73,9 @@ type fake struct {
 	prediction func(*hindsightv1.Prediction)
 	outcome    func(learner string, o *hindsightv1.Outcome)
 	batched    []fakeInput // of PredictBatch
-	sessions   int
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.
 	fault func(call string, n int, done bool) error
-	// refuseInSession says that a fault refuses one call of a session. Else it
-	// breaks the session.
-	refuseInSession bool
-	// disk is how long the observations of a session wait for more of them before
-	// they are learned together.
-	disk time.Duration
 	// mostRows is how many rows a batch may have, 0: any number.
 	mostRows int
 }
@@ -414,84 +407,6 @@ func (f *fake) faulty(call string, n int, done bool) error {
 		return nil
 	}
 	return f.fault(call, n, done)
-}
-
-// Session answers one call after another. A prediction is made at once. An
-// observation waits for the disk, and the answers to later calls wait for it.
-func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
-	f.mu.Lock()
-	f.sessions++
-	f.mu.Unlock()
-	requests, ended := make(chan *hindsightv1.SessionRequest), make(chan error, 1)
-	go func() {
-		defer close(requests)
-		for {
-			r, err := s.Recv()
-			if err != nil {
-				ended <- err
-				return
-			}
-			select {
-			case requests <- r:
-			case <-s.Context().Done():
-				ended <- s.Context().Err()
-				return
-			}
-		}
-	}()
-	var waiting []func() error
-	for {
-		var due <-chan time.Time
-		if len(waiting) > 0 {
-			due = time.After(f.disk)
-		}
-		select {
-		case r, open := <-requests:
-			if !open {
-				err := <-ended
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				return err
-			}
-			waiting = append(waiting, f.inSession(s, r))
-			if f.disk > 0 {
-				continue
-			}
-		case <-due:
-		}
-		for _, answer := range waiting {
-			if err := answer(); err != nil {
-				return err
-			}
-		}
-		waiting = nil
-	}
-}
-
-// inSession begins a call of a session. What it returns finishes it.
-func (f *fake) inSession(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse], r *hindsightv1.SessionRequest) func() error {
-	answer := &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}
-	finish := func(err error) error {
-		if err != nil {
-			refused, _ := status.FromError(err)
-			if len(refused.Details()) == 0 && !f.refuseInSession {
-				return err
-			}
-			answer.Answer = &hindsightv1.SessionResponse_Error{Error: refused.Proto()}
-		}
-		return s.Send(answer)
-	}
-	if call := r.GetPredict(); call != nil {
-		p, err := f.Predict(s.Context(), call)
-		answer.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: p.GetPrediction()}
-		return func() error { return finish(err) }
-	}
-	return func() error {
-		o, err := f.Observe(s.Context(), r.GetObserve())
-		answer.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: o.GetOutcome()}
-		return finish(err)
-	}
 }
 
 // serverMain is the server program for the demo.

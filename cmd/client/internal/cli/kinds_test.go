@@ -22,7 +22,7 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	for y := 0.0; strings.Count(rows.String(), "\n") < 1300; y += rng.NormFloat64() {
 		fmt.Fprintf(&rows, "%g,%g\n", rng.Float64(), y) // A walk: what is served late is worse.
 	}
-	r := run(t, "replay", "--csv", written(t, "walk.csv", rows.String()), "--model", "m", "--create", `{}`, "--delay", "40", "--pipeline", "8")
+	r := run(t, "replay", "--csv", written(t, "walk.csv", rows.String()), "--model", "m", "--create", `{}`, "--delay", "40")
 	for _, line := range []string{"\nmean loss, prequential ", "\nmean loss, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "} {
 		if r.code != 0 || !strings.Contains(squeeze(r.out), line) {
 			t.Errorf("no line %q in %+v", line, r)

@@ -17,12 +17,8 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-const (
-	// The number of rows that are predicted in a call.
-	predictedRows = 256
-	// The number of calls that are in flight while a model learns with a delay.
-	trainPipeline = 64
-)
+// The number of rows that are predicted in a call.
+const predictedRows = 256
 
 // learn creates the model of --train and takes the rows of the file through it. The rows of --csv follow those of
 // --train without their labels, so the model learns with the delay that it meets: see delay.
@@ -41,7 +37,7 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	defer func() { err = errors.Join(err, source.Close()) }()
 	bar := newProgress(e.Stderr, "train", p.rows)
 	result, err := drive.Run(ctx, c, localModel, source, drive.Options{
-		Run: "train", Delay: delay, Batches: delay == 0, Pipeline: min(delay, trainPipeline),
+		Run: "train", Delay: delay, Batches: delay == 0,
 		OnObserved: func(drive.Observed) error { bar.step(); return nil },
 	})
 	bar.end()

@@ -99,43 +99,41 @@ func TestInfer(t *testing.T) {
 // the columns.
 func TestReplayRecords(t *testing.T) {
 	const rows = 60
-	for _, pipeline := range []string{"0", "5"} {
-		for _, delay := range []string{"0", "7"} {
-			f := serving(t)
-			path := written(t, "trips.csv", trips(rows))
-			spec := written(t, "spec.json", run(t, "infer", "--csv", path, "--target", "arrival").out)
-			out := filepath.Join(t.TempDir(), "out.csv")
-			args := []string{
-				"replay", "--csv", path, "--target", "arrival", "--model", "trips", "--create", "@" + spec,
-				"--run", "r", "--pipeline", pipeline, "--delay", delay, "--out", out,
+	for _, delay := range []string{"0", "7"} {
+		f := serving(t)
+		path := written(t, "trips.csv", trips(rows))
+		spec := written(t, "spec.json", run(t, "infer", "--csv", path, "--target", "arrival").out)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		args := []string{
+			"replay", "--csv", path, "--target", "arrival", "--model", "trips", "--create", "@" + spec,
+			"--run", "r", "--serve", "--delay", delay, "--out", out,
+		}
+		d := document(t, 0, args...)
+		m := f.models["trips"]
+		if d["acknowledged"] != float64(rows) || d["lossSum"] != m.lossSum || m.lossSum == 0 {
+			t.Errorf("%v", d)
+		}
+		if s := m.model.GetSpec(); s.GetDimension() != 0 || s.GetOutputs() != 0 || len(s.GetInputs()) != 4 {
+			t.Errorf("the spec %v", s)
+		}
+		for i, want := range map[int]string{
+			1: `{"at": "2026-03-01T00:30:00Z", "rain": true, "temp": 0, "city": "Oslo"}`,
+			3: `{"at": "2026-03-03T02:30:00Z", "rain": null, "temp": 1, "city": "NA"}`,
+			5: `{"at": "2026-03-05T04:30:00Z", "rain": false, "temp": 2, "city": "Bergen, Norway"}`,
+		} {
+			if got := m.outcomes["r-"+strconv.Itoa(i)].inputs; !proto.Equal(got, record(t, want)) {
+				t.Errorf("row %d is %v, want %s", i, got, want)
 			}
-			d := document(t, 0, args...)
-			m := f.models["trips"]
-			if d["acknowledged"] != float64(rows) || d["lossSum"] != m.lossSum || m.lossSum == 0 {
-				t.Errorf("%v", d)
-			}
-			if s := m.model.GetSpec(); s.GetDimension() != 0 || s.GetOutputs() != 0 || len(s.GetInputs()) != 4 {
-				t.Errorf("the spec %v", s)
-			}
-			for i, want := range map[int]string{
-				1: `{"at": "2026-03-01T00:30:00Z", "rain": true, "temp": 0, "city": "Oslo"}`,
-				3: `{"at": "2026-03-03T02:30:00Z", "rain": null, "temp": 1, "city": "NA"}`,
-				5: `{"at": "2026-03-05T04:30:00Z", "rain": false, "temp": 2, "city": "Bergen, Norway"}`,
-			} {
-				if got := m.outcomes["r-"+strconv.Itoa(i)].inputs; !proto.Equal(got, record(t, want)) {
-					t.Errorf("row %d is %v, want %s", i, got, want)
-				}
-			}
-			lines := strings.Split(read(t, out), "\n")
-			if lines[0] != "t,y,prediction,loss,regret" || lines[1] != "1,late,,1," || lines[3] != "3,on time,late,1," || len(lines) != rows+2 {
-				t.Errorf("outcomes %q", lines)
-			}
-			// The same rows with their columns in another order are the same calls.
-			again := written(t, "again.csv", turned(t, trips(rows)))
-			d = document(t, 0, "replay", "--csv", again, "--target", "arrival", "--model", "trips", "--run", "r", "--pipeline", pipeline)
-			if d["duplicates"] != float64(rows) {
-				t.Errorf("%v", d)
-			}
+		}
+		lines := strings.Split(read(t, out), "\n")
+		if lines[0] != "t,y,prediction,loss,regret" || lines[1] != "1,late,,1," || lines[3] != "3,on time,late,1," || len(lines) != rows+2 {
+			t.Errorf("outcomes %q", lines)
+		}
+		// The same rows with their columns in another order are the same calls.
+		again := written(t, "again.csv", turned(t, trips(rows)))
+		d = document(t, 0, "replay", "--csv", again, "--target", "arrival", "--model", "trips", "--run", "r", "--serve")
+		if d["duplicates"] != float64(rows) {
+			t.Errorf("%v", d)
 		}
 	}
 }
@@ -185,27 +183,25 @@ func TestReplayRecordsShuffled(t *testing.T) {
 // TestReplayRecordsAfterLoss sends the records again to a server that lost the
 // predictions.
 func TestReplayRecordsAfterLoss(t *testing.T) {
-	for _, pipeline := range []string{"0", "4"} {
-		f := serving(t)
-		f.fault = func(call string, n int, done bool) error {
-			switch {
-			case call == "observe" && n == 3 && !done:
-				clear(f.models["m"].predictions)
-			case call == "observe" && n == 9 && done:
-				return status.Error(codes.Unavailable, "lost")
-			}
-			return nil
+	f := serving(t)
+	f.fault = func(call string, n int, done bool) error {
+		switch {
+		case call == "observe" && n == 3 && !done:
+			clear(f.models["m"].predictions)
+		case call == "observe" && n == 9 && done:
+			return status.Error(codes.Unavailable, "lost")
 		}
-		path := written(t, "trips.csv", trips(30))
-		d := document(t, 0, "replay", "--csv", path, "--target", "arrival", "--model", "m", "--pipeline", pipeline,
-			"--create", run(t, "infer", "--csv", path, "--target", "arrival").out)
-		if classes := f.models["m"].classes; d["acknowledged"] != 30.0 || len(classes) != 30 {
-			t.Errorf("pipeline %s: %v, %q", pipeline, d, classes)
-		}
-		for i, class := range f.models["m"].classes {
-			if class != tripClass(i) {
-				t.Errorf("pipeline %s: class %d is %q", pipeline, i+1, class)
-			}
+		return nil
+	}
+	path := written(t, "trips.csv", trips(30))
+	d := document(t, 0, "replay", "--csv", path, "--target", "arrival", "--model", "m", "--serve",
+		"--create", run(t, "infer", "--csv", path, "--target", "arrival").out)
+	if classes := f.models["m"].classes; d["acknowledged"] != 30.0 || len(classes) != 30 {
+		t.Errorf("%v, %q", d, classes)
+	}
+	for i, class := range f.models["m"].classes {
+		if class != tripClass(i) {
+			t.Errorf("class %d is %q", i+1, class)
 		}
 	}
 }
@@ -295,7 +291,7 @@ func TestReplayWithoutLabels(t *testing.T) {
 	if inferred.code != 0 || !strings.Contains(inferred.errors, "25 rows have no label: replay predicts them") {
 		t.Fatalf("%+v", inferred)
 	}
-	for _, args := range [][]string{nil, {"--pipeline", "5"}, {"--delay", "3"}, {"--shuffle", "1"}, {"--delimiter", ";"}} {
+	for _, args := range [][]string{nil, {"--serve"}, {"--delay", "3"}, {"--shuffle", "1"}, {"--delimiter", ";"}} {
 		f := serving(t)
 		args = append([]string{"replay", "--csv", path, "--model", "m", "--run", "r", "--create", inferred.out}, args...)
 		r := run(t, args...)

@@ -25,8 +25,8 @@ func (e *env) replay() verb {
 		short: "Take the rows of a CSV file through a model",
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
 order, in batches, and each row is judged by its prequential prediction, made from all
-rows before it. --pipeline, --delay and --delay-by serve the rows: each row is predicted,
-then observed, and judged by its served prediction too.
+rows before it. --serve, --delay and --delay-by serve the rows: each row is predicted,
+then observed, one call after another, and judged by its served prediction too.
 
 ` + fileHelp + `
 
@@ -71,13 +71,14 @@ and largest value up to the last row taken. A constant becomes 0.
       --time ordered_at --delay-by paid_at --features amount,items
   hindsight replay --csv trips.csv --model trips --create @trips.json
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
-      --run r0f3 --offset 1200 --pipeline 64`,
+      --run r0f3 --offset 1200 --serve`,
 		flags: func(f *flagSet) {
 			r.flags(f)
 			f.file(&r.csv, &r.options.Delimiter, &r.options.Target, "the file; - is standard input (required)")
 			f.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
 			f.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 			f.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
+			f.BoolVar(&r.serve, "serve", false, "predict each row before it is observed")
 			f.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
 			f.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
 			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
@@ -92,7 +93,7 @@ and largest value up to the last row taken. A constant becomes 0.
 				r.model = localModel
 			}
 			r.targetGiven = c.given("target")
-			r.batches = !c.given("pipeline") && r.delay == 0 && r.time == ""
+			r.batches = !r.serve && r.delay == 0 && r.time == ""
 			return r.execute(c.ctx(), e)
 		},
 	}
@@ -104,6 +105,7 @@ type replay struct {
 	csv, normalize  string
 	time, labelTime string
 	seed            uint64
+	serve           bool
 	targetGiven     bool
 	options         stream.FileOptions
 	leftOut         []*infer.Column // of the columns that are no inputs

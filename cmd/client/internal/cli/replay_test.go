@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -76,41 +75,34 @@ func wantOutcomes(labels []float64, first int) string {
 
 func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-func TestReplayInTurnAndPipelined(t *testing.T) {
+func TestReplayInTurn(t *testing.T) {
 	const rows = 200
-	var digests []any
-	for _, pipeline := range []string{"0", "1", "7", "300"} {
-		f := served(t)
-		csv, labels := table(t, rows, pipeline != "0")
-		out := filepath.Join(t.TempDir(), "out.csv")
-		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("pipeline %s: outcomes\n%.300s\nwant\n%.300s", pipeline, got, want)
+	f := served(t)
+	csv, labels := table(t, rows, true)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
+	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+		t.Errorf("outcomes\n%.300s\nwant\n%.300s", got, want)
+	}
+	m := f.models["m"]
+	if d["rounds"] != 200.0 || d["acknowledged"] != 200.0 || d["nextOffset"] != 200.0 || d["duplicates"] != 0.0 {
+		t.Errorf("%v", d)
+	}
+	if loss, _ := d["lossSum"].(float64); loss != m.lossSum || !near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)) {
+		t.Errorf("loss %v, want %v, of the mean %v", d["lossSum"], m.lossSum, d["meanLoss"])
+	}
+	for _, key := range []string{"predictP50Seconds", "predictP99Seconds", "observeP50Seconds", "observeP99Seconds", "roundsPerSecond"} {
+		if v, _ := d[key].(float64); !(v > 0) {
+			t.Errorf("%s = %v", key, d[key])
 		}
-		m := f.models["m"]
-		if d["rounds"] != 200.0 || d["acknowledged"] != 200.0 || d["nextOffset"] != 200.0 || d["duplicates"] != 0.0 {
-			t.Errorf("pipeline %s: %v", pipeline, d)
-		}
-		if loss, _ := d["lossSum"].(float64); loss != m.lossSum || !near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)) {
-			t.Errorf("pipeline %s: loss %v, want %v, of the mean %v", pipeline, d["lossSum"], m.lossSum, d["meanLoss"])
-		}
-		for _, key := range []string{"predictP50Seconds", "predictP99Seconds", "observeP50Seconds", "observeP99Seconds", "roundsPerSecond"} {
-			if v, _ := d[key].(float64); !(v > 0) {
-				t.Errorf("pipeline %s: %s = %v", pipeline, key, d[key])
-			}
-		}
-		// The fake is the first baseline.
-		if d["skill"] != 0.0 || d["verdict"] != "as good as trivial" || d["servedSkill"] == nil || d["servedVerdict"] == nil {
-			t.Errorf("pipeline %s: skill %v, %v", pipeline, d["skill"], d["verdict"])
-		}
-		stats, _ := d["stats"].(map[string]any)
-		if stats["regret"] != m.regret() || stats["regretBound"] != m.regret()+1 || stats["certificateOk"] != true || stats["features"] != 1.0 {
-			t.Errorf("pipeline %s: statistics %v", pipeline, stats)
-		}
-		digests = append(digests, stats["stateDigest"])
-		if digests[0] != digests[len(digests)-1] {
-			t.Errorf("pipeline %s: digest differs from that in turn", pipeline)
-		}
+	}
+	// The fake is the first baseline.
+	if d["skill"] != 0.0 || d["verdict"] != "as good as trivial" || d["servedSkill"] == nil || d["servedVerdict"] == nil {
+		t.Errorf("skill %v, %v", d["skill"], d["verdict"])
+	}
+	stats, _ := d["stats"].(map[string]any)
+	if stats["regret"] != m.regret() || stats["regretBound"] != m.regret()+1 || stats["certificateOk"] != true || stats["features"] != 1.0 {
+		t.Errorf("statistics %v", stats)
 	}
 }
 
@@ -123,7 +115,7 @@ func stat(d map[string]any, name string) any {
 func TestReplayTable(t *testing.T) {
 	served(t)
 	csv, _ := table(t, 10, false)
-	r := run(t, "replay", "--csv", csv, "--model", "m", "--pipeline", "0")
+	r := run(t, "replay", "--csv", csv, "--model", "m", "--serve")
 	for _, want := range []string{"rounds  ", "last label", "as good as trivial", "guarantee", "predict p50 / p99", "state digest"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in %s", want, r.out)
@@ -168,82 +160,71 @@ func TestReplayNormalizesAndShuffles(t *testing.T) {
 	}
 }
 
-// TestReplayRetries loses calls before and after their effect. An observation that
-// is refused alone, without the end of its session, is lost after its effect:
-// otherwise later labels would be learned first.
+// TestReplayRetries loses calls before and after their effect.
 func TestReplayRetries(t *testing.T) {
-	for _, pipeline := range []string{"0", "5"} {
-		for _, inSession := range []bool{false, true} {
-			f := served(t)
-			f.refuseInSession = inSession
-			f.fault = func(call string, n int, done bool) error {
-				if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done && !inSession || n == 16 && done) {
-					return status.Error(codes.Unavailable, "lost")
-				}
-				return nil
-			}
-			csv, labels := table(t, 40, false)
-			out := filepath.Join(t.TempDir(), "out.csv")
-			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
-			if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-				t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
-			}
-			if n := len(f.models["m"].labels); n != 40 {
-				t.Errorf("pipeline %s: %d learned, want 40", pipeline, n)
-			}
-			if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
-				t.Errorf("pipeline %s: %v retries, %v duplicates", pipeline, d["retries"], d["duplicates"])
-			}
+	f := served(t)
+	f.fault = func(call string, n int, done bool) error {
+		if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done || n == 16 && done) {
+			return status.Error(codes.Unavailable, "lost")
 		}
+		return nil
+	}
+	csv, labels := table(t, 40, false)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
+	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
+	}
+	if n := len(f.models["m"].labels); n != 40 {
+		t.Errorf("%d learned, want 40", n)
+	}
+	if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
+		t.Errorf("%v retries, %v duplicates", d["retries"], d["duplicates"])
 	}
 }
 
 // TestReplayLateLabel sends the features to a server that lost the predictions.
 func TestReplayLateLabel(t *testing.T) {
-	for _, pipeline := range []string{"0", "4"} {
-		f := served(t)
-		f.fault = func(call string, n int, done bool) error {
-			if call == "observe" && n == 3 && !done {
-				clear(f.models["m"].predictions)
-			}
-			return nil
+	f := served(t)
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 3 && !done {
+			clear(f.models["m"].predictions)
 		}
-		csv, labels := table(t, 10, false)
-		out := filepath.Join(t.TempDir(), "out.csv")
-		document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
-		}
+		return nil
+	}
+	csv, labels := table(t, 10, false)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
+	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
 }
 
 // TestReplayGone continues a replay after its server was lost.
 func TestReplayGone(t *testing.T) {
-	for _, pipeline := range []string{"0", "3"} {
-		f := served(t)
-		f.fault = func(call string, n int, done bool) error {
-			if call == "observe" && n >= 8 && (n > 8 || done) {
-				return status.Error(codes.Unavailable, "gone")
-			}
-			return nil
+	f := served(t)
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n >= 8 && (n > 8 || done) {
+			return status.Error(codes.Unavailable, "gone")
 		}
-		csv, labels := table(t, 20, false)
-		args := []string{"replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--run", "r0", "--retries", "1"}
-		d := document(t, 3, args...)
-		if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stats"] != nil {
-			t.Fatalf("pipeline %s: %v", pipeline, d)
-		}
-		f.mu.Lock()
-		f.fault = nil
-		f.mu.Unlock()
-		out := filepath.Join(t.TempDir(), "out.csv")
-		d = document(t, 0, append(args, "--offset", "7", "--out", out)...)
-		if d["duplicates"] != 1.0 || stat(d, "observations") != 20.0 {
-			t.Errorf("pipeline %s: continued %v", pipeline, d)
-		}
-		if got, want := read(t, out), wantOutcomes(labels, 8); got != want {
-			t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
-		}
+		return nil
+	}
+	csv, labels := table(t, 20, false)
+	args := []string{"replay", "--csv", csv, "--model", "m", "--serve", "--run", "r0", "--retries", "1"}
+	d := document(t, 3, args...)
+	if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stats"] != nil {
+		t.Fatalf("%v", d)
+	}
+	f.mu.Lock()
+	f.fault = nil
+	f.mu.Unlock()
+	out := filepath.Join(t.TempDir(), "out.csv")
+	d = document(t, 0, append(args, "--offset", "7", "--out", out)...)
+	if d["duplicates"] != 1.0 || stat(d, "observations") != 20.0 {
+		t.Errorf("continued %v", d)
+	}
+	if got, want := read(t, out), wantOutcomes(labels, 8); got != want {
+		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
 	r := run(t, "--address", nowhere(t), "replay", "--csv", "/dev/null", "--model", "m")
 	if r.code != 2 {
@@ -253,21 +234,19 @@ func TestReplayGone(t *testing.T) {
 
 // TestReplayRefused stops at the round that the server refuses.
 func TestReplayRefused(t *testing.T) {
-	for _, pipeline := range []string{"0", "4"} {
-		for _, call := range []string{"predict", "observe"} {
-			f := served(t)
-			f.fault = func(c string, n int, done bool) error {
-				if c == call && n == 6 && !done {
-					return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
-				}
-				return nil
+	for _, call := range []string{"predict", "observe"} {
+		f := served(t)
+		f.fault = func(c string, n int, done bool) error {
+			if c == call && n == 6 && !done {
+				return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
 			}
-			csv, _ := table(t, 20, false)
-			d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline)
-			e, _ := d["error"].(map[string]any)
-			if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
-				t.Errorf("pipeline %s, %s: %v", pipeline, call, d)
-			}
+			return nil
+		}
+		csv, _ := table(t, 20, false)
+		d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--serve")
+		e, _ := d["error"].(map[string]any)
+		if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
+			t.Errorf("%s: %v", call, d)
 		}
 	}
 }
@@ -279,16 +258,14 @@ func TestReplayBadRow(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, pipeline := range []string{"0", "4"} {
-		r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--pipeline", pipeline)
-		if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || r.out != "" {
-			t.Errorf("%+v", r)
-		}
+	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--serve")
+	if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || r.out != "" {
+		t.Errorf("%+v", r)
 	}
 	if f.models["new"] != nil || f.calls["predict"] > 0 {
 		t.Error("the model was created, or learned")
 	}
-	r := run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
+	r = run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
 	if text, err := os.ReadFile(path); r.code != 2 || !strings.Contains(r.errors, "is the file of --csv") || len(text) == 0 {
 		t.Errorf("--out over --csv: %+v, %q, %v", r, text, err)
 	}
@@ -302,28 +279,26 @@ func TestReplayBadRow(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	for _, pipeline := range []string{"0", "4"} {
-		f := served(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		f.fault = func(call string, n int, done bool) error {
-			if call == "observe" && n == 5 && !done {
-				cancel()
-			}
-			return nil
+	f := served(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 5 && !done {
+			cancel()
 		}
-		csv, _ := table(t, 20, false)
-		r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--json")
-		d := decode(t, r.out)
-		n, _ := d["acknowledged"].(float64)
-		if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stats"] == nil {
-			t.Errorf("pipeline %s: exit code %d, %v", pipeline, r.code, d)
-		}
-		if n != float64(len(f.models["m"].labels)) {
-			t.Errorf("pipeline %s: %v acknowledged, %d learned", pipeline, n, len(f.models["m"].labels))
-		}
-		if want := fmt.Sprintf("; continue with --run %v --offset %v: interrupted\n", d["run"], d["nextOffset"]); !strings.HasSuffix(r.errors, want) {
-			t.Errorf("pipeline %s: %q, want it to end with %q", pipeline, r.errors, want)
-		}
+		return nil
+	}
+	csv, _ := table(t, 20, false)
+	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--serve", "--json")
+	d := decode(t, r.out)
+	n, _ := d["acknowledged"].(float64)
+	if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stats"] == nil {
+		t.Errorf("exit code %d, %v", r.code, d)
+	}
+	if n != float64(len(f.models["m"].labels)) {
+		t.Errorf("%v acknowledged, %d learned", n, len(f.models["m"].labels))
+	}
+	if want := fmt.Sprintf("; continue with --run %v --offset %v: interrupted\n", d["run"], d["nextOffset"]); !strings.HasSuffix(r.errors, want) {
+		t.Errorf("%q, want it to end with %q", r.errors, want)
 	}
 }
 
@@ -347,27 +322,6 @@ func TestInterruptedSimulation(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfSession(t *testing.T) {
-	f := served(t)
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n == 3 && !done {
-			f.mu.Unlock()
-			<-t.Context().Done()
-			f.mu.Lock()
-			return errors.New("over")
-		}
-		return nil
-	}
-	csv, _ := table(t, 5, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	// The timeout holds for the connection and for every call: far more than one takes on a busy machine.
-	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "1s", "--retries", "2", "--json")
-	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 5.0 || d["retries"] != 1.0 {
-		t.Errorf("exit code %d, %v", r.code, d)
-	}
-}
-
 func TestSimulate(t *testing.T) {
 	for _, kind := range []string{"stationary", "switching", "drifting", "adversarial"} {
 		var digests []any
@@ -384,7 +338,7 @@ func TestSimulate(t *testing.T) {
 		}
 	}
 	f := served(t)
-	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "s", "--create", `{"linear_awv": {}}`, "--pipeline", "4")
+	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "s", "--create", `{"linear_awv": {}}`)
 	for id, o := range f.models["s"].outcomes {
 		if served := f.models["s"].predictions[id].value; o.label*served > 0 || math.Abs(o.label) != 1 {
 			t.Errorf("%s: label %v of prediction %v", id, o.label, served)

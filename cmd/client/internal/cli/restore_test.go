@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,34 +47,26 @@ func realServer(t *testing.T) *child.Server {
 	return s
 }
 
-// TestReplayWithTheServer creates auto from the file, and serves the same in a
-// session and in turn while labels are late.
+// TestReplayWithTheServer creates auto from the file, and serves it while labels are late.
 func TestReplayWithTheServer(t *testing.T) {
 	realServer(t)
 	csv, _ := table(t, 300, true)
 	for _, delay := range []string{"1", "20"} {
-		var seen []any
-		for _, pipeline := range []string{"0", "16"} {
-			args := []string{"replay", "--csv", csv, "--model", "m" + delay + "-" + pipeline, "--create", "{}", "--run", "r", "--delay", delay, "--pipeline", pipeline}
-			d := document(t, 0, args...)
-			if stat(d, "learner") != "auto" || d["acknowledged"] != 300.0 || d["verdict"] == nil || d["servedVerdict"] == nil {
-				t.Errorf("delay %s, pipeline %s: %v", delay, pipeline, d)
-			}
-			seen = append(seen, stat(d, "servedLossSum"), stat(d, "observations"), stat(d, "stateDigest"))
-			// Every id is known, and nothing is learned again.
-			again := document(t, 0, args...)
-			if again["duplicates"] != 300.0 || again["lossSum"] != d["lossSum"] || stat(again, "stateDigest") != stat(d, "stateDigest") {
-				t.Errorf("delay %s, pipeline %s: again %v", delay, pipeline, again)
-			}
+		args := []string{"replay", "--csv", csv, "--model", "m" + delay, "--create", "{}", "--run", "r", "--delay", delay}
+		d := document(t, 0, args...)
+		if stat(d, "learner") != "auto" || d["acknowledged"] != 300.0 || d["verdict"] == nil || d["servedVerdict"] == nil {
+			t.Errorf("delay %s: %v", delay, d)
 		}
-		if seen[0] == nil || !slices.Equal(seen[:3], seen[3:]) {
-			t.Errorf("delay %s: in turn and in a session %v", delay, seen)
+		// Every id is known, and nothing is learned again.
+		again := document(t, 0, args...)
+		if again["duplicates"] != 300.0 || again["lossSum"] != d["lossSum"] || stat(again, "stateDigest") != stat(d, "stateDigest") {
+			t.Errorf("delay %s: again %v", delay, again)
 		}
 	}
 }
 
 // TestReplayInBatchesWithTheServer: rows that are observed in batches leave the state, the
-// losses and the regret of one call after another. What --pipeline serves does not.
+// losses and the regret of one call after another.
 func TestReplayInBatchesWithTheServer(t *testing.T) {
 	realServer(t)
 	csv, _ := table(t, 400, true)
@@ -84,7 +75,7 @@ func TestReplayInBatchesWithTheServer(t *testing.T) {
 		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", id, "--create", "{}", "--run", "r", "--out", out}, mode...)...)
 		return read(t, out), d
 	}
-	want, turn := outcomes("turn", "--pipeline", "0")
+	want, turn := outcomes("turn", "--serve")
 	got, batches := outcomes("batches")
 	if got != want || batches["lossSum"] != turn["lossSum"] || stat(batches, "stateDigest") != stat(turn, "stateDigest") || stat(batches, "regret") != stat(turn, "regret") {
 		t.Errorf("in batches %v, in turn %v", batches, turn)
@@ -93,12 +84,9 @@ func TestReplayInBatchesWithTheServer(t *testing.T) {
 		t.Errorf("again %v", d)
 	}
 	// Half of the rows were served by an earlier run.
-	outcomes("both", "--pipeline", "0", "--limit", "150")
+	outcomes("both", "--serve", "--limit", "150")
 	if both, d := outcomes("both"); both != want || d["duplicates"] != 150.0 || stat(d, "stateDigest") != stat(turn, "stateDigest") {
 		t.Errorf("served, then in batches %v", d)
-	}
-	if _, d := outcomes("pipelined", "--pipeline", "16"); d["lateBy"] == nil || stat(d, "stateDigest") == stat(turn, "stateDigest") {
-		t.Errorf("pipelined %v: want labels late, and another state", d)
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 
 const (
 	defaultRetries = 6
-	maxPipeline    = 4096
 	maxDelay       = 1_000_000 // predictions wait in the server, which bounds them too
 )
 
@@ -31,12 +30,6 @@ const (
 const roundsHelp = `
 The label of each served round is sent before the next round is predicted. --delay N sends
 the label of round t after the prediction of round t+N, and the rest at the end.
-
---pipeline N keeps up to N calls in flight in one session. The labels are learned in the
-same order. With --delay the predictions are the same too: each waits for the labels that
-are due before it. Without --delay a served prediction may not know the labels in flight
-before it: "labels late by" is the most labels that a prediction did not know. Except for
-auto the prequential losses and the regret are the same.
 
 Every round has an id, RUN-t. RUN is random unless --run gives it. A call without an answer,
 or one that the server asks to repeat, is sent again under the same id, at most --retries
@@ -60,7 +53,7 @@ type rounds struct {
 	delay                   int
 	timed                   bool // labels come by the times of the rounds
 	batches                 bool // rounds are observed in batches and not served
-	pipeline, retries       int
+	retries                 int
 	offset                  int
 	offsets                 bool // the command has --offset: a run goes on at one
 	once                    bool // no other run goes on: the server ends with this one
@@ -76,7 +69,6 @@ func (r *rounds) flags(f *flagSet) {
 	f.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
 	f.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
 	f.IntVar(&r.delay, "delay", 0, "send each label this many rounds late")
-	f.IntVar(&r.pipeline, "pipeline", 0, "serve the rounds with up to this many calls in flight in one session; 0: one call after another")
 	f.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
@@ -87,8 +79,6 @@ func (r *rounds) check() error {
 		return command.Usagef("--model is missing")
 	case r.delay < 0 || r.delay > maxDelay:
 		return command.Usagef("--delay %d is not in 0..%d", r.delay, maxDelay)
-	case r.pipeline < 0 || r.pipeline > maxPipeline:
-		return command.Usagef("--pipeline %d is not in 0..%d", r.pipeline, maxPipeline)
 	case r.retries < 0:
 		return command.Usagef("--retries %d is negative", r.retries)
 	case r.run != "" && !regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`).MatchString(r.run):
@@ -129,13 +119,12 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 	}
 	bar := newProgress(e.Stderr, r.title, r.total)
 	result, err := drive.Run(ctx, c, r.model, source, drive.Options{
-		Run:      r.run,
-		Offset:   r.offset,
-		Delay:    r.delay,
-		Timed:    r.timed,
-		Batches:  r.batches,
-		Pipeline: r.pipeline,
-		Retry:    client.Retry{Max: r.retries},
+		Run:     r.run,
+		Offset:  r.offset,
+		Delay:   r.delay,
+		Timed:   r.timed,
+		Batches: r.batches,
+		Retry:   client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {
 			bar.step()
 			if r.observed != nil {

@@ -72,22 +72,20 @@ func TestDelayBy(t *testing.T) {
 			fmt.Fprintf(&text, "%s,%d,%s,1,%d\n", write(row.at), i, write(row.paid), i)
 		}
 		path := written(t, "rows.csv", text.String())
-		for _, pipeline := range []string{"0", "1", "8"} {
-			f := served(t)
-			args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid", "--pipeline", pipeline}
-			d := document(t, 0, args...)
-			wantOrder(t, f, want)
-			if d["servedRounds"] != 6.0 || d["servedMeanLoss"] == nil || d["nextOffset"] != 6.0 {
-				t.Errorf("%s, pipeline %s: %v", name, pipeline, d)
-			}
-			// Continued at any row, it makes the same calls.
-			for _, offset := range []string{"0", "2"} {
-				if d := document(t, 0, append(args, "--offset", offset)...); d["duplicates"] != d["rounds"] {
-					t.Errorf("%s, from %s again: %v", name, offset, d)
-				}
-			}
-			wantOrder(t, f, want)
+		f := served(t)
+		args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid"}
+		d := document(t, 0, args...)
+		wantOrder(t, f, want)
+		if d["servedRounds"] != 6.0 || d["servedMeanLoss"] == nil || d["nextOffset"] != 6.0 {
+			t.Errorf("%s: %v", name, d)
 		}
+		// Continued at any row, it makes the same calls.
+		for _, offset := range []string{"0", "2"} {
+			if d := document(t, 0, append(args, "--offset", offset)...); d["duplicates"] != d["rounds"] {
+				t.Errorf("%s, from %s again: %v", name, offset, d)
+			}
+		}
+		wantOrder(t, f, want)
 	}
 	served(t)
 	bad := written(t, "rows.csv", "at,paid,x1,x2,y\n1,2,1,1,1\n2,,1,1,1\n")
@@ -107,36 +105,34 @@ func TestDelayBy(t *testing.T) {
 // TestRunAgain gives an interrupted command again: no row is learned twice, and the
 // account is that of the whole run.
 func TestRunAgain(t *testing.T) {
-	for _, pipeline := range []string{"0", "4"} {
-		for _, delay := range []string{"0", "3"} {
-			f := served(t)
-			f.fault = func(call string, n int, done bool) error {
-				if call == "observe" && n >= 8 && (n > 8 || done) {
-					return status.Error(codes.Unavailable, "gone")
-				}
-				return nil
+	for _, delay := range []string{"0", "3"} {
+		f := served(t)
+		f.fault = func(call string, n int, done bool) error {
+			if call == "observe" && n >= 8 && (n > 8 || done) {
+				return status.Error(codes.Unavailable, "gone")
 			}
-			csv, labels := table(t, 20, false)
-			out := filepath.Join(t.TempDir(), "out.csv")
-			args := []string{
-				"replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--delay", delay,
-				"--run", "r", "--retries", "0", "--out", out,
-			}
-			r := run(t, args...)
-			if r.code != 3 || !strings.Contains(r.out, "UNFINISHED") || !strings.Contains(r.out, "7 of 20 observations") ||
-				!strings.Contains(r.out, "continue with --run r --offset 7") {
-				t.Fatalf("%+v", r)
-			}
-			f.mu.Lock()
-			f.fault = nil
-			f.mu.Unlock()
-			d := document(t, 0, args...)
-			if d["duplicates"] != 8.0 || d["acknowledged"] != 20.0 || d["unfinished"] != false || len(f.models["m"].labels) != 20 {
-				t.Errorf("again: %v", d)
-			}
-			if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-				t.Errorf("outcomes\n%s\nwant\n%s", got, want)
-			}
+			return nil
+		}
+		csv, labels := table(t, 20, false)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		args := []string{
+			"replay", "--csv", csv, "--model", "m", "--serve", "--delay", delay,
+			"--run", "r", "--retries", "0", "--out", out,
+		}
+		r := run(t, args...)
+		if r.code != 3 || !strings.Contains(r.out, "UNFINISHED") || !strings.Contains(r.out, "7 of 20 observations") ||
+			!strings.Contains(r.out, "continue with --run r --offset 7") {
+			t.Fatalf("%+v", r)
+		}
+		f.mu.Lock()
+		f.fault = nil
+		f.mu.Unlock()
+		d := document(t, 0, args...)
+		if d["duplicates"] != 8.0 || d["acknowledged"] != 20.0 || d["unfinished"] != false || len(f.models["m"].labels) != 20 {
+			t.Errorf("again: %v", d)
+		}
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 		}
 	}
 }

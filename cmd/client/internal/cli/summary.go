@@ -33,7 +33,6 @@ type summary struct {
 	Unfinished        bool             `json:"unfinished"`
 	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
-	LateBy            int              `json:"lateBy,omitempty"`
 	Batches           int              `json:"batches,omitempty"`
 	PredictP50Seconds *command.Finite  `json:"predictP50Seconds,omitempty"`
 	PredictP99Seconds *command.Finite  `json:"predictP99Seconds,omitempty"`
@@ -66,9 +65,6 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	if !r.batches {
 		s.PredictP50Seconds = new(seconds(result.Predict.Quantile(0.5)))
 		s.PredictP99Seconds = new(seconds(result.Predict.Quantile(0.99)))
-	}
-	if r.delay == 0 && !r.timed {
-		s.LateBy = result.Behind
 	}
 	if result.Classes > 0 {
 		s.ErrorRate = new(command.Finite(float64(result.Errors) / float64(result.Classes)))
@@ -138,13 +134,6 @@ func (s *summary) write(w *command.Page) {
 	}
 	if s.Delay > 0 {
 		w.Row("labels late by", fmt.Sprintf("%d rounds", s.Delay))
-	}
-	if s.LateBy > 0 {
-		late := fmt.Sprintf("up to %d rounds, by --pipeline", s.LateBy)
-		if s.stats.GetLearner() == "auto" {
-			late += ": auto, which learns from what it served, learned otherwise than in turn"
-		}
-		w.Row("labels late by", late)
 	}
 	if s.Duplicates > 0 {
 		w.Row("learned before", s.Duplicates)

@@ -29,7 +29,6 @@ const (
 // that the rows before a wrong row are learned and the error names the round of the wrong row.
 func (d *driver) batches(ctx context.Context, m *client.Model) error {
 	calling := context.WithoutCancel(ctx)
-	d.calls = inTurn(calling, m)
 	size, limit := firstBatch, maxBatch
 	var rows []*flight // They have begun and are not acknowledged.
 	for {
@@ -37,7 +36,7 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 			break
 		}
 		if rows[0].round.Unlabelled {
-			if err := d.finish(d.predictAlone(rows[0])); err != nil {
+			if err := d.predict(calling, m, rows[0]); err != nil {
 				return err
 			}
 			rows = rows[1:]

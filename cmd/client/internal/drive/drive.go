@@ -49,11 +49,8 @@ type Options struct {
 	// the end. Labels are sent in the order of their times, then of their rounds.
 	Timed bool
 	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay,
-	// Timed and Pipeline, and rounds whose labels depend on their predictions.
+	// Timed, and rounds whose labels depend on their predictions.
 	Batches bool
-	// Pipeline is how many calls may be in flight in one session. With 0 every call is unary
-	// and is answered before the next call is made.
-	Pipeline int
 	// Retry says how a call without an answer is sent again. The end of the context of Run
 	// ends the retries too.
 	Retry client.Retry
@@ -64,23 +61,20 @@ type Options struct {
 
 // Result is the account of a run.
 type Result struct {
-	Rounds       int // begun
-	Acknowledged int // observations that the server has acknowledged
-	NextOffset   int // where the stream continues: every round before is acknowledged or has no label
-	Unlabelled   int // rounds without a label, which are only predicted
-	Duplicates   int // observations that an earlier run or call had learned
-	Retries      int // how often calls were sent again
-	SetAside     int // labels that the label gate set aside
-	Batches      int // batches that were observed
-	Judged       int // acknowledged rounds that losses count: see judged
-	Classes      int // judged labels that are classes
-	Errors       int // classes for which the prequential prediction was another class
-	Served       int // acknowledged rounds that were predicted
-	ServedJudged int // the judged ones of these
-	// Behind is the most observations that the model learned between a served prediction and
-	// its label.
-	Behind  int
-	LossSum float64 // the sum of all prequential losses
+	Rounds       int     // begun
+	Acknowledged int     // observations that the server has acknowledged
+	NextOffset   int     // where the stream continues: every round before is acknowledged or has no label
+	Unlabelled   int     // rounds without a label, which are only predicted
+	Duplicates   int     // observations that an earlier run or call had learned
+	Retries      int     // how often calls were sent again
+	SetAside     int     // labels that the label gate set aside
+	Batches      int     // batches that were observed
+	Judged       int     // acknowledged rounds that losses count: see judged
+	Classes      int     // judged labels that are classes
+	Errors       int     // classes for which the prequential prediction was another class
+	Served       int     // acknowledged rounds that were predicted
+	ServedJudged int     // the judged ones of these
+	LossSum      float64 // the sum of all prequential losses
 	// JudgedLoss is the sum of the prequential losses of the judged rounds, ServedLossSum that of their served losses.
 	JudgedLoss, ServedLossSum float64
 	Elapsed                   time.Duration
@@ -114,8 +108,8 @@ func (r *Result) RoundsPerSecond() float64 {
 // labels that are not due, so that a run that continues at NextOffset makes the same calls. The
 // result is never nil. With an error it covers the rounds before the error.
 func Run(ctx context.Context, c *client.Client, model string, source Source, o Options) (*Result, error) {
-	if o.Batches && (o.Delay > 0 || o.Timed || o.Pipeline > 0) {
-		return &Result{NextOffset: o.Offset}, errors.New("drive: Batches excludes Delay, Timed and Pipeline")
+	if o.Batches && (o.Delay > 0 || o.Timed) {
+		return &Result{NextOffset: o.Offset}, errors.New("drive: Batches excludes Delay and Timed")
 	}
 	var retries atomic.Int64
 	retry := o.Retry
@@ -146,94 +140,41 @@ type driver struct {
 	result  *Result
 	next    int // rounds of the stream that have begun, with the skipped rounds
 
-	calls    calls
-	flying   []*sent      // calls without an answer, in their order
 	upcoming *flight      // was read and has not begun
 	due      []*flight    // rounds whose labels are not sent, in the order of their labels
-	open     int          // labels in flight
 	clock    float64      // the time of the stream
 	stop     error        // why no more rounds begin; io.EOF at the end of the stream
-	failure  error        // of the first refused call; no call is made after it
 	ahead    map[int]bool // closed rounds behind an open round
 }
 
 // flight is one round from its prediction to its outcome.
 type flight struct {
-	t         int
-	id        string
-	round     stream.Round
-	predicted bool
-	labels    []float64
-	known     bool   // observe by the input: the server knows no prediction, or the label already
-	learned   uint64 // how many observations the prediction had learned
-	at        float64
-	due       float64 // the time at which the label is sent
+	t      int
+	id     string
+	round  stream.Round
+	labels []float64
+	known  bool // observe by the input: the server knows no prediction, or the label already
+	at     float64
+	due    float64 // the time at which the label is sent
 }
 
-// sent is one call. One of the two functions waits for its answer.
-type sent struct {
-	*flight
-	start      time.Time
-	prediction func() (*hindsightv1.Prediction, error)
-	outcome    func() (*hindsightv1.Outcome, error)
-}
-
-// run takes the rounds through the model.
+// run takes the rounds through the model, one call after another.
 func (d *driver) run(ctx context.Context, m *client.Model) error {
 	calling := context.WithoutCancel(ctx)
-	d.calls = inTurn(calling, m)
-	if d.options.Pipeline > 0 {
-		s := m.Session(calling, d.options.Pipeline)
-		defer s.Close() //nolint:errcheck // the calls have told it
-		d.calls = pipelined(calling, s)
-	}
 	for {
-		for d.failure == nil && len(d.flying) < max(1, d.options.Pipeline) {
-			call := d.choose(ctx)
-			if call == nil {
-				break
-			}
-			d.flying = append(d.flying, call)
+		call := d.observe
+		f := d.label(ctx)
+		if f == nil {
+			call = d.predict
+			f = d.begin()
 		}
-		if len(d.flying) == 0 {
-			break
+		if f == nil {
+			return d.ended()
 		}
-		call := d.flying[0]
-		d.flying = d.flying[1:]
-		if err := d.finish(call); err != nil && d.failure == nil {
-			d.failure = err
+		if err := call(calling, m, f); err != nil {
+			return err
 		}
 	}
-	if d.failure != nil {
-		return d.failure
-	}
-	return d.ended()
-}
-
-// choose makes the next call, or returns nil if no call can be made now. A label that is due
-// goes first. Where labels come late, a round begins when every label due before it is learned,
-// so that its prediction is the same as in a run in turn.
-func (d *driver) choose(ctx context.Context) *sent {
-	if call := d.label(); call != nil {
-		return call
-	}
-	f := d.read()
-	if f != nil && d.late() {
-		d.clock = max(d.clock, f.at)
-		if call := d.label(); call != nil {
-			return call
-		}
-		if d.open > 0 || len(d.due) > 0 && d.due[0].due <= d.clock {
-			return nil
-		}
-	}
-	if f != nil && ctx.Err() != nil {
-		f, d.stop = nil, &interruption{ctx.Err()}
-	}
-	if f == nil {
-		return d.label() // The end of the stream makes labels due.
-	}
-	return d.begin(f)
 }
 
 // interruption is the error of a run that its context ended.
@@ -245,21 +186,22 @@ func (*interruption) Error() string { return "interrupted" }
 // Unwrap returns the error of the context.
 func (i *interruption) Unwrap() error { return i.cause }
 
-// late tells whether labels come late.
-func (d *driver) late() bool { return d.options.Timed || d.options.Delay > 0 }
-
-// label sends the next label. It returns nil if none is due.
-func (d *driver) label() *sent {
-	if len(d.due) == 0 {
-		return nil
+// label returns the round whose label is sent before the next prediction, or nil. No prediction follows the end
+// of ctx.
+func (d *driver) label(ctx context.Context) *flight {
+	next := d.read()
+	if next != nil {
+		d.clock = max(d.clock, next.at)
 	}
-	f := d.due[0]
-	if !f.predicted || f.due > d.clock && !errors.Is(d.stop, io.EOF) {
-		return nil
+	if len(d.due) > 0 && (d.due[0].due <= d.clock || errors.Is(d.stop, io.EOF)) {
+		f := d.due[0]
+		d.due = d.due[1:]
+		return f
 	}
-	d.due = d.due[1:]
-	d.open++
-	return &sent{flight: f, start: time.Now(), outcome: d.calls.observe(f.observation())}
+	if next != nil && ctx.Err() != nil {
+		d.upcoming, d.stop = nil, &interruption{ctx.Err()}
+	}
+	return nil
 }
 
 // read returns the upcoming round, or nil if there is none; stop says why.
@@ -281,17 +223,20 @@ func (d *driver) read() *flight {
 	return f
 }
 
-// begin asks for the prediction of a round.
-func (d *driver) begin(f *flight) *sent {
+// begin returns the upcoming round and queues its label. It returns nil at the end of the run.
+func (d *driver) begin() *flight {
+	f := d.upcoming
+	if f == nil {
+		return nil
+	}
 	d.upcoming = nil
 	d.next++
 	d.result.Rounds++
-	d.clock = max(d.clock, f.at)
 	if !d.options.Timed {
 		d.clock = f.at + 1
 	}
 	if f.round.Unlabelled {
-		return d.predictAlone(f)
+		return f
 	}
 	// Labels of the same time stay in the order of their rounds.
 	at, _ := slices.BinarySearchFunc(d.due, f.due, func(g *flight, due float64) int {
@@ -301,56 +246,49 @@ func (d *driver) begin(f *flight) *sent {
 		return 1
 	})
 	d.due = slices.Insert(d.due, at, f)
-	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.PredictionID(f.id))}
+	return f
 }
 
-// predictAlone asks for the prediction of a round without a label.
-func (d *driver) predictAlone(f *flight) *sent {
-	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.WithoutLabel())}
-}
-
-// finish waits for the answer to a call.
-func (d *driver) finish(c *sent) error {
-	if c.outcome != nil {
-		return d.observed(c)
+// predict asks for the prediction of a round.
+func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error {
+	option := client.PredictionID(f.id)
+	if f.round.Unlabelled {
+		option = client.WithoutLabel()
 	}
-	prediction, err := c.prediction()
+	start := time.Now()
+	prediction, err := m.Predict(ctx, f.input(), option)
 	switch {
 	// An earlier run may have sent the label and stopped before the answer. Then Observe with
 	// the input returns the first answer. If the id has another input, Observe refuses too.
 	case errors.Is(err, client.ErrObservationConflict):
-		c.known = true
+		f.known = true
 	case err != nil:
-		return fmt.Errorf("round %d: predict: %w", c.t, err)
+		return fmt.Errorf("round %d: predict: %w", f.t, err)
 	default:
-		d.result.Predict = append(d.result.Predict, time.Since(c.start))
+		d.result.Predict = append(d.result.Predict, time.Since(start))
 	}
-	if c.round.Unlabelled {
+	if f.round.Unlabelled {
 		d.result.Unlabelled++
-		d.pass(c.t)
+		d.pass(f.t)
 		return nil
 	}
 	served := prediction.GetValues()
 	if prediction != nil && prediction.Value != nil {
 		served = []float64{prediction.GetValue()}
 	}
-	c.predicted, c.learned = true, prediction.GetStateSequence()
-	c.labels = c.round.Labels(served)
+	f.labels = f.round.Labels(served)
 	return nil
 }
 
-// observed waits for the outcome of a label.
-func (d *driver) observed(c *sent) error {
-	d.open--
-	outcome, err := c.outcome()
+// observe sends the label of a round.
+func (d *driver) observe(ctx context.Context, m *client.Model, f *flight) error {
+	start := time.Now()
+	outcome, err := m.Observe(ctx, f.observation())
 	if err != nil {
-		return fmt.Errorf("round %d: observe: %w", c.t, err)
+		return fmt.Errorf("round %d: observe: %w", f.t, err)
 	}
-	d.result.Observe = append(d.result.Observe, time.Since(c.start))
-	if !c.known && !outcome.GetDuplicate() && outcome.GetSequence() > c.learned {
-		d.result.Behind = max(d.result.Behind, int(outcome.GetSequence()-1-c.learned))
-	}
-	return d.acknowledge(c.flight, outcome)
+	d.result.Observe = append(d.result.Observe, time.Since(start))
+	return d.acknowledge(f, outcome)
 }
 
 // acknowledge adds the outcome of a round to the account.
@@ -430,39 +368,6 @@ func (f *flight) observation() client.Observation {
 		o.Target = client.Labels(f.labels...)
 	}
 	return o
-}
-
-// calls makes calls. Its functions return a function that waits for the answer.
-type calls struct {
-	predict func(client.Input, client.PredictOption) func() (*hindsightv1.Prediction, error)
-	observe func(client.Observation) func() (*hindsightv1.Outcome, error)
-}
-
-// inTurn makes a call when its answer is waited for.
-func inTurn(ctx context.Context, m *client.Model) calls {
-	return calls{
-		predict: func(input client.Input, o client.PredictOption) func() (*hindsightv1.Prediction, error) {
-			return func() (*hindsightv1.Prediction, error) { return m.Predict(ctx, input, o) }
-		},
-		observe: func(o client.Observation) func() (*hindsightv1.Outcome, error) {
-			return func() (*hindsightv1.Outcome, error) { return m.Observe(ctx, o) }
-		},
-	}
-}
-
-// pipelined makes calls in a session.
-func pipelined(ctx context.Context, s *client.Session) calls {
-	return calls{
-		predict: func(input client.Input, o client.PredictOption) func() (*hindsightv1.Prediction, error) {
-			return later(ctx, s.Predict(ctx, input, o))
-		},
-		observe: func(o client.Observation) func() (*hindsightv1.Outcome, error) { return later(ctx, s.Observe(ctx, o)) },
-	}
-}
-
-// later waits for a future.
-func later[T any](ctx context.Context, future *client.Future[T]) func() (T, error) {
-	return func() (T, error) { return future.Wait(ctx) }
 }
 
 // Latency are durations of calls.
