@@ -134,7 +134,10 @@ class GoogleFilesTest(unittest.TestCase):
             file.options.java_package = "another"
             (package / "http_pb2.py").write_text(
                 "from google.protobuf import descriptor_pool\n"
+                "from google.protobuf.internal import builder\n"
                 f"DESCRIPTOR = descriptor_pool.Default().AddSerializedFile({file.SerializeToString()!r})\n"
+                "builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())\n"
+                "builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'google.api.http_pb2', globals())\n"
             )
             program = (
                 "import sys, google\n"
