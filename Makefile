@@ -134,12 +134,6 @@ test-e2e: $(NFPM) ## run the long forms of tests, and those with a browser, Prom
 	@status=0; $(call run,HINDSIGHT_E2E=1 $(GO) test -timeout 30m $(E2E_PACKAGES) $(ARGS)); \
 	$(call run,HINDSIGHT_E2E=1 $(GO) -C research test ./cli $(ARGS)); exit $$status
 
-.PHONY: test-rest
-test-rest: export CGO_ENABLED := 0
-test-rest: ## test the packages that test-e2e leaves out; its long forms contain the short ones
-	@status=0; $(call run,$(GO) test $(filter-out $(E2E_PACKAGES),$(patsubst $(CURDIR)%,.%,$(shell $(GO) list -f '{{.Dir}}' ./...))) $(ARGS)); \
-	$(call run,$(GO) -C research test ./... $(ARGS)); exit $$status
-
 .PHONY: test-slow
 test-slow: ## test every package and list the slowest ten tests
 	@$(GO) test -json ./... $(ARGS) | awk -f .ci/slow.awk | sort -rn | head
