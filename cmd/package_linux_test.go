@@ -316,7 +316,7 @@ func sameFiles(t *testing.T, deb, rpm string) {
 		t.Errorf("the deb has\n%q\nand the rpm\n%q", a, b)
 	}
 	for _, wanted := range []string{
-		"/usr/bin/hindsight", "/usr/bin/hindsight-server", "/usr/share/man/man8/hindsight-server.8.gz", "/usr/share/man/man1/hindsight-model-create.1.gz",
+		"/usr/bin/hindsight", "/usr/bin/hindsight-server", "/usr/share/man/man8/hindsight-server.8.gz",
 		"/usr/share/bash-completion/completions/hindsight", "/usr/lib/systemd/system/hindsight-server.service",
 	} {
 		if !slices.Contains(a, wanted) {

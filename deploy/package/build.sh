@@ -3,7 +3,7 @@
 #
 #   NFPM=… VERSION=… deploy/package/build.sh DIRECTORY amd64 arm64
 #
-# The man pages and the completions are those that the command line itself writes.
+# The completions are those that the command line itself writes.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -36,10 +36,9 @@ done
 own="$out/stage/$host/hindsight"
 for ARCH in "$@"; do
 	STAGE="$out/stage/$ARCH"
-	mkdir -p "$STAGE/man1" "$STAGE/man8" "$STAGE/completion"
-	"$own" man "$STAGE/man1" >/dev/null
+	mkdir -p "$STAGE/man8" "$STAGE/completion"
 	cp deploy/package/hindsight-server.8 "$STAGE/man8"
-	gzip -9nf "$STAGE"/man1/*.1 "$STAGE"/man8/*.8
+	gzip -9nf "$STAGE"/man8/*.8
 	for shell in bash zsh fish; do "$own" completion "$shell" >"$STAGE/completion/$shell"; done
 	export ARCH STAGE
 	for packager in deb rpm; do
