@@ -99,9 +99,7 @@ performance: build bin/hindsight-research ## calls, kernels and learners beside 
 sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-research sizing --server bin/hindsight-server $(ARGS)
 
-# A test that takes minutes, that needs another program, or that runs again with the store on disk
-# asks for HINDSIGHT_E2E and skips without it.
-E2E_PACKAGES  = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl HINDSIGHT_E2E --include='*_test.go' client clients cmd deploy docs examples internal web))))
+# A test that takes minutes, or that needs another program, asks for HINDSIGHT_E2E and skips without it.
 
 # The race detector finds something only where two goroutines run: in a package with a file that
 # starts a goroutine, takes a lock, or is a server or its client. Parallel tests share no data, because
@@ -117,7 +115,7 @@ run = echo '$(1)'; $(1) || status=1
 
 .PHONY: test
 test: export CGO_ENABLED := 0
-test: ## test every package, without C and the race detector
+test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
 	@status=0; $(call run,$(GO) test ./... $(ARGS)); $(call run,$(GO) -C research test ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
@@ -129,10 +127,8 @@ test-race: ## test the packages with goroutines with the race detector; it needs
 	$(call run,$(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)); exit $$status
 
 .PHONY: test-e2e
-test-e2e: export CGO_ENABLED := 0
-test-e2e: $(NFPM) ## run the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
-	@status=0; $(call run,HINDSIGHT_E2E=1 $(GO) test -timeout 30m $(E2E_PACKAGES) $(ARGS)); \
-	$(call run,HINDSIGHT_E2E=1 $(GO) -C research test ./cli $(ARGS)); exit $$status
+test-e2e: ## run make test with the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
+	HINDSIGHT_E2E=1 $(MAKE) test ARGS='-p 2 -timeout 30m $(ARGS)'
 
 .PHONY: test-slow
 test-slow: ## test every package and list the slowest ten tests

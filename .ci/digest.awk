@@ -13,12 +13,11 @@ function finish() {
 	delete said
 }
 
-/^(HINDSIGHT_E2E=1 )?([^ ]*\/)?go (-C [^ ]+ )?test / {
+/^([^ ]*\/)?go (-C [^ ]+ )?test / {
 	printf "%s", text
 	finish()
-	run = "short tests, compiled without C like a release"
+	run = "every package, compiled without C like a release"
 	if (/ -race /) run = "no data race where goroutines run"
-	if (/^HINDSIGHT_E2E=1 /) run = "the long forms, and what other programs see"
 	print
 	next
 }

@@ -47,7 +47,7 @@ var (
 
 const (
 	formats = "testdata/formats"
-	// format names the recorded directory.
+	// The name of the recorded directory.
 	format = "5"
 )
 

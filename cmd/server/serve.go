@@ -34,11 +34,11 @@ import (
 )
 
 const (
-	// sweepInterval is the interval of the engine's sweeps.
+	// The engine sweeps in this interval.
 	sweepInterval = time.Second
-	// idsKept is the number of ids of observations that are remembered at any age.
+	// So many ids of observations are remembered at any age.
 	idsKept = 1_000_000
-	// reportCPU is the share of one CPU that may go into solving regrets in the background.
+	// Regrets are solved in the background in this share of one CPU.
 	reportCPU = 0.05
 )
 

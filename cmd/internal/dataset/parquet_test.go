@@ -179,9 +179,6 @@ func TestUTF16(t *testing.T) {
 
 // The reader refuses a file whose values it would read wrong, and names the column.
 func TestParquetRefused(t *testing.T) {
-	type number struct {
-		X float64 `parquet:"x"`
-	}
 	type list struct {
 		X []*float64 `parquet:"x,list"`
 	}

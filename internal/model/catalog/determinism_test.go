@@ -129,10 +129,6 @@ func TestOneSourceGivesOneState(t *testing.T) {
 	if testing.Short() || modeltest.RaceDetector || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, not with the race detector, and only where both run")
 	}
-	rounds := "1200"
-	if os.Getenv("HINDSIGHT_E2E") != "" {
-		rounds = "3000"
-	}
 	type run struct{ processors, lacks string }
 	var first string // Of all learners.
 	for _, way := range []struct {
@@ -149,7 +145,7 @@ func TestOneSourceGivesOneState(t *testing.T) {
 		}
 		for _, r := range way.runs {
 			learn := exec.CommandContext(t.Context(), binary)
-			learn.Env = append(os.Environ(), printDigests+"="+rounds, "GOMAXPROCS="+r.processors, "GODEBUG="+r.lacks)
+			learn.Env = append(os.Environ(), printDigests+"=1200", "GOMAXPROCS="+r.processors, "GODEBUG="+r.lacks)
 			out, err := learn.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
