@@ -102,12 +102,11 @@ sizing: build bin/hindsight-research ## what models cost a server, beside what "
 # A test that takes minutes, or that needs another program, asks for HINDSIGHT_E2E and skips without it.
 
 # The race detector finds something only where two goroutines run: in a package with a file that
-# starts a goroutine, takes a lock, or is a server or its client. Parallel tests share no data, because
-# no package has global variables. The tests of cmd and
-# cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
+# starts a goroutine, takes a lock, has parallel tests, or is a server or its client. The tests of cmd
+# and cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
 # its tests only those of conformity call it concurrently.
 LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons raker scaling)
-CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
+CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
 RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.

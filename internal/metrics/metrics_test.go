@@ -53,7 +53,7 @@ func exposes(t *testing.T, registry prometheus.Gatherer, lines ...string) {
 	}
 }
 
-// series are the series of a family, none if the family is absent.
+// series returns the series of a metric family. An absent family has none.
 func series(t *testing.T, registry prometheus.Gatherer, name string) []*dto.Metric {
 	t.Helper()
 	families, err := registry.Gather()

@@ -17,9 +17,8 @@ type modelRow struct {
 	value      func(*figures.Live) float64
 }
 
-// recent is how many rounds a recent figure is of. A recent figure has no series while it
-// knows fewer: a few rounds tell nothing that an alert could rest on, and until
-// then the figure over all rounds is of the same ones.
+// A recent figure is over the last `recent` rounds. It has no series before that many rounds:
+// no alert can rest on a few rounds, and the figure over all rounds covers them.
 const recent = 1000
 
 // modelRows are the metrics of a model, by name and then by their own labels.
@@ -93,7 +92,7 @@ func classRows() []modelRow {
 	}
 }
 
-// baseline are the own labels of a row of a baseline.
+// baseline returns the labels that tell the rows of the baselines apart.
 func baseline(of, kind string) prometheus.Labels {
 	return prometheus.Labels{"baseline": of, "kind": kind}
 }

@@ -141,7 +141,7 @@ func (m *Metrics) Counted(live *figures.Live) {
 	}
 }
 
-// set sets the values of the rows of a model. It needs mu.
+// set computes the values of all rows of a model. The caller holds mu.
 func (m *models) set(p *place, live *figures.Live, values []float64) {
 	for i, r := range m.rows {
 		values[i] = r.value(live)

@@ -97,8 +97,7 @@ func fresh() figures.Live {
 	return live
 }
 
-// lines are the lines of a model in a scrape without those of its histograms, sorted and with the labels of the model
-// left out.
+// lines returns what a scrape shows of a model, without histograms: sorted lines without the labels model and learner.
 func lines(t *testing.T, registry prometheus.Gatherer, model string) (found []string) {
 	t.Helper()
 	label := fmt.Sprintf("learner=%q,model=%q", learner, model)

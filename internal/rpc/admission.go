@@ -166,14 +166,9 @@ func (r *reservation) release() {
 }
 
 // Stats say what calls hold.
-type Stats struct {
-	RequestBytes int64
-	RequestLimit int64
-}
+type Stats struct{ RequestBytes int64 }
 
 // Stats returns what calls hold now.
 func (s *Server) Stats() Stats {
-	return Stats{
-		RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load(), RequestLimit: s.admission.requests.limit,
-	}
+	return Stats{RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load()}
 }

@@ -81,8 +81,8 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	}
 }
 
-// applyCommand applies the command at a position, unless the local store has the command. This server needs no digest,
-// snapshot or ids of its own. The store has the other commands up to the position after. Changes of pending
+// applyCommand applies the command at a position, unless the local store has the command. The server that proposed
+// digests, snapshots or ids has them already. The store has the other commands up to the position after. Changes of pending
 // predictions have no position: PutWaiting, Expire, and the answers of an Append. After a restart they are applied again
 // in the same order, so that a replayed PutWaiting brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {

@@ -41,7 +41,7 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	return nil
 }
 
-// Together is that of the forecasters. It is 1 without a mixture.
+// Together returns how many observations the forecasters learn together, 1 without a mixture.
 func (r *Ridges) Together() int {
 	if r.mixture == nil {
 		return 1

@@ -22,8 +22,9 @@ func (e *env) modelWatch() verb {
 	return verb{
 		use:   "watch ID",
 		short: "Write a line whenever a model has learned",
-		long: `Write each statistics event of a model as a line; with -o json as one line of JSON. Loss and
-skill are of what was served for the last 1000 observations. The regret is prequential.
+		long: `Write each statistics event of a model as a line, with -o json as a line of JSON. Loss and
+skill judge the predictions that were served for the last 1000 observations. The regret is
+prequential.
 
 The page of the model in the console draws them.`,
 		example: `  hindsight model watch energy
