@@ -52,7 +52,7 @@ func Cases() []Case {
 		{Name: "raker", Spec: `{"dimension": 10, "raker": {}}`, Models: 1},
 		{Name: "rlsc", Spec: `{"dimension": 10, "rlsc": {}}`, Models: 1},
 		{Name: "auto, d 10", Spec: `{"dimension": 10}`, Models: 1, Bulk: 40_000, Alone: true},
-		{Name: "auto, d 10, 40 models", Spec: `{"dimension": 10}`, Models: 40},
+		{Name: "auto, d 10, 40 models", Spec: `{"dimension": 10}`, Models: 40, Bulk: 80000},
 		{Name: "auto, d 100", Spec: `{"dimension": 100}`, Models: 1},
 		{Name: "semiparametric_awv, d 30", Spec: `{"dimension": 30, "semiparametric_awv": {"parametric": [0, 1, 2], "frequencies": 200}, "coverage": [0.5, 0.9]}`, Models: 20, Bulk: 60_000, Alone: true},
 		{

@@ -69,11 +69,11 @@ func Stated(figure string) (low, high float64, ok bool) {
 	case processMemory:
 		return 0.8, 1.3, true
 	case rowsDisk:
-		return 0.95, 2.4, true
+		return 0.95, 2.6, true
 	case snapshotDisk:
-		return 1, 2.3, true
+		return 1, 3.2, true
 	case recoveryCPU:
-		return 0.45, 1.7, true
+		return 0.45, 2.5, true
 	default:
 		return 0, 0, false
 	}

@@ -4,20 +4,16 @@ package sizing
 const (
 	// A call takes so long beside the multiply-adds: gRPC, the message, the log; so long for
 	// each number of the input, and for each multiply-add of ValidateSpec.
-	predictSeconds          = 160e-6
+	predictSeconds          = 120e-6
 	predictDimensionSeconds = 0.4e-6
 	predictFlopSeconds      = 0.45e-9
-	observeSeconds          = 234e-6
+	observeSeconds          = 210e-6
 	observeDimensionSeconds = 0.1e-6
 	observeFlopSeconds      = 0.22e-9
 	// Observations of one model share a commit. With several models a call takes so much
-	// longer. It takes so long for each byte of a state that the cache of cacheBytes does not
-	// hold.
+	// longer.
 	predictApartSeconds = 62e-6
-	predictColdSeconds  = 0.15e-9
 	observeApartSeconds = 220e-6
-	observeColdSeconds  = 0.25e-9
-	cacheBytes          = 32 << 20
 	// A round to an idle server takes so much longer than to a busy one.
 	aloneSeconds = 3100e-6
 	// An observation takes so long to be replayed beside the multiply-adds.

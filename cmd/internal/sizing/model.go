@@ -146,7 +146,7 @@ func (m *Model) pendingRows() float64 {
 // predictions, the drift detector, its history once that is full, and the engine's own.
 func (m *Model) figures() float64 {
 	const (
-		engine, account, blocks, drift = 2048, 400, 56 * 21, 200 + 4*128
+		engine, account, blocks, drift = 2560, 400, 56 * 21, 200 + 4*128
 		level, levelRing, output       = 304, 128, 96 + 800 + 16
 		history, points                = 176 + 24*8, 255
 	)

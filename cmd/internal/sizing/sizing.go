@@ -153,13 +153,13 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 
 // cpu is what calls take of processors.
 func (m *Model) cpu(l Load) CPU {
-	models, d, state := float64(l.Models), float64(m.Dimension), float64(m.StateBytes)
-	apart, cold := 1-1/models, state*min(1, models*state/cacheBytes)
+	models, d := float64(l.Models), float64(m.Dimension)
+	apart := 1 - 1/models
 	learn := float64(m.ObserveFlops) * observeFlopSeconds
 	c := CPU{
 		Predict: predictSeconds + d*predictDimensionSeconds + float64(m.PredictFlops)*predictFlopSeconds +
-			apart*predictApartSeconds + cold*predictColdSeconds,
-		Observe: observeSeconds + d*observeDimensionSeconds + learn + apart*observeApartSeconds + cold*observeColdSeconds,
+			apart*predictApartSeconds,
+		Observe: observeSeconds + d*observeDimensionSeconds + learn + apart*observeApartSeconds,
 	}
 	rate := l.Rate * models
 	c.Cores = rate * (c.Predict + c.Observe)
