@@ -109,25 +109,28 @@ LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons rak
 CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
 RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
+# A busy machine takes longer for a package than the ten minutes that go test allows.
+TEST_TIMEOUT := -timeout 30m
+
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
 run = echo '$(1)'; $(1) || status=1
 
 .PHONY: test
 test: export CGO_ENABLED := 0
 test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
-	@status=0; $(call run,$(GO) test ./... $(ARGS)); $(call run,$(GO) -C research test ./... $(ARGS)); exit $$status
+	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1
 test-race: ## test the packages with goroutines with the race detector; it needs a C compiler
 	@printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$($(GO) env CC) -x c -o /dev/null - || \
 	{ echo 'test-race: no working C compiler; install gcc and libc6-dev'; exit 1; }
-	@status=0; $(call run,$(GO) test -race -vet=off $(RACE_PACKAGES) $(ARGS)); \
-	$(call run,$(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)); exit $$status
+	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off $(RACE_PACKAGES) $(ARGS)); \
+	$(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)); exit $$status
 
 .PHONY: test-e2e
 test-e2e: ## run make test with the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
-	HINDSIGHT_E2E=1 $(MAKE) test ARGS='-p 2 -timeout 30m $(ARGS)'
+	HINDSIGHT_E2E=1 $(MAKE) test ARGS='-p 2 $(ARGS)'
 
 .PHONY: test-slow
 test-slow: ## test every package and list the slowest ten tests
