@@ -122,7 +122,7 @@ test-race: export CGO_ENABLED := 1
 test-race: ## test the packages with goroutines with the race detector; it needs a C compiler
 	@printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$($(GO) env CC) -x c -o /dev/null - || \
 	{ echo 'test-race: no working C compiler; install gcc and libc6-dev'; exit 1; }
-	@status=0; $(call run,$(GO) test -race -vet=off $(RACE_PACKAGES) $(ARGS)); \
+	@status=0; $(call run,$(GO) test -race -vet=off -short $(RACE_PACKAGES) $(ARGS)); \
 	$(call run,$(GO) test -race -vet=off -short -run "Conform/./(pure|stats|learner)/(pure|stats)" $(LEARNERS) $(ARGS)); exit $$status
 
 .PHONY: test-e2e
