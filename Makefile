@@ -101,13 +101,13 @@ sizing: build bin/hindsight-research ## what models cost a server, beside what "
 
 # A test that takes minutes, or that needs another program, asks for HINDSIGHT_E2E and skips without it.
 
-# The race detector finds something only where two goroutines run: in a package with a file that
-# starts a goroutine, takes a lock, has parallel tests, or is a server or its client. The tests of cmd
-# and cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
-# its tests only those of conformity call it concurrently.
+# The race detector finds something only where two goroutines run: in a package that starts a goroutine,
+# takes a lock, or is a server or its client. A test that is parallel to save time shares nothing. The tests
+# of cmd and cmd/server run programs that are compiled without the detector. A learner starts no goroutine:
+# of the tests of conformity, those of predictions and of stats call it concurrently.
 LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons raker scaling)
-CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
-RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
+CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|^[[:space:]]*"sync(/atomic)?"$$|x/sync/|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
+RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' --exclude='*_test.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
 # A busy machine takes longer for a package than the ten minutes that go test allows.
 TEST_TIMEOUT := -timeout 30m
@@ -125,8 +125,8 @@ test-race: export CGO_ENABLED := 1
 test-race: ## test the packages with goroutines with the race detector; it needs a C compiler
 	@printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$($(GO) env CC) -x c -o /dev/null - || \
 	{ echo 'test-race: no working C compiler; install gcc and libc6-dev'; exit 1; }
-	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off $(RACE_PACKAGES) $(ARGS)); \
-	$(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)); exit $$status
+	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off -short $(RACE_PACKAGES) $(ARGS)); \
+	$(call run,$(GO) test $(TEST_TIMEOUT) -race -vet=off -short -run "Conform/./(pure|stats|learner)/(pure|stats)" $(LEARNERS) $(ARGS)); exit $$status
 
 .PHONY: test-e2e
 test-e2e: ## run make test with the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
@@ -175,12 +175,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check proto-breaking vet tidy-check web-check vuln ## all checks that are not tests
-
-.PHONY: vet
-vet: ## go vet
-	$(GO) vet ./...
-	$(GO) -C research vet ./...
+check: lint proto-check proto-breaking tidy-check web-check vuln ## all checks that are not tests
 
 .PHONY: tidy-check
 tidy-check: ## check go.mod and go.sum

@@ -23,7 +23,6 @@ import (
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/modeltest"
 )
 
 var (
@@ -36,7 +35,7 @@ var (
 // faults and hibernation.
 func TestMetamorphic(t *testing.T) {
 	seeds, operations := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 400
-	if modeltest.RaceDetector || testing.Short() {
+	if testing.Short() {
 		seeds, operations = seeds[:4], 250
 	}
 	if *metaSeed != 0 {

@@ -95,7 +95,7 @@ func (m *naiveMixture) observe(advice []float64, y, weight float64) float64 {
 // On real streams every prediction is that of dense forecasters of each ridge, mixed
 // as it is written, to 1e-10.
 func TestRidgesAgreeWithDenseRecursion(t *testing.T) {
-	n := rounds(2000, 300)
+	n := rounds(300)
 	lambdas := []float64{0.01, 1, 10}
 	for _, name := range []string{"energy_adaraker.csv.gz", "casp.csv.gz"} {
 		for _, given := range []bool{false, true} {
@@ -210,7 +210,7 @@ func TestRidgesOnStreams(t *testing.T) {
 		{name: "ijcnn1", signs: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			most := rounds(math.MaxInt, 2500)
+			most := rounds(2500)
 			samples := unitStream(t, c.name+".csv.gz", most)
 			path := awv.Path{Lambdas: lambdas, Low: []float64{0}, High: []float64{1}}
 			if c.signs {

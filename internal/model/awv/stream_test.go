@@ -2,7 +2,6 @@ package awv_test
 
 import (
 	"math"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -12,13 +11,10 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// rounds is how many rounds of a stream a test takes: all end to end, else a part.
-func rounds(all, part int) int {
-	switch {
-	case testing.Short() || modeltest.RaceDetector:
-		return part / 2
-	case os.Getenv("HINDSIGHT_E2E") == "":
-		return part
+// rounds is how many rounds of a stream a test takes: half of them in short mode.
+func rounds(all int) int {
+	if testing.Short() || modeltest.RaceDetector {
+		return all / 2
 	}
 	return all
 }
@@ -26,7 +22,7 @@ func rounds(all, part int) int {
 // On real streams every loss equals that of the same recursion with dense
 // matrices: A_t kept whole, solved anew at every round.
 func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
-	n := rounds(2000, 200)
+	n := rounds(200)
 	for _, name := range []string{"energy_adaraker.csv.gz", "casp.csv.gz"} {
 		t.Run(name, func(t *testing.T) {
 			samples := modeltest.Stream(t, name, n)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -267,10 +266,7 @@ func play(t *testing.T, l model.Learner, a adversary, outputs, rounds int, seed 
 //
 // and the learner's own figures are these.
 func TestRegretByEffectiveDimension_HAL_Prop21_Prop22_Eq5(t *testing.T) {
-	rounds, seeds := 120, uint64(2)
-	if os.Getenv("HINDSIGHT_E2E") == "" {
-		rounds, seeds = 60, 1
-	}
+	const rounds, seeds = 60, uint64(1)
 	for _, c := range spaces(t) {
 		t.Run(c.name, func(t *testing.T) {
 			byCertificate, byDet, byDimension := 0.0, 0.0, 0.0

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -265,10 +264,7 @@ func (s sampling) check(t *testing.T, k kernel.Kernel, mu, epsilon, beta, delta 
 // and Lemma 3, d_onl ≤ log det(K/μ+I) ≤ d_eff (1 + log(‖K‖/μ+1)).
 func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 	const epsilon, delta = 0.5, 0.1
-	n, seeds := 240, uint64(2)
-	if os.Getenv("HINDSIGHT_E2E") == "" {
-		n, seeds = 140, 1
-	}
+	const n, seeds = 140, uint64(1)
 	beta := feature.KORSBeta(float64(n), delta, epsilon)
 	normal := func(d int) func(*rand.Rand) []float64 {
 		return func(rng *rand.Rand) []float64 { return vector(rng, d, math.Abs(rng.NormFloat64())) }

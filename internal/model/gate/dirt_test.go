@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"hindsight/internal/model"
@@ -145,8 +144,8 @@ func TestDirt(t *testing.T) {
 			o.Gated = false
 			base := squares(t, v.auto(o), clean, func(row int) float64 { return clean[row].Y }, 1)
 			for n, d := range dirts() {
-				if os.Getenv("HINDSIGHT_E2E") == "" && !*whole && n%2 != k%2 {
-					continue // Each dirt before one version, in the long form before both.
+				if !*whole && n%2 != k%2 {
+					continue // Each dirt before one version.
 				}
 				if !*whole && d.name == student15 {
 					continue // A few labels decide the ratio: 3000 rows are too few.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -96,8 +95,8 @@ func mixtures() []mixture {
 	}
 }
 
-// After every row of any dirt a gate restores its state, and goes on with it. In the short form a
-// gate around auto, whose state is large, does so after every eighth row.
+// After every row of any dirt a gate restores its state, and goes on with it. A gate around auto,
+// whose state is large, does so after every eighth row.
 func TestRestoreAfterEveryRow(t *testing.T) {
 	for _, s := range subjects() {
 		for _, d := range mixtures() {
@@ -115,7 +114,7 @@ func restoresAfterEveryRow(t *testing.T, s subject, d mixture, seed uint64) {
 	t.Helper()
 	draw := d.draw(rand.New(rand.NewPCG(seed, 34)))
 	l, every := s.make(t), 1
-	if os.Getenv("HINDSIGHT_E2E") == "" && strings.HasPrefix(s.name, "auto") {
+	if strings.HasPrefix(s.name, "auto") {
 		every = 8
 	}
 	var o model.Outcome

@@ -3,7 +3,6 @@ package kons_test
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"hindsight/internal/model"
@@ -106,14 +105,11 @@ func TestNystromOnRealStreams(t *testing.T) {
 	}
 }
 
-// Over 2,000 rounds of real streams, 500 unless end to end, every learner takes the steps of eq. (1) as they are
+// Over 500 rounds of real streams every learner takes the steps of eq. (1) as they are
 // solved densely. The exact learner has a kernel with few features, so that
 // there is a dense solution.
 func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
-	rounds := 2000
-	if os.Getenv("HINDSIGHT_E2E") == "" {
-		rounds = 500
-	}
+	const rounds = 500
 	quadratic := func(x []float64) []float64 {
 		z := []float64{1}
 		for i, v := range x {

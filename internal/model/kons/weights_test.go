@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 
@@ -30,10 +29,7 @@ func rising(rng *rand.Rand, n int) []modeltest.Sample {
 // ridge follows them, at once or in many rounds; so are certificate and determinant. A state
 // that is restored on the way goes on the same.
 func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
-	seeds := 3
-	if os.Getenv("HINDSIGHT_E2E") != "" {
-		seeds = 100
-	}
+	const seeds = 3
 	for name, o := range ways() {
 		for kind, c := range map[string]struct {
 			learner func() model.Learner

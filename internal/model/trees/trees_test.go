@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -65,12 +64,8 @@ func fed(o trees.Options, capacity, rounds int) (s *stream, rng *rand.Rand) {
 // A forest restored at any round, also inside a fit and between cut points, continues bit
 // for bit.
 func TestARestoredForestContinues(t *testing.T) {
-	stretch := 120
-	if os.Getenv("HINDSIGHT_E2E") == "" {
-		stretch = 30
-	}
 	for _, c := range []struct{ d, capacity, work, rounds, stretch int }{
-		{3, 150, 3000, 200, 400}, {3, 150, 0, 128, 100}, {30, 1000, 20_000, 1400, stretch}, {2, 60, 100, 300, 600},
+		{3, 150, 3000, 200, 400}, {3, 150, 0, 128, 100}, {30, 1000, 20_000, 1400, 30}, {2, 60, 100, 300, 600},
 	} {
 		o := trees.Options{Seed: 7, Inputs: c.d, Columns: allKinds(), Work: c.work}
 		s, rng := fed(o, c.capacity, c.rounds)

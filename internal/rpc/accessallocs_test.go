@@ -44,38 +44,3 @@ func TestJudgingAllocatesTheContext(t *testing.T) {
 		t.Errorf("%v allocations, want 2", n)
 	}
 }
-
-// BenchmarkJudge is what a server with tokens adds to each call.
-func BenchmarkJudge(b *testing.B) {
-	call := judged(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := call(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkGuardedCall is BenchmarkCall/Predict by a server without and with tokens in
-// one run.
-func BenchmarkGuardedCall(b *testing.B) {
-	g := guard(b, who("admin", auth.Admin), who("a", auth.Write, "m"))
-	g.create2(b, "m")
-	plain := serve(b)
-	plain.create(b, "m", linear(2))
-	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
-	for _, c := range []struct {
-		name, caller string
-		by           hindsightv1.PredictionServiceClient
-	}{{"without", "nobody", plain}, {"with", "a", g}} {
-		b.Run(c.name, func(b *testing.B) {
-			ctx := as(b.Context(), c.caller)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c.by.Predict(ctx, request); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
