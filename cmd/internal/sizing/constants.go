@@ -42,8 +42,9 @@ const (
 
 // What the server defines, see docs/operating.md.
 const (
-	leastLimit  = 256 << 20
-	statesShare = 0.5
+	leastLimit       = 256 << 20
+	snapshotInterval = 5 * 60
+	statesShare      = 0.5
 	// The sizes of the memory tables of log/ and pending/.
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20

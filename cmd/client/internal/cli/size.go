@@ -55,7 +55,6 @@ The figures are figures of the long run.`,
 			const setting = "setting of the server"
 			f.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, setting)
 			f.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, setting)
-			f.DurationVar(&settings.SnapshotInterval, "snapshot-interval", settings.SnapshotInterval, setting)
 			f.DurationVar(&settings.SnapshotReplay, "snapshot-replay", settings.SnapshotReplay, setting)
 		},
 		before: func(c *call) (err error) {

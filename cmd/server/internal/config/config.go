@@ -29,18 +29,15 @@ type Config struct {
 	TLSClientAuth               ClientAuth
 	CORSOrigins                 string // Between commas; "" is none. See Origins.
 	MaxMessageBytes             int64
-	MaxBatchRows, Queue         int
 	MemoryLimit                 int64 // 0 is no limit.
 	MaxModels                   int
 	MaxPending, MaxPendingTotal int
 	Pprof                       bool
-	ShutdownTimeout             time.Duration
 
 	DataDir           string
 	Durability        Durability
 	PendingDurability PendingDurability
 	SnapshotReplay    time.Duration
-	SnapshotInterval  time.Duration
 	SnapshotsKept     int
 	BackupTo          string // "" takes no backups.
 	BackupEvery       time.Duration
