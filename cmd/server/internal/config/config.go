@@ -47,7 +47,6 @@ type Config struct {
 	DeletedKept       time.Duration
 
 	LogLevel         LogLevel
-	LogFormat        LogFormat
 	MetricsMaxModels int
 	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
 
@@ -109,17 +108,6 @@ const (
 	LogInfo  LogLevel = "info"
 	LogWarn  LogLevel = "warn"
 	LogError LogLevel = "error"
-)
-
-// LogFormat is the format of a log line.
-type LogFormat string
-
-// The values of LogFormat.
-const (
-	// LogJSON writes one JSON object a line.
-	LogJSON LogFormat = "json"
-	// LogConsole writes lines for a person at a terminal.
-	LogConsole LogFormat = "console"
 )
 
 // value is a setting as it was written, and where.

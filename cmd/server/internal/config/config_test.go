@@ -62,7 +62,6 @@ func defaults() config.Config {
 		LabelTTL:          24 * time.Hour,
 		DeletedKept:       168 * time.Hour,
 		LogLevel:          config.LogInfo,
-		LogFormat:         config.LogJSON,
 		MetricsMaxModels:  1000,
 	}
 }
@@ -102,7 +101,6 @@ func every() map[string]string {
 		"label-ttl":          "11h",
 		"deleted-kept":       "12h",
 		"log-level":          "debug",
-		"log-format":         "console",
 		"metrics-max-models": "12",
 		"tokens":             "/etc/hindsight/tokens",
 		"jwt-keys":           "https://id.example/keys",
@@ -140,7 +138,6 @@ func everyLoaded() config.Config {
 		LabelTTL:          11 * time.Hour,
 		DeletedKept:       12 * time.Hour,
 		LogLevel:          config.LogDebug,
-		LogFormat:         config.LogConsole,
 		MetricsMaxModels:  12,
 		Tokens:            "/etc/hindsight/tokens",
 		JWTKeys:           "https://id.example/keys",
@@ -282,7 +279,6 @@ func TestBadValues(t *testing.T) {
 		{"durability", "Sync", "want sync or async"},
 		{"pending-durability", "async", "want written or sync"},
 		{"log-level", "trace", "want debug, info, warn or error"},
-		{"log-format", "text", "want json or console"},
 		{"snapshot-replay", "0s", "want a duration from 1ms to 1h, such as 90s, 5m or 24h"},
 		{"snapshot-replay", "61m", "want a duration from 1ms to 1h"},
 		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 16MiB, without a fraction"},

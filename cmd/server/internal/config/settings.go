@@ -71,7 +71,6 @@ func settings(c *Config) []setting {
 		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be undeleted; 0 is not at all"},
 
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "lowest level that is logged"},
-		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series in the metrics"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
 	}, accessSettings(c), clusterSettings(c))
