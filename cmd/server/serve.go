@@ -246,7 +246,7 @@ func (s *server) storeOptions() store.Options {
 	c := s.config
 	return store.Options{
 		Cache: c.MemoryLimit / 8,
-		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: s.log.Named("store"),
+		Async: c.Durability == config.DurabilityAsync, Logger: s.log.Named("store"),
 		Synced: s.instruments.Stages.Fsync,
 	}
 }

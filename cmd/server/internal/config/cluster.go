@@ -67,8 +67,6 @@ func (c Config) checkCluster() (name, want string) {
 		return "cluster-cert", "a file, because callers of this server are identified: without certificates every local program can call models through the cluster port"
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
 		return "durability", "sync in a cluster, because the owner acknowledges what a majority of the servers has on disk"
-	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:
-		return "pending-durability", "written in a cluster, where Predict waits until a majority of the servers has its features on disk"
 	}
 	return "", ""
 }

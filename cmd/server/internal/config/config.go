@@ -34,17 +34,16 @@ type Config struct {
 	MaxPending, MaxPendingTotal int
 	Pprof                       bool
 
-	DataDir           string
-	Durability        Durability
-	PendingDurability PendingDurability
-	SnapshotReplay    time.Duration
-	SnapshotsKept     int
-	BackupTo          string // "" takes no backups.
-	BackupEvery       time.Duration
-	BackupKeep        int
-	IDWindow          time.Duration
-	LabelTTL          time.Duration
-	DeletedKept       time.Duration
+	DataDir        string
+	Durability     Durability
+	SnapshotReplay time.Duration
+	SnapshotsKept  int
+	BackupTo       string // "" takes no backups.
+	BackupEvery    time.Duration
+	BackupKeep     int
+	IDWindow       time.Duration
+	LabelTTL       time.Duration
+	DeletedKept    time.Duration
 
 	LogLevel         LogLevel
 	MetricsMaxModels int
@@ -85,18 +84,6 @@ const (
 	DurabilitySync Durability = "sync"
 	// DurabilityAsync answers before: a power cut may lose the last 100 ms.
 	DurabilityAsync Durability = "async"
-)
-
-// PendingDurability says when a Predict is answered whose features are kept.
-type PendingDurability string
-
-// The values of PendingDurability.
-const (
-	// PendingWritten answers after the operating system has the features: they
-	// survive a crash of the process, but not a power cut.
-	PendingWritten PendingDurability = "written"
-	// PendingSync answers after the features are on disk.
-	PendingSync PendingDurability = "sync"
 )
 
 // LogLevel is the least level that is logged.

@@ -60,7 +60,6 @@ func settings(c *Config) []setting {
 
 		{data, "data-dir", "./data", path(&c.DataDir), "directory of all data"},
 		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
-		{data, "pending-durability", "written", oneOf(&c.PendingDurability, PendingWritten, PendingSync), "answer Predict once its features are written, or synced"},
 		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once its log would take so long to replay"},
 		{data, "snapshots-kept", "3", count(1, 1000, &c.SnapshotsKept), "snapshots kept of a model"},
 		{data, "backup-to", "", place(&c.BackupTo), "back up here while serving: a directory or s3://BUCKET"},
