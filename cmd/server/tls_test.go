@@ -105,7 +105,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	expired := hosts()
 	expired.From, expired.Until = past.From, past.Until
 	mutual, dir := secured(t, servers, clients, hosts("hindsight.example"))
-	simple, _ := secured(t, servers, nil, hosts(), "--pprof")
+	simple, _ := secured(t, servers, nil, hosts())
 	late, _ := secured(t, servers, nil, expired)
 	trusts := func(a *authority.Authority, own ...tls.Certificate) *tls.Config {
 		return &tls.Config{RootCAs: a.Pool(), Certificates: own, MinVersion: tls.VersionTLS12}
@@ -161,9 +161,6 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/metrics"); err != nil || !strings.Contains(text, "\nhindsight_tls_reload_failures_total ") {
 		t.Errorf("metrics: %v", err)
-	}
-	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/debug/pprof/"); err != nil || strings.Contains(text, "goroutine") {
-		t.Errorf("profiles are served without --pprof: %s, %v", text, err)
 	}
 	for _, page := range []string{"", "heap?debug=1", "cmdline", "symbol"} {
 		text, err := simple.get(t, trusts(servers), simple.http+"/debug/pprof/"+page)

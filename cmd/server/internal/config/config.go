@@ -32,7 +32,6 @@ type Config struct {
 	MemoryLimit                 int64 // 0 is no limit.
 	MaxModels                   int
 	MaxPending, MaxPendingTotal int
-	Pprof                       bool
 
 	DataDir        string
 	Durability     Durability
@@ -223,10 +222,7 @@ func flagSets(table []setting) []*pflag.FlagSet {
 			sets = append(sets, pflag.NewFlagSet(s.group, pflag.ContinueOnError))
 			sets[n].SortFlags = false
 		}
-		flag := sets[len(sets)-1].VarPF(&argument{s.standard, s.placeholder}, s.name, "", s.usage)
-		if s.placeholder == "bool" {
-			flag.NoOptDefVal = "true"
-		}
+		sets[len(sets)-1].Var(&argument{s.standard, s.placeholder}, s.name, s.usage)
 	}
 	return append(sets, further)
 }
@@ -273,7 +269,7 @@ func Usage() string {
 	b.WriteString(`
 Every flag is also an environment variable (--data-dir is HINDSIGHT_DATA_DIR)
 and a key of the file (data-dir). A flag wins over the environment, the
-environment over the file. On and off are --pprof and --pprof=false.
+environment over the file.
 A PLACE is a directory or the URL of a bucket.
 `)
 	return b.String()

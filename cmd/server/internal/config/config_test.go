@@ -86,7 +86,6 @@ func every() map[string]string {
 		"max-models":         "13",
 		"max-pending":        "14",
 		"max-pending-total":  "15",
-		"pprof":              "true",
 		"data-dir":           "/var/lib/hindsight",
 		"durability":         "async",
 		"snapshot-replay":    "6ms",
@@ -122,7 +121,6 @@ func everyLoaded() config.Config {
 		MaxModels:        13,
 		MaxPending:       14,
 		MaxPendingTotal:  15,
-		Pprof:            true,
 		DataDir:          "/var/lib/hindsight",
 		Durability:       config.DurabilityAsync,
 		SnapshotReplay:   6 * time.Millisecond,
@@ -207,24 +205,20 @@ max-models: 7
 max-pending: "8"
 snapshots-kept: &n 9
 backup-keep: *n
-pprof: false
 label-ttl: 90s
 `)
 	cfg := load(t, []string{"--config", file, "--max-message-bytes=1048576", "--http-address=localhost:0"}, nil)
 	got := []any{
-		cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.BackupKeep, cfg.Pprof,
+		cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.BackupKeep,
 		cfg.LabelTTL, cfg.MaxMessageBytes, cfg.HTTPAddress,
 	}
-	if want := []any{7, 8, 9, 9, false, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
+	if want := []any{7, 8, 9, 9, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for text, want := range map[string]int64{"4294967296": 4 << 30, "4194304KiB": 4 << 30, "6 GiB": 6 << 30, "17592186044416": 1 << 44, "0": 0, "0KiB": 0} {
 		if got := load(t, []string{"--memory-limit", text}, nil).MemoryLimit; got != want {
 			t.Errorf("memory limit %s: %d bytes, want %d", text, got, want)
 		}
-	}
-	if !load(t, []string{"--pprof"}, environment{"HINDSIGHT_PPROF": "false"}).Pprof {
-		t.Error("--pprof alone does not mean true")
 	}
 	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
 		t.Error("port 0 is any port, twice")
@@ -313,7 +307,6 @@ func TestBadValues(t *testing.T) {
 		{"max-pending", "-1", number(1, 1_000_000_000)},
 		{"max-pending-total", "0", number(1, 1_000_000_000)},
 		{"metrics-max-models", "0", number(1, 1_000_000)},
-		{"pprof", "yes", "want true or false"},
 		{"deleted-kept", "-1s", "want a duration from 0s to 8760h"},
 		{"deleted-kept", "10\n", "want a duration"},
 	} {
@@ -341,9 +334,9 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// Every boolean, number, size and duration refuses a text that is none, by its name. None means false or 0.
+// Every number, size and duration rejects a text that is none, by its name. None means 0.
 func TestNoValueIsGuessed(t *testing.T) {
-	known := map[string]string{"bool": "true or false", "N": "a whole number", "BYTES": "a number of bytes", "DURATION": "a duration"}
+	known := map[string]string{"N": "a whole number", "BYTES": "a number of bytes", "DURATION": "a duration"}
 	seen := map[string]bool{}
 	for _, s := range config.Settings() {
 		want, ok := known[s.Placeholder]
@@ -416,7 +409,6 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"-q"}, "command line: unknown shorthand flag"},
 		{[]string{"--max-models"}, "command line: flag needs an argument: --max-models"},
 		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
-		{[]string{"--pprof", "false"}, `command line: unexpected argument "false", want flags only, as --name=value`},
 	} {
 		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want %s", c.args, err, c.want)

@@ -33,7 +33,7 @@ type setting struct {
 
 // kind reads the text of a setting.
 type kind struct {
-	// placeholder stands for the value in the help text. That of a switch is "bool".
+	// placeholder stands for the value in the help text.
 	placeholder string
 	// want describes the expected values, after "want ".
 	want string
@@ -56,7 +56,6 @@ func settings(c *Config) []setting {
 		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
 		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most pending predictions of one model"},
 		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most pending predictions of all models"},
-		{serving, "pprof", "false", truth(&c.Pprof), "serve profiles of the program under /debug/pprof/"},
 
 		{data, "data-dir", "./data", path(&c.DataDir), "directory of all data"},
 		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
@@ -153,13 +152,6 @@ func origins(field *string) kind {
 		}
 		return true
 	})
-}
-
-func truth(field *bool) kind {
-	return kind{"bool", "true or false", func(s string) bool {
-		*field = s == "true"
-		return s == "true" || s == "false"
-	}}
 }
 
 // number is a setting from least to most. A NaN is in no range.
