@@ -40,6 +40,8 @@ const (
 	idsKept = 1_000_000
 	// One batch has at most this many rows, and one model this many queued observations.
 	maxBatchRows, maxQueue = 4096, 1024
+	// One model may have this part of the pending predictions of all models.
+	pendingShare = 4
 	// A model that has learned is snapshotted after this interval at the latest.
 	snapshotInterval = 5 * time.Minute
 	// Calls in flight have this long to end.
@@ -281,7 +283,7 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{
-				Queue: maxQueue, PendingLimit: int64(c.MaxPending), PendingTotalLimit: int64(c.MaxPendingTotal), ModelMemory: c.MemoryLimit / 2,
+				Queue: maxQueue, PendingLimit: int64(max(c.MaxPending/pendingShare, 1)), PendingTotalLimit: int64(c.MaxPending), ModelMemory: c.MemoryLimit / 2,
 			},
 			Store: models, Now: steadyClock(log).Now, Log: log.Named("engine"),
 			NewID: func() (string, error) {

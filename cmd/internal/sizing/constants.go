@@ -48,7 +48,7 @@ const (
 	// The sizes of the memory tables of log/ and pending/.
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20
-	// The defaults of --max-pending and --max-pending-total.
+	// A quarter of the default of --max-pending, and the default.
 	maxPending      = 1_000_000
 	maxPendingTotal = 4_000_000
 	day             = 24 * 60 * 60

@@ -171,7 +171,7 @@ func (m *Model) cpu(l Load) CPU {
 func notes(l Load, pending float64, a *Answer) []string {
 	all := []string{}
 	if pending > maxPending*float64(l.Models) || pending > maxPendingTotal {
-		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: set --max-pending and --max-pending-total, or a shorter --label-ttl", pending))
+		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: raise --max-pending, or shorten --label-ttl", pending))
 	}
 	if a.CPU.BusiestModel >= 1 {
 		all = append(all, "a model cannot learn so fast: it takes its observations in turn, on one core")

@@ -23,15 +23,15 @@ var ErrHelp = pflag.ErrHelp
 // Config holds every setting of the server. Sizes are in bytes. The table in
 // settings.go says what each setting means, its default and its range.
 type Config struct {
-	GRPCAddress, HTTPAddress    string
-	TLSCert, TLSKey             string // Files; "" is no TLS.
-	TLSClientCA                 string // A file; "" asks clients for no certificate.
-	TLSClientAuth               ClientAuth
-	CORSOrigins                 string // Between commas; "" is none. See Origins.
-	MaxMessageBytes             int64
-	MemoryLimit                 int64 // 0 is no limit.
-	MaxModels                   int
-	MaxPending, MaxPendingTotal int
+	GRPCAddress, HTTPAddress string
+	TLSCert, TLSKey          string // Files; "" is no TLS.
+	TLSClientCA              string // A file; "" asks clients for no certificate.
+	TLSClientAuth            ClientAuth
+	CORSOrigins              string // Between commas; "" is none. See Origins.
+	MaxMessageBytes          int64
+	MemoryLimit              int64 // 0 is no limit.
+	MaxModels                int
+	MaxPending               int
 
 	DataDir        string
 	Durability     Durability

@@ -18,7 +18,6 @@ const (
 	mib  = 1 << 20
 	gib  = 1 << 30
 	year = 365 * 24 * time.Hour
-	many = 1_000_000_000
 
 	serving, data, monitoring = "Serving", "Data", "Logs and metrics"
 )
@@ -54,8 +53,7 @@ func settings(c *Config) []setting {
 		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
 		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
-		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most pending predictions of one model"},
-		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most pending predictions of all models"},
+		{serving, "max-pending", "4000000", count(1, 1_000_000_000, &c.MaxPending), "maximum of pending predictions of all models, of which one model may have a quarter"},
 
 		{data, "data-dir", "./data", path(&c.DataDir), "directory of all data"},
 		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
