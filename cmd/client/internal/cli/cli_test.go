@@ -52,7 +52,7 @@ func TestModelCommands(t *testing.T) {
 		t.Errorf("list prints %q", r.out)
 	}
 	for _, args := range [][]string{
-		{"model", "get", "m2"}, {"model", "validate", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`},
+		{"model", "get", "m2"}, {"model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`},
 	} {
 		if r := run(t, args...); !strings.Contains(strings.ReplaceAll(r.out, " ", ""), `{"dimension":2`) {
 			t.Errorf("%v prints no spec that people read: %q", args, r.out)
@@ -64,7 +64,7 @@ func TestModelCommands(t *testing.T) {
 	if d := document(t, 1, "model", "get", "m2"); d["error"].(map[string]any)["reason"] != "MODEL_NOT_FOUND" {
 		t.Errorf("get of a deleted model answers %v", d)
 	}
-	v := document(t, 0, "model", "validate", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`)
+	v := document(t, 0, "model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`)
 	if v["stateBytes"] != float64(1<<60) || v["features"] != 1.0 {
 		t.Errorf("validate answers %v", v)
 	}
@@ -78,7 +78,7 @@ func TestModelCommands(t *testing.T) {
 		{"model", "get", "m"},
 		{"model", "stats", "m"},
 		{"model", "delete", "m", "--yes"},
-		{"model", "validate", "--spec", `{"dimension": 2}`},
+		{"model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2}`},
 		{"--help"},
 		{"model"},
 		{"completion", "bash"},

@@ -143,7 +143,7 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 	}
 	r := &report{File: v.name, Target: v.options.Target, Delay: v.delay, classes: v.options.Classes}
 	for _, learner := range v.learners {
-		a, err := v.judge(ctx, e, c, learner, "compare-"+hex.EncodeToString(drawn)+"-"+learner)
+		a, err := v.evaluate(ctx, e, c, learner, "compare-"+hex.EncodeToString(drawn)+"-"+learner)
 		if err != nil {
 			return fmt.Errorf("%s: %w", learner, err)
 		}
@@ -159,8 +159,8 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 	return e.emit(r, func(w *command.Page) { r.write(w, e) })
 }
 
-// judge takes the rows through a temporary model of a learner.
-func (v *comparison) judge(ctx context.Context, e *env, c *client.Client, learner, id string) (a *contestant, err error) {
+// evaluate takes the rows through a temporary model of a learner.
+func (v *comparison) evaluate(ctx context.Context, e *env, c *client.Client, learner, id string) (a *contestant, err error) {
 	if _, err := c.Model(id).Create(ctx, v.specOf(learner)); err != nil {
 		return nil, err
 	}

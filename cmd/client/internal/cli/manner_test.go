@@ -166,16 +166,16 @@ func TestTop(t *testing.T) {
 func TestWatch(t *testing.T) {
 	served(t)
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
-	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n1,") {
+	if r := run(t, "model", "stats", "m", "--watch", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n1,") {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "json"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"stateDigest"`) {
+	if r := run(t, "model", "stats", "m", "--watch", "--events", "2", "-o", "json"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"stateDigest"`) {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "m"); r.code != 1 || !strings.Contains(r.errors, "the server ended the events") || strings.Count(r.out, "\n") != 4 {
+	if r := run(t, "model", "stats", "m", "--watch"); r.code != 1 || !strings.Contains(r.errors, "the server ended the events") || strings.Count(r.out, "\n") != 4 {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "none"); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
+	if r := run(t, "model", "stats", "none", "--watch"); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -193,7 +193,7 @@ func TestResources(t *testing.T) {
 	if r := run(t, "model", "update", "m"); r.code != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "undelete", "m"); r.code != 1 || !strings.Contains(r.errors, "UNIMPLEMENTED") {
+	if r := run(t, "model", "restore", "m", "--undelete"); r.code != 1 || !strings.Contains(r.errors, "UNIMPLEMENTED") {
 		t.Errorf("%+v", r)
 	}
 	if d := document(t, 0, "alias", "set", "champion", "m", "--expected", "old"); d["model"] != "m" || d["previousModel"] != "old" {

@@ -102,7 +102,7 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	digest := func(id string) any { return document(t, 0, "model", "stats", id)["stateDigest"] }
 	observe("a", "1", "1")
 	observe("b", "2", "2")
-	kept := document(t, 0, "model", "snapshot", "m")
+	kept := document(t, 0, "model", "snapshots", "m", "--write")["snapshots"].([]any)[0].(map[string]any)
 	if kept["sequence"] != 2.0 || kept["stateDigest"] != digest("m") {
 		t.Errorf("snapshot %v", kept)
 	}

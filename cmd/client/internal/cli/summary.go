@@ -95,10 +95,10 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 	}
 	s.stats, s.Stats = stats, raw
 	all, classes := stats.GetPerformance(), stats.GetClasses().GetPerformance()
-	_, skill := judge(all.GetPrequential(), classes.GetPrequential())
+	_, skill := lossAndSkill(all.GetPrequential(), classes.GetPrequential())
 	s.Skill, s.Verdict = judged(skill)
 	if stats.GetServedObservations() > 0 {
-		_, skill = judge(all.GetServed(), classes.GetServed())
+		_, skill = lossAndSkill(all.GetServed(), classes.GetServed())
 		s.ServedSkill, s.ServedVerdict = judged(skill)
 	}
 	return nil

@@ -94,7 +94,7 @@ func topRows(models []*hindsightv1.Model) [][]any {
 	rows := make([][]any, len(models))
 	for i, m := range models {
 		s := m.GetSummary()
-		loss, skill := judge(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
+		loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
 		var perSecond, regret any
 		state := ""
 		if s != nil {

@@ -89,8 +89,8 @@ at all times at once with 95% confidence, so that one may look and stop at any t
 			}
 			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill", "difference", "lower", "upper"}
 			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
-				loss, skill := judge(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
-				other, _ := judge(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
+				loss, skill := lossAndSkill(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
+				other, _ := lossAndSkill(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
 				var mean, lower, upper *float64
 				if d := m.GetDifference(); d != nil {
 					mean, lower, upper = &d.Mean, &d.Lower, &d.Upper
@@ -101,9 +101,9 @@ at all times at once with 95% confidence, so that one may look and stop at any t
 	}
 }
 
-// judge returns the mean loss and the skill of figures, of a classifier the error rate. Both
+// lossAndSkill returns the mean loss and the skill of figures, of a classifier the error rate. Both
 // are nil if neither message is given.
-func judge(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
+func lossAndSkill(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
 	switch {
 	case c != nil:
 		rate := c.GetErrorRate()
