@@ -79,7 +79,7 @@ them.`,
 			use: "remove SERVER", short: "Remove a server from the cluster for good", complete: []completer{servers},
 			long: `Remove a server from the cluster for good. The server no longer votes, and can join again only as a new
 server, with an empty data directory.`,
-			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "remove the server without asking") },
+			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "skip the confirmation") },
 			run: func(c *call) error {
 				if !yes {
 					if err := e.confirm(c.ctx(), fmt.Sprintf("this removes the server %s for good", c.args[0])); err != nil {

@@ -56,10 +56,10 @@ the two among several. Fewer than 30 rows have no interval.`,
   hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24 --svg energy.svg`,
 		flags: func(f *flagSet) {
 			f.file(&v.csv, &v.options.Delimiter, &v.options.Target, "the file; - is standard input (required)")
-			f.StringSliceVar(&v.learners, "learners", []string{"auto", "linear_awv", "fourier_awv", "ada_raker"}, "the learners, with commas between them")
+			f.StringSliceVar(&v.learners, "learners", []string{"auto", "linear_awv", "fourier_awv", "ada_raker"}, "comma-separated learners")
 			f.fixed("learners", learners())
 			f.IntVar(&v.delay, "delay", 0, "observe each row this many rows late")
-			f.StringSliceVar(&v.options.Ignore, "ignore", nil, "columns to leave out, with commas between them")
+			f.StringSliceVar(&v.options.Ignore, "ignore", nil, "comma-separated columns to ignore")
 			f.BoolVar(&v.options.Classes, "classes", false, "the labels are classes, though they are numbers")
 			f.StringVar(&v.svg, "svg", "", "also write the plot to this file")
 		},

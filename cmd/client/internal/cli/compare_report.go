@@ -137,7 +137,7 @@ func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats)
 // mean of the labels, or the most frequent class; and the last label. They know the labels that a
 // prediction knew: the labels of all rows more than delay rows before. Without a label they predict
 // 0. The first row does not count. The server's own skill leaves out what a label gate sets aside, so that learners with and
-// without a gate would be judged on different rows.
+// without a gate would be compared on different rows.
 func (a *contestant) baseline() float64 {
 	var steady, last float64
 	count, frequent := make(map[string]int), ""

@@ -19,7 +19,7 @@ type inputFlags struct {
 
 func (i *inputFlags) add(f *flagSet) {
 	f.model(&i.model)
-	f.StringVar(&i.features, "features", "", "the input, numbers with commas between them")
+	f.StringVar(&i.features, "features", "", "the input as comma-separated numbers")
 	f.StringVar(&i.inputs, "inputs", "", "the input by names, a JSON object; @FILE reads a file, @- standard input")
 }
 

@@ -67,8 +67,8 @@ missing field gets the default of the server. A spec without a learner means aut
   hindsight model create energy-2 --spec '{"dimension": 25, "linear_awv": {}}' --follows energy`,
 		flags: func(f *flagSet) {
 			f.spec(&spec)
-			f.StringVar(&request.DisplayName, "display-name", "", "a name for people")
-			f.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE, for selecting models; may be repeated")
+			f.StringVar(&request.DisplayName, "display-name", "", "display name")
+			f.StringToStringVar(&request.Labels, "label", nil, "label KEY=VALUE for selecting models; may be repeated")
 			f.StringVar(&request.Follows, "follows", "", "a model whose observations the new one learns as well, from the next one on")
 			f.completes("follows", models)
 			f.BoolVar(&validate, "validate-only", false, "show the features, memory and cost of the spec, and create nothing")
@@ -215,7 +215,7 @@ func (e *env) modelDelete() verb {
 back. On a terminal the command asks; elsewhere it needs --yes.`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
-			f.BoolVar(&yes, "yes", false, "delete the model without asking")
+			f.BoolVar(&yes, "yes", false, "skip the confirmation")
 			f.BoolVar(&request.Purge, "purge", false, "remove the model at once, so that it cannot be brought back")
 			f.StringVar(&request.Etag, "etag", "", "delete the model only if it has this etag")
 		},

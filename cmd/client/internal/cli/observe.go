@@ -38,7 +38,7 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 			f.Float64Var(&observation.Weight, "weight", 1, "weight of the observation")
 			f.Float64Var(&target.label, "label", 0, "the label")
 			f.StringVar(&target.class, "class", "", "the class, for a classifier")
-			f.StringVar(&target.labels, "labels", "", "the labels of a model with several outputs, numbers with commas between them")
+			f.StringVar(&target.labels, "labels", "", "the labels of a model with several outputs, as comma-separated numbers")
 		},
 		before: func(c *call) (err error) {
 			var given bool

@@ -24,9 +24,9 @@ func (e *env) replay() verb {
 		local: true,
 		short: "Take the rows of a CSV file through a model",
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
-order, in batches, and each row is judged by its prequential prediction, made from all
+order, in batches, and each row is evaluated by its prequential prediction, made from all
 rows before it. --serve, --delay and --delay-by serve the rows: each row is predicted,
-then observed, one call after another, and judged by its served prediction too.
+then observed, one call after another, and evaluated by its served prediction too.
 
 ` + fileHelp + `
 
@@ -42,7 +42,7 @@ With --local and without --create the spec is the output of "hindsight infer", a
 column y the target is the last column.
 
 A model with named inputs takes the columns of their names, in any order. A column that is
-neither an input nor a target is refused, unless infer leaves it out or --ignore names it;
+neither an input nor a target is rejected, unless infer leaves it out or --ignore names it;
 --ignore '*' leaves out all such columns. A cell becomes:
 
 numeric      a number, with or without a sign of a currency or of percent
@@ -80,8 +80,8 @@ and largest value up to the last row taken. A constant becomes 0.
 			f.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
 			f.BoolVar(&r.serve, "serve", false, "predict each row before it is observed")
 			f.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
-			f.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
-			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
+			f.StringSliceVar(&r.options.Features, "features", nil, "comma-separated feature columns; default: all other columns")
+			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "comma-separated columns to ignore; '*': all that are neither a named input nor a target")
 			f.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
 			f.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
 		},

@@ -19,22 +19,22 @@ func (e *env) modelRestore() verb {
 		undelete bool
 	)
 	return verb{
-		use:   "restore ID --sequence N|--at TIME|--undelete --yes",
-		short: "Take a model back to an earlier sequence or time, or bring a deleted model back",
-		long: `Take a model back to the sequence of a snapshot, or to a later sequence or time
-that the server's log still contains. The observations after it are undone for ever, and
+		use:   "restore ID --sequence N|--at TIME|--undelete",
+		short: "Restore a model to an earlier sequence or time, or undelete a model",
+		long: `Restore a model to the sequence of a snapshot, or to a later sequence or time
+that the server's log still contains. The observations after it are lost for good, and
 their ids are forgotten: they can be learned again. Export the model first to
 keep both states. On a terminal the command asks; elsewhere it needs --yes.
 
-With --undelete bring a deleted model back, as it was.`,
+With --undelete undelete a model, as it was.`,
 		example: `  hindsight model restore energy --sequence 12000 --yes
   hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
 		complete: []completer{allModels},
 		flags: func(f *flagSet) {
 			f.Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
 			f.StringVar(&at, "at", "", "keep what was learned up to this time")
-			f.BoolVar(&undelete, "undelete", false, "bring the deleted model back")
-			f.BoolVar(&yes, "yes", false, "undo the later observations")
+			f.BoolVar(&undelete, "undelete", false, "undelete the model")
+			f.BoolVar(&yes, "yes", false, "skip the confirmation")
 		},
 		before: func(c *call) error {
 			given := 0

@@ -37,8 +37,8 @@ func newRoot(e *env, version string) *cobra.Command {
 		Long: `hindsight calls a hindsight server. It manages models, asks for predictions,
 sends labels, and takes whole streams through a model.
 
-Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags, a file or a
-spec; 3 no server answered; 130 interrupted.
+Exit codes: 0 success; 1 the server rejected the call; 2 invalid flags, file or spec;
+3 no server answered; 130 interrupted.
 
 With -o json every command prints exactly one JSON document on standard output, on
 failure {"error": ...}. Names are in lowerCamelCase and integers are numbers.

@@ -17,7 +17,7 @@ import (
 )
 
 // RecordOptions say which rows of a file to take, and how. A column that is neither an
-// input nor a target is refused, unless it is ignored or infer leaves it out.
+// input nor a target is rejected, unless it is ignored or infer leaves it out.
 type RecordOptions struct {
 	FileOptions
 	// Inputs are the declared inputs. Each is the column of its name.
