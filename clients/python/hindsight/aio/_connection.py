@@ -61,7 +61,8 @@ class Connection:
         channel_options are options of gRPC.
 
         tls, ca, cert and key, or server_name encrypt the connection. ca is the CA
-        file for verifying the server's certificate; the default is the system's CAs. cert and key are the TLS certificate of the client and its key.
+        file for verifying the server's certificate; the default is the system's CAs. cert and
+        key are the client certificate and its key.
         server_name is the name in the server's TLS certificate, if the address has another
         name. credentials are credentials of gRPC in place of these options.
 
