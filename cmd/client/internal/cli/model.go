@@ -63,7 +63,7 @@ func (e *env) modelCreate() verb {
 The spec is the JSON of a ModelSpec. Names are in snake_case or camelCase. A
 missing field gets the default of the server. A spec without a learner means auto.`,
 		example: `  hindsight model create energy --spec '{"dimension": 25}'
-    hindsight model create energy --spec @energy.json
+  hindsight model create energy --spec @energy.json
   hindsight model create energy-2 --spec '{"dimension": 25, "linear_awv": {}}' --follows energy`,
 		flags: func(f *flagSet) {
 			f.spec(&spec)
