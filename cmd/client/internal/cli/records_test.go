@@ -317,8 +317,7 @@ func TestPredictAndObserveRecords(t *testing.T) {
 	for says, args := range map[string][]string{
 		"want a JSON object":           {"predict", "--model", "m", "--inputs", "[1]"},
 		"no such file":                 {"predict", "--model", "m", "--inputs", "@/nonexistent"},
-		"exclude each other":           {"predict", "--model", "m", "--inputs", "{}", "1"},
-		"--inputs and features":        {"observe", "--model", "m", "--inputs", "{}", "--features", "1", "--label", "1"},
+		"--inputs and --features":      {"observe", "--model", "m", "--inputs", "{}", "--features", "1", "--label", "1"},
 		"exclude each":                 {"observe", "--model", "m", "--inputs", "{}", "--prediction-id", "p", "--label", "1"},
 		"or --class for a classifier":  {"observe", "--model", "m", "--inputs", "{}", "--label", "1", "--class", "x"},
 		"--features or --inputs":       {"observe", "--model", "m", "--class", "x"},
