@@ -312,7 +312,7 @@ func (r *reader) json(t *testing.T, b block) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.run(t, "bin/hindsight", "model", "validate", "--spec", string(spec))
+			r.run(t, "bin/hindsight", "model", "create", "checked", "--validate-only", "--spec", string(spec))
 		}
 	}
 }

@@ -60,8 +60,8 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster-ca: %w", err)
 	}
-	authority := x509.NewCertPool()
-	if !authority.AppendCertsFromPEM(text) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("cluster-ca: %s has no certificate in PEM", c.ClusterCA)
 	}
 	own := func() (*tls.Certificate, error) {
@@ -75,7 +75,7 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, RootCAs: authority, ClientCAs: authority,
+		MinVersion: tls.VersionTLS13, RootCAs: pool, ClientCAs: pool,
 		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
 	}, nil

@@ -325,7 +325,7 @@ func TestTortureCluster(t *testing.T) {
 		seed := *tortureSeed + round
 		var flags []string
 		if round%2 == 1 { // Snapshots all the time, and logs that are cut behind them.
-			flags = []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
+			flags = []string{"--snapshot-replay", "1ms", "--snapshots-kept", "2"}
 		}
 		if *tortureGroups > 1 && round%4 >= 2 {
 			flags = append(flags, "--cluster-replicas", "cold")

@@ -84,8 +84,8 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	})
 }
 
-// routes are /metrics, /healthz (the process answers), /readyz (isReady), /debug/loglevel, /debug/pprof/
-// with --pprof, and ServeHTTP for the rest. The guard protects /metrics and /debug.
+// routes are /metrics, /healthz (the process answers), /readyz (isReady), /debug/loglevel, /debug/pprof/,
+// and ServeHTTP for the rest. The guard protects /metrics and /debug.
 func (s *server) routes(level http.Handler) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
@@ -112,9 +112,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	})
 	administrator := func(next http.Handler) http.Handler { return s.guard.Require(auth.Admin, next) }
 	mux.Handle("/debug/loglevel", administrator(level))
-	if s.config.Pprof {
-		profiles(mux, administrator)
-	}
+	profiles(mux, administrator)
 	mux.Handle("/", s)
 	return mux, nil
 }

@@ -64,7 +64,7 @@ func (s *server) count() (err error) {
 
 // watch connects the instruments to the models and to the gRPC server.
 func (s *server) watch(models *groups, server *rpc.Server) error {
-	limit := float64(s.config.MaxPendingTotal)
+	limit := float64(s.config.MaxPending)
 	err := errors.Join(s.instruments.WatchModels(models), watchCalls(s.instruments, server.Stats),
 		watchTotals(s.instruments, limit, models.totals), watchDisks(s.instruments, models.disks))
 	if s.config.BackupTo != "" {
@@ -116,7 +116,7 @@ func watchTotals(m *metrics.Metrics, pendingLimit float64, read func() []engine.
 		row("hindsight_models", "Models that the server holds.", sum(func(t engine.Totals) int { return t.Models })),
 		row("hindsight_models_memory_bytes", "Memory of the states of all models.", sum(func(t engine.Totals) int64 { return t.ResidentBytes })),
 		row("hindsight_pending_labels_all", "Pending predictions of all models.", sum(func(t engine.Totals) int64 { return t.Pending })),
-		row("hindsight_pending_labels_all_limit", "Most pending predictions of all models: --max-pending-total. Absent without a limit.", func([]engine.Totals) float64 {
+		row("hindsight_pending_labels_all_limit", "Most pending predictions of all models: --max-pending. Absent without a limit.", func([]engine.Totals) float64 {
 			if pendingLimit > 0 {
 				return pendingLimit
 			}

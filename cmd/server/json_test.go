@@ -83,7 +83,7 @@ func (p *process) refusesOtherHosts(t *testing.T) {
 // A client that never sends the rest of its body keeps no server from ending, and
 // further requests are told that it ends.
 func TestShutdownWithHalfARequest(t *testing.T) {
-	p := launch(t, t.TempDir(), "--shutdown-timeout", "100ms")
+	p := launch(t, t.TempDir())
 	dialer := net.Dialer{}
 	connection, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://"))
 	if err != nil {

@@ -25,14 +25,10 @@ const (
 func newLogger(c config.Config, stderr io.Writer) (*zap.Logger, zap.AtomicLevel) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	encoder := zapcore.NewJSONEncoder(encoding)
-	if c.LogFormat == config.LogConsole {
-		encoder = zapcore.NewConsoleEncoder(encoding)
-	}
 	at := zap.NewAtomicLevelAt(level(c.LogLevel))
 	enabled := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zapcore.ErrorLevel || at.Enabled(l) })
 	core := zapcore.NewSamplerWithOptions(
-		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter)
+		zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter)
 	return zap.New(core), at
 }
 

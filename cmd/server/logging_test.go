@@ -15,7 +15,7 @@ import (
 
 // logTo is a logger to a buffer, and what answers its level.
 func logTo(stderr *bytes.Buffer) (*zap.Logger, http.Handler) {
-	return server.NewLogger(config.Config{LogLevel: config.LogInfo, LogFormat: config.LogJSON}, stderr)
+	return server.NewLogger(config.Config{LogLevel: config.LogInfo}, stderr)
 }
 
 // Of many lines that are alike some are left out.

@@ -20,7 +20,7 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/internal/authority"
+	"hindsight/cmd/internal/testca"
 )
 
 // seat is a place in a cluster: a directory and an address.
@@ -104,9 +104,9 @@ func (s *seat) ready(t *testing.T) int {
 // seats found a cluster of three servers with TLS among them, all of which vote. The first one owns the models. The command by starts each.
 func seats(t *testing.T, by ...string) []*seat {
 	t.Helper()
-	ca, files := authority.New(t, "cluster"), t.TempDir()
-	root := authority.Write(t, files, "ca.pem", ca.PEM)
-	certificate, key := ca.Files(t, files, "server", authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1"}, Member: true})
+	ca, files := testca.New(t, "cluster"), t.TempDir()
+	root := testca.Write(t, files, "ca.pem", ca.PEM)
+	certificate, key := ca.Files(t, files, "server", testca.Leaf{Name: "server", Hosts: []string{"127.0.0.1"}, Member: true})
 	var addresses []string
 	for range 3 {
 		addresses = append(addresses, freePort(t))

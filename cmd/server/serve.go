@@ -38,6 +38,14 @@ const (
 	sweepInterval = time.Second
 	// So many ids of observations are remembered at any age.
 	idsKept = 1_000_000
+	// One batch has at most this many rows, and one model this many queued observations.
+	maxBatchRows, maxQueue = 4096, 1024
+	// One model may have this part of the pending predictions of all models.
+	pendingShare = 4
+	// A model that has learned is snapshotted after this interval at the latest.
+	snapshotInterval = 5 * time.Minute
+	// Calls in flight have this long to end.
+	drainTimeout = 10 * time.Second
 	// Regrets are solved in the background in this share of one CPU.
 	reportCPU = 0.05
 )
@@ -162,7 +170,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	models := newGroups(host, log)
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
-		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows,
+		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
@@ -240,7 +248,7 @@ func (s *server) storeOptions() store.Options {
 	c := s.config
 	return store.Options{
 		Cache: c.MemoryLimit / 8,
-		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: s.log.Named("store"),
+		Async: c.Durability == config.DurabilityAsync, Logger: s.log.Named("store"),
 		Synced: s.instruments.Stages.Fsync,
 	}
 }
@@ -253,11 +261,11 @@ func (s *server) isReady() error {
 	return s.models.Load().takesPart()
 }
 
-// drain ends the calls in flight, within the shutdown timeout. An owner first hands ownership on.
+// drain ends the calls in flight, within drainTimeout. An owner first hands ownership on.
 func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gateway, models *groups) {
 	s.log.Info("draining")
 	s.ready.Store(false)
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.ShutdownTimeout)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	models.drain(limit)
 	var ended sync.WaitGroup
@@ -275,7 +283,7 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{
-				Queue: c.Queue, PendingLimit: int64(c.MaxPending), PendingTotalLimit: int64(c.MaxPendingTotal), ModelMemory: c.MemoryLimit / 2,
+				Queue: maxQueue, PendingLimit: int64(max(c.MaxPending/pendingShare, 1)), PendingTotalLimit: int64(c.MaxPending), ModelMemory: c.MemoryLimit / 2,
 			},
 			Store: models, Now: steadyClock(log).Now, Log: log.Named("engine"),
 			NewID: func() (string, error) {
@@ -286,7 +294,7 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 				return id.String(), nil
 			},
 			Stages:         instruments.Stages,
-			SnapshotReplay: c.SnapshotReplay, SnapshotInterval: c.SnapshotInterval, SnapshotsKept: c.SnapshotsKept,
+			SnapshotReplay: c.SnapshotReplay, SnapshotInterval: snapshotInterval, SnapshotsKept: c.SnapshotsKept,
 			LabelTTL: c.LabelTTL,
 		},
 		Timings:       func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },

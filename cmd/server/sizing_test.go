@@ -33,7 +33,7 @@ func TestSizeOfDisk(t *testing.T) {
 				rounds = 20_000
 			}
 			// No snapshot cuts the log.
-			p := launch(t, dir, "--snapshot-replay", "1h", "--snapshot-interval", "24h")
+			p := launch(t, dir, "--snapshot-replay", "1h")
 			wanted := new(hindsightv1.ModelSpec)
 			if err := protojson.Unmarshal([]byte(spec), wanted); err != nil {
 				t.Fatal(err)

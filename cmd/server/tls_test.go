@@ -27,23 +27,23 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/internal/authority"
+	"hindsight/cmd/internal/testca"
 )
 
 // hosts is a certificate for the addresses of a test.
-func hosts(names ...string) authority.Leaf {
-	return authority.Leaf{Name: "server", Hosts: append(names, "127.0.0.1", "localhost")}
+func hosts(names ...string) testca.Leaf {
+	return testca.Leaf{Name: "server", Hosts: append(names, "127.0.0.1", "localhost")}
 }
 
 // secured launches a server with a certificate of servers. Its clients have certificates of
 // clients, if it is there.
-func secured(t *testing.T, servers, clients *authority.Authority, leaf authority.Leaf, flags ...string) (p *process, dir string) {
+func secured(t *testing.T, servers, clients *testca.CA, leaf testca.Leaf, flags ...string) (p *process, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	certificate, key := servers.Files(t, dir, "server", leaf)
 	flags = append(flags, "--tls-cert", certificate, "--tls-key", key)
 	if clients != nil {
-		flags = append(flags, "--tls-client-ca", authority.Write(t, dir, "clients.crt", clients.PEM))
+		flags = append(flags, "--tls-client-ca", testca.Write(t, dir, "clients.crt", clients.PEM))
 	}
 	p = launch(t, filepath.Join(dir, "data"), flags...)
 	p.http = strings.Replace(p.http, "http:", "https:", 1)
@@ -100,17 +100,17 @@ func (*process) get(t *testing.T, c *tls.Config, url string) (string, error) {
 
 // Both ports let the same clients in and refuse the same.
 func TestTLSOnBothPorts(t *testing.T) {
-	servers, clients := authority.New(t, "servers"), authority.New(t, "clients")
-	past := authority.Leaf{Name: "late", From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)}
+	servers, clients := testca.New(t, "servers"), testca.New(t, "clients")
+	past := testca.Leaf{Name: "late", From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)}
 	expired := hosts()
 	expired.From, expired.Until = past.From, past.Until
 	mutual, dir := secured(t, servers, clients, hosts("hindsight.example"))
-	simple, _ := secured(t, servers, nil, hosts(), "--pprof")
+	simple, _ := secured(t, servers, nil, hosts())
 	late, _ := secured(t, servers, nil, expired)
-	trusts := func(a *authority.Authority, own ...tls.Certificate) *tls.Config {
+	trusts := func(a *testca.CA, own ...tls.Certificate) *tls.Config {
 		return &tls.Config{RootCAs: a.Pool(), Certificates: own, MinVersion: tls.VersionTLS12}
 	}
-	alice := clients.Pair(t, authority.Leaf{Name: "alice"})
+	alice := clients.Pair(t, testca.Leaf{Name: "alice"})
 	named := func(name string) *tls.Config {
 		c := trusts(servers, alice)
 		c.ServerName = name
@@ -123,18 +123,18 @@ func TestTLSOnBothPorts(t *testing.T) {
 		client *tls.Config
 		ok     bool
 	}{
-		"mTLS":                      {mutual, trusts(servers, alice), true},
-		"TLS":                       {simple, trusts(servers), true},
-		"another name":              {mutual, named("hindsight.example"), true},
-		"wrong host":                {mutual, named("wrong.example"), false},
-		"wrong CA":                  {mutual, trusts(clients, alice), false},
-		"expired server":            {late, trusts(servers), false},
-		"expired client":            {mutual, trusts(servers, clients.Pair(t, past)), false},
-		"no client certificate":     {mutual, trusts(servers), false},
-		"client of other authority": {mutual, trusts(servers, servers.Pair(t, authority.Leaf{Name: "alice"})), false},
-		"TLS 1.1":                   {mutual, old, false},
-		"plaintext":                 {simple, nil, false},
-		"plaintext to mTLS":         {mutual, nil, false},
+		"mTLS":                  {mutual, trusts(servers, alice), true},
+		"TLS":                   {simple, trusts(servers), true},
+		"another name":          {mutual, named("hindsight.example"), true},
+		"wrong host":            {mutual, named("wrong.example"), false},
+		"wrong CA":              {mutual, trusts(clients, alice), false},
+		"expired server":        {late, trusts(servers), false},
+		"expired client":        {mutual, trusts(servers, clients.Pair(t, past)), false},
+		"no client certificate": {mutual, trusts(servers), false},
+		"client of other CA":    {mutual, trusts(servers, servers.Pair(t, testca.Leaf{Name: "alice"})), false},
+		"TLS 1.1":               {mutual, old, false},
+		"plaintext":             {simple, nil, false},
+		"plaintext to mTLS":     {mutual, nil, false},
 	} {
 		if err := c.server.overGRPC(t, c.client); (err == nil) != c.ok {
 			t.Errorf("%s over gRPC: %v", name, err)
@@ -161,9 +161,6 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/metrics"); err != nil || !strings.Contains(text, "\nhindsight_tls_reload_failures_total ") {
 		t.Errorf("metrics: %v", err)
-	}
-	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/debug/pprof/"); err != nil || strings.Contains(text, "goroutine") {
-		t.Errorf("profiles are served without --pprof: %s, %v", text, err)
 	}
 	for _, page := range []string{"", "heap?debug=1", "cmdline", "symbol"} {
 		text, err := simple.get(t, trusts(servers), simple.http+"/debug/pprof/"+page)
@@ -202,7 +199,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 
 // A server that cannot read its certificate says so and does not start.
 func TestTLSThatCannotStart(t *testing.T) {
-	a, dir := authority.New(t, "ca"), t.TempDir()
+	a, dir := testca.New(t, "ca"), t.TempDir()
 	certificate, _ := a.Files(t, dir, "one", hosts())
 	_, key := a.Files(t, dir, "two", hosts())
 	for want, flags := range map[string][]string{
@@ -222,7 +219,7 @@ func TestTLSThatCannotStart(t *testing.T) {
 type rotation struct {
 	*process
 	dir     string
-	servers *authority.Authority
+	servers *testca.CA
 	// acknowledged counts observations, retried the calls that were sent again.
 	acknowledged, retried atomic.Int64
 }
@@ -346,11 +343,11 @@ func (r *rotation) idle(t *testing.T, own tls.Certificate) net.Conn {
 // The server's certificate, the clients' and the authority of the clients change under
 // load. No observation is lost, none is learned twice, and no call fails.
 func TestRotationUnderLoad(t *testing.T) {
-	r := &rotation{servers: authority.New(t, "servers")}
-	old, next := authority.New(t, "old clients"), authority.New(t, "next clients")
+	r := &rotation{servers: testca.New(t, "servers")}
+	old, next := testca.New(t, "old clients"), testca.New(t, "next clients")
 	r.process, r.dir = secured(t, r.servers, old, hosts())
-	authority.Write(t, r.dir, "servers.crt", r.servers.PEM)
-	old.Files(t, r.dir, "client", authority.Leaf{Name: "client"})
+	testca.Write(t, r.dir, "servers.crt", r.servers.PEM)
+	old.Files(t, r.dir, "client", testca.Leaf{Name: "client"})
 	files := client.TLS{CA: filepath.Join(r.dir, "servers.crt"), Cert: filepath.Join(r.dir, "client.crt"), Key: filepath.Join(r.dir, "client.key")}
 	control, err := client.Dial(r.connection.Target(), client.WithTLS(files))
 	if err != nil {
@@ -362,7 +359,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	idle := r.idle(t, old.Pair(t, authority.Leaf{Name: "idle"}))
+	idle := r.idle(t, old.Pair(t, testca.Leaf{Name: "idle"}))
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	for n := range 2 {
@@ -373,16 +370,16 @@ func TestRotationUnderLoad(t *testing.T) {
 	defer end()
 
 	// Both authorities are trusted, and the server has another certificate.
-	authority.Write(t, r.dir, "clients.crt", append(bytes.Clone(old.PEM), next.PEM...))
+	testca.Write(t, r.dir, "clients.crt", append(bytes.Clone(old.PEM), next.PEM...))
 	r.servers.Files(t, r.dir, "server", hosts())
-	r.until(t, old.Pair(t, authority.Leaf{Name: "watcher"}), 1)
+	r.until(t, old.Pair(t, testca.Leaf{Name: "watcher"}), 1)
 	// The clients have other certificates, and then the old authority goes.
-	next.Files(t, r.dir, "client", authority.Leaf{Name: "client"})
-	authority.Write(t, r.dir, "clients.crt", next.PEM)
-	r.until(t, next.Pair(t, authority.Leaf{Name: "watcher"}), 2)
+	next.Files(t, r.dir, "client", testca.Leaf{Name: "client"})
+	testca.Write(t, r.dir, "clients.crt", next.PEM)
+	r.until(t, next.Pair(t, testca.Leaf{Name: "watcher"}), 2)
 	before := r.acknowledged.Load()
 	for r.acknowledged.Load() < before+20 && !t.Failed() {
-		r.until(t, next.Pair(t, authority.Leaf{Name: "watcher"}), 2)
+		r.until(t, next.Pair(t, testca.Leaf{Name: "watcher"}), 2)
 	}
 	end()
 	stats, err := control.Models().GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})

@@ -20,7 +20,6 @@ func TestContract(t *testing.T) {
 	kinds := map[string]func(*store.Options){"usual": func(*store.Options) {}}
 	if isLong() {
 		kinds["small tables"] = store.SmallMemTables
-		kinds["synced pending"] = func(o *store.Options) { o.PendingSync = true }
 	}
 	for name, set := range kinds {
 		t.Run(name, func(t *testing.T) {

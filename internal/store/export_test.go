@@ -19,5 +19,8 @@ var (
 	SplitRewind  = splitRewind
 )
 
+// SyncPending makes the pending predictions durable now, not within a second.
+func (s *Store) SyncPending() error { return s.syncPending() }
+
 // LogSyncs counts the syncs of the write-ahead log of the database log.
 func (s *Store) LogSyncs() int64 { return s.logDB.fs.syncs.Load() }

@@ -17,13 +17,13 @@ import (
 // openPending opens the database pending. It cuts off an unsynced end of a log that a power cut
 // damaged. A database with other damage is set aside, now or when a read or a compaction finds
 // the damage: no acknowledged observation is in it, and the store goes on.
-func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
+func (s *Store) openPending(memTable uint64, aside bool) error {
 	if aside {
 		if err := s.setPendingAside(errors.New("it was asked for")); err != nil {
 			return err
 		}
 	}
-	open := func() (*database, error) { return s.openDB(pendingDirectory, lazy, memTable) }
+	open := func() (*database, error) { return s.openDB(pendingDirectory, true, memTable) }
 	db, err := s.openWhole(open)
 	if isDamage(err) && s.Failed() == nil {
 		if err := s.setPendingAside(err); err != nil {

@@ -178,14 +178,14 @@ func TestImportUnderAPositionFails(t *testing.T) {
 // again. If another command creates a model under the number, that model has none of the predictions.
 func TestNumbersAreGivenAgain(t *testing.T) {
 	fs := vfs.NewCrashableMem()
-	s := open(t, fs, func(o *store.Options) { o.PendingSync = true })
+	s := open(t, fs)
 	for _, name := range []string{"m", "other"} {
 		m, err := s.Create(storage.At(t.Context(), at(1)), name, nil)
 		if err != nil || m.Number() != 1 {
 			t.Fatalf("number %d, %v", m.Number(), err)
 		}
 		if name == "m" {
-			err = m.PutWaiting([]storage.Prediction{{ID: "p"}})
+			err = errors.Join(m.PutWaiting([]storage.Prediction{{ID: "p"}}), s.SyncPending())
 		} else {
 			err = m.WriteSnapshot(0, nil)
 		}

@@ -50,8 +50,7 @@ func (l *stripes) each(set stripeSet, f func(*sync.Mutex)) {
 	}
 }
 
-// PutWaiting implements storage.Waiting. A power cut within a second may lose the rows, unless
-// Options.PendingSync is set.
+// PutWaiting implements storage.Waiting. A power cut within a second may lose the rows.
 func (m *Model) PutWaiting(rows []storage.Prediction) error {
 	return m.failed("keep pending predictions", m.putPending(context.Background(), rows))
 }

@@ -50,8 +50,6 @@ type Options struct {
 	// Cache is the size of blocks and memory tables, in bytes, at most 64 MiB; 0 is
 	// 64 MiB. Unflushed tables may take more.
 	Cache int64
-	// PendingSync syncs before each PutWaiting returns.
-	PendingSync bool
 	// Synced receives the seconds that each sync of a write-ahead log took. It may be nil.
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
@@ -202,9 +200,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if o.Async {
 		s.syncEvery(asyncInterval, s.logDB.fs.syncLogs)
 	}
-	if !o.PendingSync {
-		s.syncEvery(pendingInterval, s.syncPending)
-	}
+	s.syncEvery(pendingInterval, s.syncPending)
 	return s, nil
 }
 
@@ -218,7 +214,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.checkVersion(s.logDB, formatVersion); err != nil {
 		return err
 	}
-	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
+	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
 // checkRestored refuses a directory whose restore did not end.

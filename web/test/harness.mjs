@@ -61,7 +61,7 @@ export async function ports(n) {
 export async function startServer(flags) {
   const directory = await mkdtemp(join(tmpdir(), "console-"));
   const child = spawn(process.env.HINDSIGHT_SERVER, [
-    "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, "--log-format", "json", ...flags,
+    "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, ...flags,
   ], { stdio: ["ignore", "ignore", "pipe"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const log = [];

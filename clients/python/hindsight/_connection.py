@@ -60,9 +60,9 @@ class Connection:
         tries together. keepalive is after how many silent seconds the connection is probed.
         channel_options are options of gRPC.
 
-        tls, ca, cert and key, or server_name encrypt the connection. ca is the file of the
-        authorities that may sign the server's TLS certificate; the default are the authorities
-        of the system. cert and key are the TLS certificate of the client and its key.
+        tls, ca, cert and key, or server_name encrypt the connection. ca is the CA
+        file for verifying the server's certificate; the default is the system's CAs. cert and
+        key are the client certificate and its key.
         server_name is the name in the server's TLS certificate, if the address has another
         name. credentials are credentials of gRPC in place of these options.
 

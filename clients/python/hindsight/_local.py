@@ -97,7 +97,7 @@ class Server:
         self._directory = tempfile.mkdtemp(prefix="hindsight-")
         command = [
             path, "--data-dir", self._directory, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-            "--durability", "async", "--log-format", "json", "--log-level", "info", *flags,
+            "--durability", "async", "--log-level", "info", *flags,
         ]
         if sys.platform == "linux" and sys.executable:
             command = [sys.executable, "-I", "-S", "-c", TIED, str(self._owner), *command]

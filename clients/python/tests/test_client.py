@@ -20,7 +20,7 @@ OUTPUTS = {"dimension": 1, "outputs": 2, "linear_awv": {}}
 class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--max-batch-rows", "300")
+        cls.server = Server()
         cls.addClassCleanup(cls.server.close)
         cls.client = hindsight.connect(cls.server.address, timeout=TIMEOUT)
         cls.addClassCleanup(cls.client.close)
@@ -35,7 +35,7 @@ class ClientTest(unittest.TestCase):
             self.client.validate({"dimension": 2, name: {}})
 
     def test_the_servers_of_a_cluster(self):
-        second = Server("--max-batch-rows", "300")
+        second = Server()
         self.addCleanup(second.close)
         dead = "127.0.0.1:1"
         for client in [
@@ -150,7 +150,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "2 rows and 1 labels"):
             model.observe_batch([[1, 2], [3, 4]], [1])
         with self.assertRaises(errors.InvalidArgument) as caught:
-            model.predict_batch([[0, 0]] * 301)
+            model.predict_batch([[0, 0]] * 4097)
         self.assertEqual(caught.exception.reason, "BATCH_TOO_LARGE")
 
     def test_life_of_a_model(self):

@@ -53,7 +53,7 @@ func Serve(ctx context.Context, path string, do func(*Server) error, args ...str
 	defer cancel()
 	s, err := Start(starting, path, append([]string{
 		"--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-		"--data-dir", dir, "--log-format", "json", "--log-level", "info",
+		"--data-dir", dir, "--log-level", "info",
 	}, args...)...)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 // The exit codes.
 const (
 	exitOK          = 0
-	exitRefused     = 1   // the server refused, or another failure
+	exitRejected    = 1   // the server rejected the call, or another failure
 	exitUsage       = 2   // a mistake in the flags, a file or a spec
 	exitUnreachable = 3   // no server answered
 	exitInterrupted = 130 // a signal ended the command
@@ -72,7 +72,7 @@ func (p *Program) Root(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.start() }
-	root.Args = cobra.ArbitraryArgs // Group refuses them.
+	root.Args = cobra.ArbitraryArgs // Group rejects them.
 	root.RunE = Group
 	p.outputFlags(root.PersistentFlags())
 	complete := cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp)
@@ -92,8 +92,8 @@ func (p *Program) ServerFlags(flags *pflag.FlagSet) {
 	if a := os.Getenv(addressEnv); a != "" {
 		address = a
 	}
-	flags.StringVar(&p.Address, "address", address, "address of the server, port 50051 if it has none, or of the servers of a cluster between commas; the environment variable "+addressEnv+" changes the default")
-	flags.DurationVar(&p.Timeout, "timeout", defaultTimeout, "longest wait for the answer to a call")
+	flags.StringVar(&p.Address, "address", address, "address of the server, or comma-separated addresses of a cluster; the default port is 50051; the environment variable "+addressEnv+" changes the default")
+	flags.DurationVar(&p.Timeout, "timeout", defaultTimeout, "timeout of a call")
 	p.connection.flags(flags)
 	p.server = true
 }
@@ -245,7 +245,7 @@ func (p *Program) exitCode(ctx context.Context, err error) int {
 	case isUnreachable(err):
 		return exitUnreachable
 	default:
-		return exitRefused
+		return exitRejected
 	}
 }
 

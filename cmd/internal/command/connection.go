@@ -24,7 +24,7 @@ const tokenEnv = "HINDSIGHT_TOKEN"
 // tlsEnv is a boolean.
 const tlsEnv = "HINDSIGHT_TLS"
 
-// checkEnv refuses a value that would leave the connection in plaintext by mistake.
+// checkEnv rejects a value that would leave the connection in plaintext by mistake.
 func (c *connection) checkEnv() error {
 	value := os.Getenv(tlsEnv)
 	if _, err := strconv.ParseBool(value); err != nil && value != "" {
@@ -39,14 +39,14 @@ func (c *connection) flags(flags *pflag.FlagSet) {
 		env := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		flags.StringVar(field, name, os.Getenv(env), usage+"; or "+env)
 	}
-	// A value that is no boolean is refused by start.
+	// A value that is no boolean is rejected by start.
 	encrypted, _ := strconv.ParseBool(os.Getenv(tlsEnv))
-	flags.BoolVar(&c.tls, "tls", encrypted, "encrypt the connection; --ca, --cert and --server-name do too; or HINDSIGHT_TLS=true")
-	text(&c.files.CA, "ca", "file of the authorities that may sign the server's certificate, those of the system if it is empty")
-	text(&c.files.Cert, "cert", "file of the certificate that says who the client is")
-	text(&c.files.Key, "key", "file of its key")
-	text(&c.files.ServerName, "server-name", "name in the server's certificate, if it is not that of the address")
-	text(&c.tokenFile, "token-file", "file of the token that says who the client is; "+tokenEnv+" is a token itself")
+	flags.BoolVar(&c.tls, "tls", encrypted, "use TLS; --ca, --cert and --server-name imply it; or HINDSIGHT_TLS=true")
+	text(&c.files.CA, "ca", "CA file for verifying the server's certificate (PEM); empty uses the system's CAs")
+	text(&c.files.Cert, "cert", "client certificate (PEM)")
+	text(&c.files.Key, "key", "private key of --cert (PEM)")
+	text(&c.files.ServerName, "server-name", "server name in the server's certificate, if it differs from the address")
+	text(&c.tokenFile, "token-file", "file with the bearer token; "+tokenEnv+" is a token itself")
 	flags.BoolVar(&c.plaintextToken, "token-in-plaintext", false, "send the token to another machine without TLS")
 }
 

@@ -66,7 +66,7 @@ func (j jsonFlag) Set(text string) error {
 // outputFlags adds the flags that choose the format.
 func (p *Program) outputFlags(flags *pflag.FlagSet) {
 	p.format = formatTable
-	flags.VarP(&p.format, "output", "o", "how the answer is written: a table for people, one JSON document, or CSV")
+	flags.VarP(&p.format, "output", "o", "output format: a table, one JSON document, or CSV")
 	flags.Var(jsonFlag{&p.format}, "json", "the same as -o json")
 	flags.Lookup("json").NoOptDefVal = "true"
 	flags.Lookup("json").Hidden = true

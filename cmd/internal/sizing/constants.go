@@ -38,12 +38,13 @@ const (
 
 // What the server defines, see docs/operating.md.
 const (
-	leastLimit  = 256 << 20
-	statesShare = 0.5
+	leastLimit       = 256 << 20
+	snapshotInterval = 5 * 60
+	statesShare      = 0.5
 	// The sizes of the memory tables of log/ and pending/.
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20
-	// The defaults of --max-pending and --max-pending-total.
+	// A quarter of the default of --max-pending, and the default.
 	maxPending      = 1_000_000
 	maxPendingTotal = 4_000_000
 	day             = 24 * 60 * 60

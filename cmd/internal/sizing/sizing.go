@@ -21,18 +21,17 @@ type Load struct {
 
 // Settings are settings of the server, by the names of its flags.
 type Settings struct {
-	IDWindow         time.Duration
-	IDWindowMin      int
-	SnapshotsKept    int
-	SnapshotInterval time.Duration
-	SnapshotReplay   time.Duration
+	IDWindow       time.Duration
+	IDWindowMin    int
+	SnapshotsKept  int
+	SnapshotReplay time.Duration
 }
 
 // Defaults are the server's own settings.
 func Defaults() Settings {
 	return Settings{
 		IDWindow: 24 * time.Hour, IDWindowMin: 1_000_000,
-		SnapshotsKept: 3, SnapshotInterval: 5 * time.Minute, SnapshotReplay: 250 * time.Millisecond,
+		SnapshotsKept: 3, SnapshotReplay: 250 * time.Millisecond,
 	}
 }
 
@@ -108,7 +107,7 @@ func Check(l Load, s Settings) error {
 		return fmt.Errorf("%d models", l.Models)
 	case l.LabelDelay < 0:
 		return fmt.Errorf("labels that come %v late", l.LabelDelay)
-	case s.SnapshotsKept < 1 || s.SnapshotInterval <= 0 || s.SnapshotReplay <= 0 || s.IDWindow < 0 || s.IDWindowMin < 0:
+	case s.SnapshotsKept < 1 || s.SnapshotReplay <= 0 || s.IDWindow < 0 || s.IDWindowMin < 0:
 		return errors.New("settings that the server refuses")
 	}
 	return nil
@@ -172,7 +171,7 @@ func (m *Model) cpu(l Load) CPU {
 func notes(l Load, pending float64, a *Answer) []string {
 	all := []string{}
 	if pending > maxPending*float64(l.Models) || pending > maxPendingTotal {
-		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: set --max-pending and --max-pending-total, or a shorter --label-ttl", pending))
+		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: raise --max-pending, or shorten --label-ttl", pending))
 	}
 	if a.CPU.BusiestModel >= 1 {
 		all = append(all, "a model cannot learn so fast: it takes its observations in turn, on one core")
@@ -183,7 +182,7 @@ func notes(l Load, pending float64, a *Answer) []string {
 // snapshotEvery is how many observations of a model are learned between two snapshots: those of
 // the interval, or fewer if their replay would take longer than allowed.
 func snapshotEvery(rate, learn float64, s Settings) float64 {
-	return min(rate*s.SnapshotInterval.Seconds(), s.SnapshotReplay.Seconds()/(replaySeconds+learn))
+	return min(rate*snapshotInterval, s.SnapshotReplay.Seconds()/(replaySeconds+learn))
 }
 
 // Held is the content of a store.

@@ -112,7 +112,7 @@ func TestMonotone(t *testing.T) {
 func TestSnapshots(t *testing.T) {
 	m, s := model(10, 300), sizing.Defaults()
 	slow := sizing.Estimate(m, sizing.Load{Rate: 0.1, Models: 1}, s)
-	same(t, "replayed at a low rate", slow.Recovery.Replayed, 0.1*s.SnapshotInterval.Seconds())
+	same(t, "replayed at a low rate", slow.Recovery.Replayed, 0.1*5*60)
 	fast, faster := sizing.Estimate(m, sizing.Load{Rate: 1000, Models: 1}, s), sizing.Estimate(m, sizing.Load{Rate: 2000, Models: 1}, s)
 	same(t, "replayed at a high rate", faster.Recovery.Replayed, fast.Recovery.Replayed)
 	same(t, "log at a high rate", faster.Disk.Log, fast.Disk.Log)
@@ -163,7 +163,6 @@ func TestCheck(t *testing.T) {
 		"models":    func(l *sizing.Load, _ *sizing.Settings) { l.Models = 0 },
 		"delay":     func(l *sizing.Load, _ *sizing.Settings) { l.LabelDelay = -1 },
 		"snapshots": func(_ *sizing.Load, s *sizing.Settings) { s.SnapshotsKept = 0 },
-		"interval":  func(_ *sizing.Load, s *sizing.Settings) { s.SnapshotInterval = 0 },
 	} {
 		l, s := load(), sizing.Defaults()
 		spoil(&l, &s)

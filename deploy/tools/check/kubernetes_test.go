@@ -140,7 +140,7 @@ func checkSet(t *testing.T, set *appsv1.StatefulSet) {
 			t.Errorf("a probe asks in %d ways", handlers)
 		}
 	}
-	// --shutdown-timeout 10s, the last snapshots 5s, their copies 30s.
+	// Calls in flight 10s, the last snapshots 5s, their copies 30s.
 	if least := server.Lifecycle.PreStop.Sleep.Seconds + 45; *pod.Spec.TerminationGracePeriodSeconds < least {
 		t.Errorf("the pod has %d s to end, it needs %d", *pod.Spec.TerminationGracePeriodSeconds, least)
 	}

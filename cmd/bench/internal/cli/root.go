@@ -20,7 +20,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		Short: "Measure a server of hindsight under load",
 		Long: `hindsight-bench measures a server of hindsight: its latency, rate and CPU under load.
 
-Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags or a file;
+Exit codes: 0 success; 1 the server rejected the call; 2 invalid flags or file;
 3 no server answered; 130 interrupted.
 
 With --json every command prints exactly one JSON document on standard output.

@@ -52,7 +52,7 @@ func TestModelCommands(t *testing.T) {
 		t.Errorf("list prints %q", r.out)
 	}
 	for _, args := range [][]string{
-		{"model", "get", "m2"}, {"model", "validate", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`},
+		{"model", "get", "m2"}, {"model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`},
 	} {
 		if r := run(t, args...); !strings.Contains(strings.ReplaceAll(r.out, " ", ""), `{"dimension":2`) {
 			t.Errorf("%v prints no spec that people read: %q", args, r.out)
@@ -64,7 +64,7 @@ func TestModelCommands(t *testing.T) {
 	if d := document(t, 1, "model", "get", "m2"); d["error"].(map[string]any)["reason"] != "MODEL_NOT_FOUND" {
 		t.Errorf("get of a deleted model answers %v", d)
 	}
-	v := document(t, 0, "model", "validate", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`)
+	v := document(t, 0, "model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`)
 	if v["stateBytes"] != float64(1<<60) || v["features"] != 1.0 {
 		t.Errorf("validate answers %v", v)
 	}
@@ -78,7 +78,7 @@ func TestModelCommands(t *testing.T) {
 		{"model", "get", "m"},
 		{"model", "stats", "m"},
 		{"model", "delete", "m", "--yes"},
-		{"model", "validate", "--spec", `{"dimension": 2}`},
+		{"model", "create", "m3", "--validate-only", "--spec", `{"dimension": 2}`},
 		{"--help"},
 		{"model"},
 		{"completion", "bash"},
@@ -106,7 +106,7 @@ func TestSpecFromFile(t *testing.T) {
 
 func TestPredictAndObserve(t *testing.T) {
 	served(t)
-	p := document(t, 0, "predict", "--model", "m", "0.1", "-0.4")
+	p := document(t, 0, "predict", "--model", "m", "--features", "0.1,-0.4")
 	if p["value"] != 0.0 || p["stateSequence"] != 0.0 || p["predictionId"] == "" {
 		t.Errorf("predicted %v", p)
 	}
@@ -123,20 +123,19 @@ func TestPredictAndObserve(t *testing.T) {
 		t.Errorf("observed %v", o)
 	}
 	for _, args := range [][]string{
-		{"predict", "--model", "m", "--", "-0.1", "-0.4"},
-		{"predict", "--model", "m", "-0.1", "-.4e-3"},
-		{"predict", "-0.1", "--model", "m", "2", "--prediction-id", "-5"},
+		{"predict", "--model", "m", "--features", "-0.1,-0.4"},
+		{"predict", "m", "--features", "-0.1,-.4e-3", "--prediction-id", "-5"},
 		{"--timeout", "5s", "predict", "--model", "m", "--features", "-0.1, 2"},
-		{"predict", "--model", "m", "--no-remember", "-1", "1"},
-		{"predict", "--model", "m", "--label-ttl", "1h", "1", "-1"},
-		{"-o", "json", "predict", "-1", "1", "--model", "m"},
-		{"observe", "--model", "m", "-1", "1", "--label", "-1"},
+		{"predict", "--model", "m", "--no-remember", "--features", "-1,1"},
+		{"predict", "--model", "m", "--label-ttl", "1h", "--features", "1,-1"},
+		{"-o", "json", "predict", "--features", "-1,1", "--model", "m"},
+		{"observe", "--model", "m", "--features", "-1,1", "--label", "-1"},
 	} {
 		if r := run(t, args...); r.code != 0 || r.errors != "" {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if p := document(t, 0, "predict", "--model", "m", "--no-remember", "1", "1"); p["predictionId"] != "" {
+	if p := document(t, 0, "predict", "--model", "m", "--no-remember", "--features", "1,1"); p["predictionId"] != "" {
 		t.Errorf("predicted %v: want no id", p)
 	}
 }
@@ -161,7 +160,7 @@ func TestExitCodes(t *testing.T) {
 		{"--timeout", "0s", "model", "get", "m"},
 		{"--address", "", "model", "get", "m"},
 		{"model", "list", "extra"},
-		{"predict", "1", "2"},
+		{"predict", "--features", "1,2"},
 		{"predict", "--model", "m"},
 		{"predict", "--model", "m", "one"},
 		{"predict", "--model", "m", "--features", "1,x"},
@@ -176,7 +175,6 @@ func TestExitCodes(t *testing.T) {
 		{"replay", "--model", "m"},
 		{"replay", "--csv", bad},
 		{"replay", "--csv", "/nonexistent", "--model", "m"},
-		{"replay", "--csv", bad, "--model", "m", "--normalize", "other"},
 		{"replay", "--csv", bad, "--model", "m", "--limit", "-1"},
 		{"replay", "--csv", bad, "--model", "m", "--target", "z"},
 		{"replay", "--csv", bad, "--model", "m", "--run", "A B"},
@@ -184,15 +182,14 @@ func TestExitCodes(t *testing.T) {
 		{"replay", "--csv", bad, "--model", "m", "--offset", "-1"},
 		{"replay", "--csv", bad, "--model", "m", "--retries", "-1"},
 		{"replay", "--csv", bad, "--model", "m", "--create", "{"},
-		{"replay", "--csv", bad, "--model", "m", "--normalize", "minmax"},
 		{"replay", "--csv", bad, "--model", "m"},
 		{"demo"},
 		{"demo", "--server", "x", "--rounds", "0"},
 	}
 	refused := [][]string{
 		{"model", "get", "none"},
-		{"predict", "--model", "none", "1"},
-		{"predict", "--model", "m", "1", "2", "3"},
+		{"predict", "--model", "none", "--features", "1"},
+		{"predict", "--model", "m", "--features", "1,2,3"},
 		{"model", "create", "m", "--spec", `{"dimension": 3}`},
 		{"model", "create", "n", "--spec", "{}"},
 		{"observe", "--model", "m", "--prediction-id", "none", "--label", "1"},
@@ -200,7 +197,7 @@ func TestExitCodes(t *testing.T) {
 	unreachable := [][]string{
 		{"--address", away, "model", "get", "m"},
 		{"--address", here, "model", "list"},
-		{"--address", away, "predict", "--model", "m", "1"},
+		{"--address", away, "predict", "--model", "m", "--features", "1"},
 		{"--address", away, "observe", "--model", "m", "--features", "1", "--label", "1"},
 	}
 	for want, lines := range map[int][][]string{1: refused, 2: usage, 3: unreachable} {
@@ -235,7 +232,7 @@ func TestConnectingForever(t *testing.T) {
 
 func TestErrorLine(t *testing.T) {
 	served(t)
-	r := run(t, "predict", "--model", "m", "1")
+	r := run(t, "predict", "--model", "m", "--features", "1")
 	want := "hindsight: 1 features where the model has 2 (INVALID_ARGUMENT, DIMENSION_MISMATCH); features: not so\n"
 	if r.errors != want {
 		t.Errorf("error line %q, want %q", r.errors, want)

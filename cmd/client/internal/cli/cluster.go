@@ -23,6 +23,7 @@ func (e *env) cluster() *cobra.Command {
 	var yes bool
 	var number uint32
 	var leaving []string
+	var from string
 	ofGroup := func(f *flagSet) { f.Uint32Var(&number, "group", 0, "number of a group of models") }
 	return e.group("cluster", "Show and change the servers of a cluster", `The servers of a group keep the same models. One of them, the owner, makes all changes. A cluster
 has one group by default. A server is named by its id or by its address in the cluster.`,
@@ -40,10 +41,25 @@ one group.`,
 			},
 		},
 		verb{
-			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers}, flags: ofGroup,
+			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers},
 			long: `Make another server the owner of a group: the named server, or the most advanced. Calls wait for
-some milliseconds. None fails.`,
+some milliseconds. None fails. With --from move the ownership of all groups away from a server, so that
+you can stop the server; a restart of the server ends this.`,
+			flags: func(f *flagSet) {
+				ofGroup(f)
+				f.StringVar(&from, "from", "", "`server` that owns no group afterwards")
+				f.completes("from", servers)
+			},
+			before: func(c *call) error {
+				if from != "" && (len(c.args) > 0 || c.given("group")) {
+					return command.Usagef("--from moves all groups of a server to any other: give no other server and no --group")
+				}
+				return nil
+			},
 			run: func(c *call) error {
+				if from != "" {
+					return e.changed("drained", from, c.client.DrainServer(c.ctx(), from))
+				}
 				server := strings.Join(c.args, "")
 				return e.changed("moved", server, c.client.MoveOwnerOf(c.ctx(), number, server))
 			},
@@ -60,14 +76,10 @@ them.`,
 			run: func(c *call) error { return e.rebalance(c.ctx(), leaving) },
 		},
 		verb{
-			use: "drain SERVER", short: "Move ownership away from a server, so that you can stop the server", complete: []completer{servers},
-			run: func(c *call) error { return e.changed("drained", c.args[0], c.client.DrainServer(c.ctx(), c.args[0])) },
-		},
-		verb{
 			use: "remove SERVER", short: "Remove a server from the cluster for good", complete: []completer{servers},
 			long: `Remove a server from the cluster for good. The server no longer votes, and can join again only as a new
 server, with an empty data directory.`,
-			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "remove the server without asking") },
+			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "skip the confirmation") },
 			run: func(c *call) error {
 				if !yes {
 					if err := e.confirm(c.ctx(), fmt.Sprintf("this removes the server %s for good", c.args[0])); err != nil {

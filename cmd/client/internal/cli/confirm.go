@@ -13,7 +13,7 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// confirm asks on a terminal whether to go on. Elsewhere it refuses: --yes is missing.
+// confirm asks on a terminal whether to go on. Elsewhere it returns an error: --yes is missing.
 func (e *env) confirm(ctx context.Context, what string) error {
 	if !command.IsTerminal(e.Stdin) || !e.Table() {
 		return command.Usagef("%s: confirm with --yes", what)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,10 +57,10 @@ func models(ctx context.Context, c *client.Client, prefix string) ([]string, err
 	return idsOf(page.GetModels()), err
 }
 
-// deletedModels are the ids of deleted models.
-func deletedModels(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
-	page, err := c.ListPage(ctx, &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: pageSize, ShowDeleted: true})
-	return idsOf(slices.DeleteFunc(page.GetModels(), func(m *hindsightv1.Model) bool { return m.GetDeleteTime() == nil })), err
+// allModels are the ids of models, also of deleted ones.
+func allModels(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
+	page, err := c.ListPage(ctx, &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: completionModels, ShowDeleted: true})
+	return idsOf(page.GetModels()), err
 }
 
 func idsOf(models []*hindsightv1.Model) []string {

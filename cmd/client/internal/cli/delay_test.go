@@ -185,7 +185,8 @@ func TestDelayOfAnotherFile(t *testing.T) {
 	served(t)
 	csv, _ := table(t, 10, false)
 	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r")
-	r := run(t, "replay", "--csv", csv, "--model", "m", "--run", "r", "--normalize", "minmax")
+	other := written(t, "other.csv", strings.ReplaceAll(read(t, csv), ",5\n", ",6\n"))
+	r := run(t, "replay", "--csv", other, "--model", "m", "--run", "r")
 	if r.code != 1 || !strings.Contains(r.errors, "OBSERVATION_CONFLICT") || !slices.Contains(strings.Fields(r.errors), "1:") {
 		t.Errorf("the same run with other features: %+v", r)
 	}

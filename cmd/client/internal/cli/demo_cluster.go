@@ -150,7 +150,7 @@ func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 		}
 		c.servers = append(c.servers, &demoServer{name: "server " + strconv.Itoa(i+1), client: one, cluster: free[n+i], args: []string{
 			"--grpc-address", free[i], "--http-address", "127.0.0.1:0", "--cluster-address", free[n+i], "--cluster-join", members,
-			"--data-dir", filepath.Join(dir, strconv.Itoa(i+1)), "--log-format", "json", "--log-level", "info",
+			"--data-dir", filepath.Join(dir, strconv.Itoa(i+1)), "--log-level", "info",
 		}})
 	}
 	var err error

@@ -15,7 +15,6 @@ import (
 func (e *env) modelExport() verb {
 	var (
 		request = new(hindsightv1.ExportModelRequest)
-		out     string
 		force   bool
 	)
 	return verb{
@@ -23,55 +22,35 @@ func (e *env) modelExport() verb {
 		short: "Write a model to a file",
 		long: `Write the spec and the state of a model to a file, with the ids that it
 remembers and its pending predictions, or without them. The file is complete, or as
-before. "-" is standard output. --out names the file too.`,
+before. "-" is standard output.`,
 		example: `  hindsight model export energy energy.hs
   hindsight model export energy - | hindsight --address other:50051 model import energy -`,
 		complete: []completer{models},
-		optional: true,
 		flags: func(f *flagSet) {
-			f.StringVar(&out, "out", "", "the file")
 			f.BoolVar(&force, "force", false, "replace an existing file")
 			f.BoolVar(&request.WithoutIds, "without-ids", false, "leave out remembered ids and pending predictions")
 		},
 		before: func(c *call) error {
-			if err := c.file(&out, "out"); err != nil {
-				return err
-			}
 			request.Model = c.args[0]
-			if out == "-" && e.JSON() {
-				return command.Usagef("--out - and --json both write to standard output")
+			if c.args[1] == "-" && e.JSON() {
+				return command.Usagef("the file - and --json both write to standard output")
 			}
 			return nil
 		},
 		run: func(c *call) error {
-			if out == "-" {
+			if c.args[1] == "-" {
 				_, err := c.model().Export(c.ctx(), e.Stdout, request)
 				return err
 			}
-			return e.exportTo(c.ctx(), c.client, request, out, force)
+			return e.exportTo(c.ctx(), c.client, request, c.args[1], force)
 		},
 	}
-}
-
-// file sets the name of a file that is the second argument or the value of a flag.
-func (c *call) file(name *string, flag string) error {
-	switch {
-	case len(c.args) == 0:
-		return command.Usagef("ID is missing")
-	case len(c.args) > 1 && *name != "":
-		return command.Usagef("the file is given twice: as --%s and as an argument", flag)
-	case len(c.args) > 1:
-		*name = c.args[1]
-	case *name == "":
-		return command.Usagef("FILE is missing")
-	}
-	return nil
 }
 
 // exportTo writes the file of an export.
 func (e *env) exportTo(ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool) error {
 	if _, err := os.Stat(name); err == nil && !force {
-		return command.Usagef("--out: %s exists; --force replaces it", name)
+		return command.Usagef("%s exists; --force replaces it", name)
 	}
 	var size int64
 	err := replaceFile(name, func(w io.Writer) (err error) {
@@ -111,21 +90,17 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 }
 
 func (e *env) modelImport() verb {
-	var in string
 	return verb{
-		use:      "import ID FILE",
-		short:    "Create a model from an exported one",
-		long:     `Create a model from a file of export, under a new id. "-" is standard input. --in names the file too.`,
-		example:  `  hindsight model import energy-copy energy.hs`,
-		optional: true,
-		flags:    func(f *flagSet) { f.StringVar(&in, "in", "", "the file") },
-		before:   func(c *call) error { return c.file(&in, "in") },
+		use:     "import ID FILE",
+		short:   "Create a model from an exported one",
+		long:    `Create a model from a file of export, under a new id. "-" is standard input.`,
+		example: `  hindsight model import energy-copy energy.hs`,
 		run: func(c *call) error {
 			from := e.Stdin
-			if in != "-" {
+			if in := c.args[1]; in != "-" {
 				file, err := os.Open(in) //nolint:gosec // the user names the file
 				if err != nil {
-					return command.Usagef("--in: %w", err)
+					return &command.UsageError{Err: err}
 				}
 				defer file.Close() //nolint:errcheck // it was only read
 				from = file

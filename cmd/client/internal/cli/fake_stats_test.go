@@ -65,8 +65,8 @@ func performance(rounds []fakeRound) *hindsightv1.Performance {
 	}
 }
 
-// judge adds to statistics how the model did.
-func (m *fakeModel) judge(s *hindsightv1.ModelStats) {
+// setFigures adds to statistics how the model did.
+func (m *fakeModel) setFigures(s *hindsightv1.ModelStats) {
 	s.Performance = performance(m.rounds)
 	s.Recent = performance(m.rounds[max(0, len(m.rounds)-fakeRecent):])
 	s.Discounted = performance(m.rounds[max(0, len(m.rounds)-fakeRecent/2):])

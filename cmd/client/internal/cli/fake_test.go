@@ -243,7 +243,7 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: proto.Float64(m.regret() + 1), CertificateOk: proto.Bool(true), Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
-	m.judge(stats)
+	m.setFigures(stats)
 	if r.GetIncludeEffectiveDimension() {
 		one := 1.0
 		stats.EffectiveDimension = &one

@@ -46,13 +46,13 @@ func TestStatsOfTheLabelGate(t *testing.T) {
 func TestLabelsSetAside(t *testing.T) {
 	served(t)
 	const line = "label set aside  it cannot be right: the model did not learn it\n"
-	if r := run(t, "observe", "--model", "m", "1", "2", "--label", "1"); strings.Contains(r.out, "set aside") {
+	if r := run(t, "observe", "--model", "m", "--features", "1,2", "--label", "1"); strings.Contains(r.out, "set aside") {
 		t.Errorf("of a good label: %+v", r)
 	}
-	if r := run(t, "observe", "--model", "m", "1", "2", "--label", "1e6"); !strings.Contains(squeeze(r.out), squeeze(line)) {
+	if r := run(t, "observe", "--model", "m", "--features", "1,2", "--label", "1e6"); !strings.Contains(squeeze(r.out), squeeze(line)) {
 		t.Errorf("no %q: %+v", line, r)
 	}
-	if d := document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1e6"); d["setAside"] != true {
+	if d := document(t, 0, "observe", "--model", "m", "--features", "1,2", "--label", "1e6"); d["setAside"] != true {
 		t.Errorf("%v", d)
 	}
 	path := filepath.Join(t.TempDir(), "dirty.csv")

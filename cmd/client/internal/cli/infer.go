@@ -61,14 +61,14 @@ byte order mark. Its first line names the columns. The comma, semicolon, tab or 
 first line has most of separates the fields; a field may be quoted with ". Where semicolons
 separate the fields, a comma is the decimal mark, and the other cells of a column decide
 whether 1.234 is 1234, as beside 12,5, or has a decimal point, as beside 1.5. A cell that
-they do not decide is refused. Parquet is read as CSV would write it.`
+they do not decide is rejected. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
 	f.StringVar(name, "csv", "", usage)
 	f.Var((*delimiter)(separator), "delimiter",
 		"what separates the fields: one character, or tab; found by default")
-	f.StringVar(target, "target", "y", "the column with the labels, or several columns with commas between them")
+	f.StringVar(target, "target", "y", "label column, or comma-separated label columns")
 }
 
 // delimiter is the value of the flag --delimiter.

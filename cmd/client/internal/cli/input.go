@@ -19,24 +19,22 @@ type inputFlags struct {
 
 func (i *inputFlags) add(f *flagSet) {
 	f.model(&i.model)
-	f.StringVar(&i.features, "features", "", "the input, numbers with commas between them")
+	f.StringVar(&i.features, "features", "", "the input as comma-separated numbers")
 	f.StringVar(&i.inputs, "inputs", "", "the input by names, a JSON object; @FILE reads a file, @- standard input")
 }
 
-// input parses the input: features, from --features or from the arguments, or a record from
-// --inputs. Without --model the first argument is the model, unless it is a number. Without an
-// input, given is false.
+// input parses the input: the features of --features, or the record of --inputs. The model is
+// --model or the argument. Without an input, given is false.
 func (i *inputFlags) input(e *env, args []string) (input client.Input, given bool, err error) {
-	if i.model == "" && len(args) > 0 && !isNumber(args[0]) {
-		i.model, args = args[0], args[1:]
+	switch {
+	case (i.model == "") == (len(args) == 0):
+		return input, false, command.Usagef("give the model once: its id as the argument or as --model")
+	case i.model == "":
+		i.model = args[0]
 	}
 	switch {
-	case i.model == "":
-		return input, false, command.Usagef("the model is missing: give its id as the first argument or --model")
-	case i.features != "" && len(args) > 0:
-		return input, false, command.Usagef("features are given twice: as --features and as arguments")
-	case i.inputs != "" && (i.features != "" || len(args) > 0):
-		return input, false, command.Usagef("--inputs and features exclude each other")
+	case i.inputs != "" && i.features != "":
+		return input, false, command.Usagef("--inputs and --features exclude each other")
 	case i.inputs != "":
 		raw, err := e.argument(i.inputs)
 		if err != nil {
@@ -48,10 +46,10 @@ func (i *inputFlags) input(e *env, args []string) (input client.Input, given boo
 		}
 		return client.Record(record), true, nil
 	case i.features != "":
-		args = strings.Split(i.features, ",")
+		features, err := numbers("feature", strings.Split(i.features, ","))
+		return client.Features(features...), true, err
 	}
-	features, err := numbers("feature", args)
-	return client.Features(features...), len(features) > 0, err
+	return input, false, nil
 }
 
 // numbers parses numbers. Errors call them name.

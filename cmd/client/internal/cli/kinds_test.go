@@ -62,7 +62,7 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		}
 	}
 	wantFigures("top")
-	wantFigures("model", "watch", "m", "--events", "1")
+	wantFigures("model", "stats", "m", "--watch", "--events", "1")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

@@ -83,12 +83,12 @@ func TestDidYouMean(t *testing.T) {
 		`unknown command "craete" for "hindsight model"; is it "create"?`:                  {"model", "craete"},
 		`unknown flag: --mdoel; is it "--model"?`:                                          {"predict", "--mdoel", "m"},
 		"unknown flag: --once\n":                                                           {"top", "--once"},
-		`--label: got "x", want a number`:                                                  {"observe", "--model", "m", "--label", "x", "1", "2"},
+		`--label: got "x", want a number`:                                                  {"observe", "--model", "m", "--label", "x", "--features", "1,2"},
 		`--timeout: got "5", want a time span with its unit`:                               {"--timeout", "5", "model", "list"},
 		`--limit: got "1.5", want an integer`:                                              {"replay", "--limit", "1.5"},
 		`"yaml" for "-o, --output" flag: want one of table, json,`:                         {"-o", "yaml", "model", "list"},
-		`feature 2: "x" is not a number`:                                                   {"predict", "--model", "m", "1", "x", "-2"},
-		`feature 3: "1e400" is out of range`:                                               {"predict", "-o", "json", "--model", "m", "1", "-1", "1e400"},
+		`feature 2: "x" is not a number`:                                                   {"predict", "--model", "m", "--features", "1,x,-2"},
+		`feature 3: "1e400" is out of range`:                                               {"predict", "-o", "json", "--model", "m", "--features", "1,-1,1e400"},
 		`unknown field "pkawv_tailor"; is it "pkawv_taylor"?`:                              {"model", "create", "x", "--spec", `{"pkawv_tailor": {}}`},
 		`unknown field "learner"; a learner is a field with its own name`:                  {"model", "create", "x", "--spec", `{"dimension": 2, "learner": "auto"}`},
 		`unknown field "degre"; is it "degree"?`:                                           {"model", "create", "x", "--spec", `{"pkawv_taylor": {"degre": 2}}`},
@@ -150,7 +150,7 @@ func TestFormats(t *testing.T) {
 // Without a terminal top prints its table once, and no colours.
 func TestTop(t *testing.T) {
 	served(t)
-	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
+	document(t, 0, "observe", "--model", "m", "--features", "1,2", "--label", "1")
 	r := run(t, "top")
 	if r.code != 0 || !strings.HasPrefix(r.out, "ID  LEARNER       OBSERVATIONS") || !strings.Contains(r.out, "m   running_mean  1") || strings.Contains(r.out, "\x1b") {
 		t.Errorf("%+v", r)
@@ -165,17 +165,17 @@ func TestTop(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	served(t)
-	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
-	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n1,") {
+	document(t, 0, "observe", "--model", "m", "--features", "1,2", "--label", "1")
+	if r := run(t, "model", "stats", "m", "--watch", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n1,") {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "json"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"stateDigest"`) {
+	if r := run(t, "model", "stats", "m", "--watch", "--events", "2", "-o", "json"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"stateDigest"`) {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "m"); r.code != 1 || !strings.Contains(r.errors, "the server ended the events") || strings.Count(r.out, "\n") != 4 {
+	if r := run(t, "model", "stats", "m", "--watch"); r.code != 1 || !strings.Contains(r.errors, "the server ended the events") || strings.Count(r.out, "\n") != 4 {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "watch", "none"); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
+	if r := run(t, "model", "stats", "none", "--watch"); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -193,7 +193,7 @@ func TestResources(t *testing.T) {
 	if r := run(t, "model", "update", "m"); r.code != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r := run(t, "model", "undelete", "m"); r.code != 1 || !strings.Contains(r.errors, "UNIMPLEMENTED") {
+	if r := run(t, "model", "restore", "m", "--undelete"); r.code != 1 || !strings.Contains(r.errors, "UNIMPLEMENTED") {
 		t.Errorf("%+v", r)
 	}
 	if d := document(t, 0, "alias", "set", "champion", "m", "--expected", "old"); d["model"] != "m" || d["previousModel"] != "old" {

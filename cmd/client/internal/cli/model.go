@@ -21,35 +21,31 @@ const pageSize = 1000
 
 // model builds "model", the group of commands that manage models.
 func (e *env) model() *cobra.Command {
-	one := []completer{models}
+	one, write := []completer{models}, false
 	return e.group("model", "Create, inspect, change and delete models", "",
 		e.modelCreate(),
 		verb{use: "get ID", short: "Show a model and its spec", complete: one, run: func(c *call) error {
 			return e.showModel(c.model().Get(c.ctx()))
 		}},
 		e.modelList(), e.modelUpdate(), e.modelDelete(),
-		verb{use: "undelete ID", short: "Bring a deleted model back", complete: []completer{deletedModels}, run: func(c *call) error {
-			return e.showModel(c.model().Undelete(c.ctx()))
-		}},
-		e.modelValidate(), e.modelStats(), e.modelCompare(), e.modelWatch(),
-		verb{use: "snapshot ID", short: "Write a snapshot of a model", complete: one, run: func(c *call) error {
-			return show(e, writeSnapshot)(c.model().Snapshot(c.ctx()))
-		}},
-		verb{use: "snapshots ID", short: "List the snapshots of a model, the newest first", complete: one, run: func(c *call) error {
-			all := func(s []*hindsightv1.Snapshot) proto.Message { return &hindsightv1.ListSnapshotsResponse{Snapshots: s} }
-			return showList(e, all, []string{"sequence", "written", "bytes", "state_digest"}, func(s *hindsightv1.Snapshot) []any {
-				return []any{s.GetSequence(), when(s.GetCreateTime()), s.GetBytes(), s.GetStateDigest()}
-			})(c.model().Snapshots(c.ctx()))
-		}},
+		e.modelStats(), e.modelCompare(),
+		verb{
+			use: "snapshots ID", short: "List the snapshots of a model, the newest first", complete: one,
+			flags: func(f *flagSet) { f.BoolVar(&write, "write", false, "write a snapshot first") },
+			run: func(c *call) error {
+				if write {
+					if _, err := c.model().Snapshot(c.ctx()); err != nil {
+						return err
+					}
+				}
+				all := func(s []*hindsightv1.Snapshot) proto.Message { return &hindsightv1.ListSnapshotsResponse{Snapshots: s} }
+				return showList(e, all, []string{"sequence", "written", "bytes", "state_digest"}, func(s *hindsightv1.Snapshot) []any {
+					return []any{s.GetSequence(), when(s.GetCreateTime()), s.GetBytes(), s.GetStateDigest()}
+				})(c.model().Snapshots(c.ctx()))
+			},
+		},
 		e.modelRestore(), e.modelExport(), e.modelImport(),
 	)
-}
-
-func writeSnapshot(w *command.Page, s *hindsightv1.Snapshot) {
-	w.Row("sequence", s.GetSequence())
-	w.Row("written", when(s.GetCreateTime()))
-	w.Row("size", fmt.Sprintf("%d bytes", s.GetBytes()))
-	w.Row("state digest", s.GetStateDigest())
 }
 
 // when writes a time.
@@ -58,28 +54,33 @@ func when(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC33
 func (e *env) modelCreate() verb {
 	request := new(hindsightv1.CreateModelRequest)
 	var spec string
+	var validate bool
 	return verb{
 		use:   "create ID --spec JSON|@FILE",
-		short: "Create a model",
+		short: "Create a model, or show what its spec would cost",
 		long: `Create a model. If a model with this id and this spec exists, it is the answer.
 
 The spec is the JSON of a ModelSpec. Names are in snake_case or camelCase. A
 missing field gets the default of the server. A spec without a learner means auto.`,
 		example: `  hindsight model create energy --spec '{"dimension": 25}'
-    hindsight model create energy --spec @energy.json
+  hindsight model create energy --spec @energy.json
   hindsight model create energy-2 --spec '{"dimension": 25, "linear_awv": {}}' --follows energy`,
 		flags: func(f *flagSet) {
 			f.spec(&spec)
-			f.StringVar(&request.DisplayName, "display-name", "", "a name for people")
-			f.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE, for selecting models; may be repeated")
+			f.StringVar(&request.DisplayName, "display-name", "", "display name")
+			f.StringToStringVar(&request.Labels, "label", nil, "label KEY=VALUE for selecting models; may be repeated")
 			f.StringVar(&request.Follows, "follows", "", "a model whose observations the new one learns as well, from the next one on")
 			f.completes("follows", models)
+			f.BoolVar(&validate, "validate-only", false, "show the features, memory and cost of the spec, and create nothing")
 		},
 		before: func(*call) (err error) {
 			request.Spec, err = e.spec(spec)
 			return err
 		},
 		run: func(c *call) error {
+			if validate {
+				return show(e, writeValidation)(c.client.Validate(c.ctx(), request.GetSpec()))
+			}
 			request.Id = c.args[0]
 			return e.showModel(c.client.Create(c.ctx(), request))
 		},
@@ -91,10 +92,6 @@ func (e *env) showModel(m *hindsightv1.Model, err error) error {
 	if err != nil {
 		return err
 	}
-	spec, err := document.Encode(m.GetSpec())
-	if err != nil {
-		return err
-	}
 	return e.emit(m, func(w *command.Page) {
 		w.Row("id", m.GetId())
 		w.Row("learner", m.GetLearner())
@@ -102,7 +99,7 @@ func (e *env) showModel(m *hindsightv1.Model, err error) error {
 		w.Row("observations", m.GetSequence())
 		w.Row("created", when(m.GetCreateTime()))
 		writeMetadata(w, m)
-		w.Row("spec", string(spec))
+		w.Row("spec", specText(m.GetSpec()))
 	})
 }
 
@@ -214,11 +211,11 @@ func (e *env) modelDelete() verb {
 	return verb{
 		use:   "delete ID",
 		short: "Delete a model and all that it has learned",
-		long: `Delete a model. For as long as the server keeps it, undelete brings it back. On a terminal
-the command asks; elsewhere it wants --yes.`,
+		long: `Delete a model. As long as the server keeps the model, model restore ID --undelete brings the model
+back. On a terminal the command asks; elsewhere it needs --yes.`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
-			f.BoolVar(&yes, "yes", false, "delete the model without asking")
+			f.BoolVar(&yes, "yes", false, "skip the confirmation")
 			f.BoolVar(&request.Purge, "purge", false, "remove the model at once, so that it cannot be brought back")
 			f.StringVar(&request.Etag, "etag", "", "delete the model only if it has this etag")
 		},
@@ -244,40 +241,27 @@ the command asks; elsewhere it wants --yes.`,
 			return e.emit(deleted, func(w *command.Page) {
 				w.Printf("deleted %s\n", id)
 				if m != nil {
-					w.Printf("until %s hindsight model undelete %s brings it back\n", when(m.GetPurgeTime()), id)
+					w.Printf("until %s hindsight model restore %s --undelete brings it back\n", when(m.GetPurgeTime()), id)
 				}
 			})
 		},
 	}
 }
 
-func (e *env) modelValidate() verb {
-	var text string
-	var spec *hindsightv1.ModelSpec
-	return verb{
-		use:   "validate --spec JSON|@FILE",
-		short: "Show the features, memory and cost of a spec, without creating a model",
-		flags: func(f *flagSet) { f.spec(&text) },
-		before: func(*call) (err error) {
-			spec, err = e.spec(text)
-			return err
-		},
-		run: func(c *call) error {
-			v, err := c.client.Validate(c.ctx(), spec)
-			if err != nil {
-				return err
-			}
-			full, err := document.Encode(v.GetSpec())
-			if err != nil {
-				return err
-			}
-			return e.emit(v, func(w *command.Page) {
-				w.Row("features", v.GetFeatures())
-				w.Row("state", fmt.Sprintf("%d bytes", v.GetStateBytes()))
-				w.Row("predict", fmt.Sprintf("%d multiply-adds", v.GetPredictFlops()))
-				w.Row("observe", fmt.Sprintf("%d multiply-adds", v.GetObserveFlops()))
-				w.Row("spec", string(full))
-			})
-		},
+// writeValidation writes for people what a spec costs.
+func writeValidation(w *command.Page, v *hindsightv1.ValidateSpecResponse) {
+	w.Row("features", v.GetFeatures())
+	w.Row("state", fmt.Sprintf("%d bytes", v.GetStateBytes()))
+	w.Row("predict", fmt.Sprintf("%d multiply-adds", v.GetPredictFlops()))
+	w.Row("observe", fmt.Sprintf("%d multiply-adds", v.GetObserveFlops()))
+	w.Row("spec", specText(v.GetSpec()))
+}
+
+// specText is the JSON of a spec in a message that was encoded before.
+func specText(spec *hindsightv1.ModelSpec) string {
+	raw, err := document.Encode(spec)
+	if err != nil {
+		return err.Error()
 	}
+	return string(raw)
 }

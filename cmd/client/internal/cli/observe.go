@@ -28,7 +28,7 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 		example: `  hindsight observe energy --prediction-id order-7 --label -2.5
   hindsight observe energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
   hindsight observe trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,
-		numbers:  true,
+		optional: true,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			flags.add(f)
@@ -38,7 +38,7 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 			f.Float64Var(&observation.Weight, "weight", 1, "weight of the observation")
 			f.Float64Var(&target.label, "label", 0, "the label")
 			f.StringVar(&target.class, "class", "", "the class, for a classifier")
-			f.StringVar(&target.labels, "labels", "", "the labels of a model with several outputs, numbers with commas between them")
+			f.StringVar(&target.labels, "labels", "", "the labels of a model with several outputs, as comma-separated numbers")
 		},
 		before: func(c *call) (err error) {
 			var given bool

@@ -22,7 +22,7 @@ ignore the inputs: the running mean of the labels, and the last label. Skill is
 just before the label is learned. Served predictions are those that the client got; where
 the client got none, the prequential prediction stands for it.
 
-A classifier is judged by its errors, beside the class that was most frequent so far, and
+A classifier is evaluated by its errors, beside the class that was most frequent so far, and
 the last class.`
 
 // The verdicts.
@@ -134,15 +134,15 @@ func yardstick(s *hindsightv1.ModelStats) string {
 
 // writeIntervals writes how the prediction intervals did.
 func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
-	judged := slices.DeleteFunc(slices.Clone(s.GetIntervals()), func(i *hindsightv1.IntervalStats) bool {
+	evaluated := slices.DeleteFunc(slices.Clone(s.GetIntervals()), func(i *hindsightv1.IntervalStats) bool {
 		return i.GetObservations() == 0
 	})
-	if len(judged) == 0 {
+	if len(evaluated) == 0 {
 		return
 	}
-	several := slices.ContainsFunc(judged, func(i *hindsightv1.IntervalStats) bool { return i.GetOutput() > 0 })
+	several := slices.ContainsFunc(evaluated, func(i *hindsightv1.IntervalStats) bool { return i.GetOutput() > 0 })
 	w.Printf("\nintervals\tlabels inside\tlast 1000\tleast of 500\tmean width\tscore\n")
-	for _, i := range judged {
+	for _, i := range evaluated {
 		name := level(i.GetCoverage())
 		if several {
 			name += fmt.Sprintf(", output %d", i.GetOutput()+1)

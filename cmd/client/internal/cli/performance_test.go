@@ -171,8 +171,8 @@ func TestStatsOfNothing(t *testing.T) {
 		}
 	}
 	// A model that has learned from nothing but observations has served nothing.
-	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
-	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "2")
+	document(t, 0, "observe", "--model", "m", "--features", "1,2", "--label", "1")
+	document(t, 0, "observe", "--model", "m", "--features", "1,2", "--label", "2")
 	wantTables(t, run(t, "model", "stats", "m"), `mean loss                         model  running mean  last label  skill
 all rounds           prequential  1      1             1           0  as good as trivial
 last 2 rounds        prequential  1      1             1           0  as good as trivial
@@ -199,7 +199,7 @@ func TestVerdict(t *testing.T) {
 
 func TestPredictionTables(t *testing.T) {
 	f := served(t)
-	r := run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p")
+	r := run(t, "predict", "--model", "m", "--features", "1,2", "--prediction-id", "p")
 	if want := "value 0\nlearned from 0 observations\nprediction id p\n"; squeeze(r.out) != want {
 		t.Errorf("predicted\n%s, want\n%s", r.out, want)
 	}
@@ -221,7 +221,7 @@ leverage 0.5
 learned from 0 observations
 prediction id p
 `
-	if r := run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p"); squeeze(r.out) != want {
+	if r := run(t, "predict", "--model", "m", "--features", "1,2", "--prediction-id", "p"); squeeze(r.out) != want {
 		t.Errorf("predicted\n%s, want\n%s", r.out, want)
 	}
 	f.prediction = func(p *hindsightv1.Prediction) {
@@ -236,10 +236,10 @@ standard errors of the means [0.5 0.25]
 learned from 0 observations
 prediction id p
 `
-	if r := run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p"); squeeze(r.out) != want {
+	if r := run(t, "predict", "--model", "m", "--features", "1,2", "--prediction-id", "p"); squeeze(r.out) != want {
 		t.Errorf("predicted\n%s, want\n%s", r.out, want)
 	}
-	r = run(t, "predict", "--model", "m", "1", "2", "--prediction-id", "p", "--explain")
+	r = run(t, "predict", "--model", "m", "--features", "1,2", "--prediction-id", "p", "--explain")
 	if want += "\nfamily weight contribution\nlinear 0.750 2.25\nrest 0.000 -0.0625\n"; squeeze(r.out) != want {
 		t.Errorf("explained\n%s, want\n%s", r.out, want)
 	}
@@ -256,9 +256,9 @@ func squeeze(s string) string {
 
 func TestOutcomeTable(t *testing.T) {
 	served(t)
-	run(t, "observe", "--model", "m", "1", "2", "--label", "1")
-	run(t, "observe", "--model", "m", "1", "2", "--label", "1")
-	r := run(t, "observe", "--model", "m", "1", "2", "--label", "2")
+	run(t, "observe", "--model", "m", "--features", "1,2", "--label", "1")
+	run(t, "observe", "--model", "m", "--features", "1,2", "--label", "1")
+	r := run(t, "observe", "--model", "m", "--features", "1,2", "--label", "2")
 	want := "sequence 3\nprediction, prequential 1\nloss, prequential 1\nregret, prequential 1.33333\n" +
 		"recent mean loss, served 0.666667\nrecent skill, served 0, as good as trivial\n"
 	if squeeze(r.out) != want {

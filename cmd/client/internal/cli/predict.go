@@ -18,7 +18,7 @@ import (
 func (e *env) predict() verb {
 	p := &prediction{}
 	return verb{
-		use:   "predict [ID | --model ID] (--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE | --csv FILE)",
+		use:   "predict [ID | --model ID] (--features X1,X2,... | --inputs JSON|@FILE | --csv FILE)",
 		local: true,
 		short: "Ask for a prediction",
 		long: `Ask for a prediction. The server keeps the input under the prediction id until
@@ -43,12 +43,11 @@ predictions so far ahead.
 
 The standard error is the mean's: intervals say where the label will lie. Of a
 classifier the predicted class need not be the most probable one.`,
-		example: `  hindsight predict energy 0.1 -0.4 2
-  hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7
+		example: `  hindsight predict energy --features 0.1,-0.4,2 --prediction-id order-7
   hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'
   hindsight predict trips --csv tomorrow.csv --out predictions.csv
   hindsight predict --local --train trips.csv --csv tomorrow.csv`,
-		numbers:  true,
+		optional: true,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			p.flags.add(f)
@@ -106,7 +105,7 @@ func (p *prediction) check(c *call, e *env) (err error) {
 	case given && p.csv != "":
 		return command.Usagef("--csv and another input exclude each other")
 	case !given && p.csv == "":
-		return command.Usagef("the input is missing: give numbers as arguments or --features, a record as --inputs, or a file as --csv")
+		return command.Usagef("the input is missing: give numbers as --features, a record as --inputs, or a file as --csv")
 	case p.csv == "" && p.out != "":
 		return command.Usagef("--out needs --csv")
 	case p.csv != "" && (p.id != "" || p.explain || p.ttl != 0):

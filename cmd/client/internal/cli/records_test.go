@@ -152,34 +152,6 @@ func turned(t *testing.T, text string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// TestReplayRecordsShuffled permutes the rows as those of features, and continues.
-func TestReplayRecordsShuffled(t *testing.T) {
-	f := serving(t)
-	path := written(t, "rows.csv", "y,n,extra\n1,10,a\n2,20,b\n3,30,c\n4,NA,d\n")
-	args := []string{
-		"replay", "--csv", path, "--model", "m", "--run", "r", "--shuffle", "3", "--ignore", "*",
-		"--create", `{"inputs": [{"name": "n", "numeric": {}}]}`,
-	}
-	document(t, 0, append(args, "--limit", "2")...)
-	d := document(t, 0, append(args, "--offset", "1")...)
-	if d["rounds"] != 3.0 || d["duplicates"] != 1.0 || stat(d, "observations") != 4.0 {
-		t.Errorf("%v", d)
-	}
-	m := f.models["m"]
-	missing := 0
-	for id, o := range m.outcomes {
-		n := m.outcomes[id].inputs.GetFields()["n"]
-		if _, null := n.GetKind().(*structpb.Value_NullValue); null && o.label == 4 {
-			missing++
-		} else if n.GetNumberValue() != 10*o.label {
-			t.Errorf("%s: label %v of %v", id, o.label, n)
-		}
-	}
-	if missing != 1 || m.model.GetSpec().GetOutputs() != 1 {
-		t.Errorf("%d missing, spec %v", missing, m.model.GetSpec())
-	}
-}
-
 // TestReplayRecordsAfterLoss sends the records again to a server that lost the
 // predictions.
 func TestReplayRecordsAfterLoss(t *testing.T) {
@@ -208,27 +180,18 @@ func TestReplayRecordsAfterLoss(t *testing.T) {
 
 // TestReplayClassesOfFeatures takes vectors through a classifier.
 func TestReplayClassesOfFeatures(t *testing.T) {
-	for _, options := range [][]string{nil, {"--shuffle", "5"}, {"--normalize", "minmax"}} {
-		f := serving(t)
-		path := written(t, "rows.csv", "x1,kind,x2\n1,up,5\n2,down,6\n3, up ,7\n")
-		args := append([]string{
-			"replay", "--csv", path, "--target", "kind", "--model", "m", "--run", "r", "--create", `{"classes": {}}`,
-		}, options...)
-		document(t, 0, args...)
-		m := f.models["m"]
-		want := map[float64]string{1: "up", 2: "down", 3: "up"}
-		for id, o := range m.outcomes {
-			x := m.outcomes[id].features
-			if options != nil && options[0] == "--normalize" {
-				x = []float64{1 + 2*x[0], 5 + 2*x[1]}
-			}
-			if o.class != want[x[0]] || x[1] != x[0]+4 {
-				t.Errorf("%v, %s: %q of %v", options, id, o.class, x)
-			}
+	f := serving(t)
+	path := written(t, "rows.csv", "x1,kind,x2\n1,up,5\n2,down,6\n3, up ,7\n")
+	document(t, 0, "replay", "--csv", path, "--target", "kind", "--model", "m", "--run", "r", "--create", `{"classes": {}}`)
+	m := f.models["m"]
+	want := map[float64]string{1: "up", 2: "down", 3: "up"}
+	for id, o := range m.outcomes {
+		if x := o.features; o.class != want[x[0]] || x[1] != x[0]+4 {
+			t.Errorf("%s: %q of %v", id, o.class, x)
 		}
-		if len(m.outcomes) != 3 || m.model.GetSpec().GetDimension() != 2 {
-			t.Errorf("%v: %d outcomes, %v", options, len(m.outcomes), m.model.GetSpec())
-		}
+	}
+	if len(m.outcomes) != 3 || m.model.GetSpec().GetDimension() != 2 {
+		t.Errorf("%d outcomes, %v", len(m.outcomes), m.model.GetSpec())
 	}
 }
 
@@ -255,7 +218,6 @@ func TestReplayRecordsMistakes(t *testing.T) {
 	}
 	good := written(t, "a.csv", "at,wind_speed,y\n2026-11-21,1,2\n")
 	for says, args := range map[string][]string{
-		"which it encodes itself":      {"--model", "m", "--normalize", "minmax"},
 		"is an input and a target":     {"--model", "m", "--target", "at"},
 		"leaves no feature":            {"--model", "plain", "--ignore", "*"},
 		"which are the features":       {"--model", "m", "--features", "at"},
@@ -291,7 +253,7 @@ func TestReplayWithoutLabels(t *testing.T) {
 	if inferred.code != 0 || !strings.Contains(inferred.errors, "25 rows have no label: replay predicts them") {
 		t.Fatalf("%+v", inferred)
 	}
-	for _, args := range [][]string{nil, {"--serve"}, {"--delay", "3"}, {"--shuffle", "1"}, {"--delimiter", ";"}} {
+	for _, args := range [][]string{nil, {"--serve"}, {"--delay", "3"}, {"--delimiter", ";"}} {
 		f := serving(t)
 		args = append([]string{"replay", "--csv", path, "--model", "m", "--run", "r", "--create", inferred.out}, args...)
 		r := run(t, args...)
@@ -355,8 +317,7 @@ func TestPredictAndObserveRecords(t *testing.T) {
 	for says, args := range map[string][]string{
 		"want a JSON object":           {"predict", "--model", "m", "--inputs", "[1]"},
 		"no such file":                 {"predict", "--model", "m", "--inputs", "@/nonexistent"},
-		"exclude each other":           {"predict", "--model", "m", "--inputs", "{}", "1"},
-		"--inputs and features":        {"observe", "--model", "m", "--inputs", "{}", "--features", "1", "--label", "1"},
+		"--inputs and --features":      {"observe", "--model", "m", "--inputs", "{}", "--features", "1", "--label", "1"},
 		"exclude each":                 {"observe", "--model", "m", "--inputs", "{}", "--prediction-id", "p", "--label", "1"},
 		"or --class for a classifier":  {"observe", "--model", "m", "--inputs", "{}", "--label", "1", "--class", "x"},
 		"--features or --inputs":       {"observe", "--model", "m", "--class", "x"},

@@ -24,9 +24,9 @@ func (e *env) replay() verb {
 		local: true,
 		short: "Take the rows of a CSV file through a model",
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
-order, in batches, and each row is judged by its prequential prediction, made from all
+order, in batches, and each row is evaluated by its prequential prediction, made from all
 rows before it. --serve, --delay and --delay-by serve the rows: each row is predicted,
-then observed, one call after another, and judged by its served prediction too.
+then observed, one call after another, and evaluated by its served prediction too.
 
 ` + fileHelp + `
 
@@ -42,7 +42,7 @@ With --local and without --create the spec is the output of "hindsight infer", a
 column y the target is the last column.
 
 A model with named inputs takes the columns of their names, in any order. A column that is
-neither an input nor a target is refused, unless infer leaves it out or --ignore names it;
+neither an input nor a target is rejected, unless infer leaves it out or --ignore names it;
 --ignore '*' leaves out all such columns. A cell becomes:
 
 numeric      a number, with or without a sign of a currency or of percent
@@ -60,35 +60,27 @@ they did in the world. The label of a row is sent before the first prediction at
 largest value of --time so far has reached the row's --delay-by. Both columns are features
 only if --features or the model names them.
 
---shuffle permutes the rows of the whole file. --offset then skips rows, and --limit counts
-rows after the offset. To continue a replay that was stopped, give the same command with
-the --run that it printed: learned rows get their first answers. With the --offset that it
-printed they are skipped. --normalize minmax scales every feature to [0, 1] by its smallest
-and largest value up to the last row taken. A constant becomes 0.
+--offset skips rows, and --limit counts rows after the offset. To continue a replay that was
+stopped, give the same command with the --run that it printed: learned rows get their first
+answers. With the --offset that it printed they are skipped.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
-      hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
+  hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
       --time ordered_at --delay-by paid_at --features amount,items
   hindsight replay --csv trips.csv --model trips --create @trips.json
-  hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
-      --run r0f3 --offset 1200 --serve`,
+  hindsight replay --csv energy.csv.gz --model energy --run r0f3 --offset 1200 --serve`,
 		flags: func(f *flagSet) {
 			r.flags(f)
 			f.file(&r.csv, &r.options.Delimiter, &r.options.Target, "the file; - is standard input (required)")
-			f.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
 			f.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 			f.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
 			f.BoolVar(&r.serve, "serve", false, "predict each row before it is observed")
-			f.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
-			f.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
-			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
+			f.StringSliceVar(&r.options.Features, "features", nil, "comma-separated feature columns; default: all other columns")
+			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "comma-separated columns to ignore; '*': all that are neither a named input nor a target")
 			f.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
 			f.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
 		},
 		before: func(c *call) error {
-			if c.given("shuffle") {
-				r.options.Shuffle = &r.seed
-			}
 			if r.model == "" && e.own.on {
 				r.model = localModel
 			}
@@ -102,9 +94,8 @@ and largest value up to the last row taken. A constant becomes 0.
 // replay has the flags of "replay".
 type replay struct {
 	rounds
-	csv, normalize  string
+	csv             string
 	time, labelTime string
-	seed            uint64
 	serve           bool
 	targetGiven     bool
 	options         stream.FileOptions
@@ -128,16 +119,11 @@ func (r *replay) check() error {
 		return command.Usagef("--limit %d is negative", r.options.Limit)
 	case r.options.Offset < 0:
 		return command.Usagef("--offset %d is negative", r.options.Offset)
-	case r.normalize != "" && r.normalize != "minmax":
-		return command.Usagef("--normalize %q: only minmax is known", r.normalize)
 	case (r.time == "") != (r.labelTime == ""):
 		return command.Usagef("--time and --delay-by need each other")
 	case r.time != "" && r.delay > 0:
 		return command.Usagef("--delay-by and --delay exclude each other")
-	case r.time != "" && r.options.Shuffle != nil:
-		return command.Usagef("--delay-by and --shuffle exclude each other: times have an order")
 	}
-	r.options.MinMax = r.normalize == "minmax"
 	r.timed = r.time != ""
 	if r.timed {
 		r.options.Ignore = append(r.options.Ignore, r.time, r.labelTime)
@@ -276,9 +262,6 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		}
 		source, dimension = file, file.Dimension()
 	} else {
-		if r.options.MinMax {
-			return nil, 0, errors.New("--normalize: the model has named inputs, which it encodes itself")
-		}
 		records, err := stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()})
 		if err != nil {
 			return nil, 0, err

@@ -146,20 +146,6 @@ func TestReplayCreates(t *testing.T) {
 	}
 }
 
-func TestReplayNormalizesAndShuffles(t *testing.T) {
-	f := served(t)
-	csv, labels := table(t, 5, false)
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--normalize", "minmax", "--shuffle", "3", "--run", "r")
-	order := rand.New(rand.NewPCG(3, 0)).Perm(5)
-	for position, i := range order {
-		id := "r-" + strconv.Itoa(position+1)
-		x := f.models["m"].outcomes[id].features
-		if x[0] != float64(i)/4 || x[1] != 0 || f.models["m"].outcomes[id].label != labels[i] {
-			t.Errorf("round %d: features %v and label %v, want row %d", position+1, x, f.models["m"].outcomes[id].label, i)
-		}
-	}
-}
-
 // TestReplayRetries loses calls before and after their effect.
 func TestReplayRetries(t *testing.T) {
 	f := served(t)

@@ -56,7 +56,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 	wantRow(t, table, "display", "name", "The", "first")
 
 	// Statistics of what was learned come at once; the follower has learned the same in time.
-	if r := run(t, "model", "watch", "first", "--events", "1", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n20,") {
+	if r := run(t, "model", "stats", "first", "--watch", "--events", "1", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n20,") {
 		t.Errorf("watched %+v", r)
 	}
 	for tries := 0; document(t, 0, "model", "get", "second")["sequence"] != 20.0; tries++ {
@@ -123,19 +123,19 @@ func TestUpdateAndUndeleteWithTheServer(t *testing.T) {
 	refused(t, "ETAG_MISMATCH", "model", "update", "m", "--etag", tag, "--display-name", "South")
 
 	document(t, 0, "observe", "--model", "m", "--features", "1", "--label", "1")
-	if r := run(t, "model", "delete", "m", "--yes"); r.code != 0 || !strings.Contains(r.out, "model undelete m") {
+	if r := run(t, "model", "delete", "m", "--yes"); r.code != 0 || !strings.Contains(r.out, "model restore m --undelete") {
 		t.Errorf("deleted: %+v", r)
 	}
 	refused(t, "MODEL_NOT_FOUND", "predict", "--model", "m", "--features", "1")
 	if r := run(t, "model", "list", "--deleted", "-o", "csv"); !strings.HasPrefix(r.out, "id,learner,dimension,observations,created,deleted\n") || strings.Contains(run(t, "model", "list").out, "m ") {
 		t.Errorf("the deleted one is not told: %+v", r)
 	}
-	if got := completions(t, "model", "undelete", ""); !slices.Equal(got, []string{"m"}) {
-		t.Errorf("undelete completes to %q", got)
+	if got := completions(t, "model", "restore", ""); !slices.Equal(got, []string{"kept", "m"}) {
+		t.Errorf("restore completes to %q", got)
 	}
-	if d := document(t, 0, "model", "undelete", "m"); d["sequence"] != 1.0 || d["labels"].(map[string]any)["region"] != "north" {
+	if d := document(t, 0, "model", "restore", "m", "--undelete"); d["sequence"] != 1.0 || d["labels"].(map[string]any)["region"] != "north" {
 		t.Errorf("brought back %v", d)
 	}
 	document(t, 0, "model", "delete", "m", "--yes", "--purge")
-	refused(t, "MODEL_NOT_FOUND", "model", "undelete", "m")
+	refused(t, "MODEL_NOT_FOUND", "model", "restore", "m", "--undelete")
 }

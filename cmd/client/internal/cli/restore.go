@@ -16,29 +16,39 @@ func (e *env) modelRestore() verb {
 		sequence uint64
 		at       string
 		yes      bool
+		undelete bool
 	)
 	return verb{
-		use:   "restore ID --sequence N|--at TIME --yes",
-		short: "Take a model back to an earlier sequence or time",
-		long: `Take a model back to the sequence of a snapshot, or to a later sequence or time
-that the server's log still contains. The observations after it are undone for ever, and
+		use:   "restore ID --sequence N|--at TIME|--undelete",
+		short: "Restore a model to an earlier sequence or time, or undelete a model",
+		long: `Restore a model to the sequence of a snapshot, or to a later sequence or time
+that the server's log still contains. The observations after it are lost for good, and
 their ids are forgotten: they can be learned again. Export the model first to
-keep both states. On a terminal the command asks; elsewhere it wants --yes.`,
+keep both states. On a terminal the command asks; elsewhere it needs --yes.
+
+With --undelete undelete a model, as it was.`,
 		example: `  hindsight model restore energy --sequence 12000 --yes
   hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
-		complete: []completer{models},
+		complete: []completer{allModels},
 		flags: func(f *flagSet) {
 			f.Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
 			f.StringVar(&at, "at", "", "keep what was learned up to this time")
-			f.BoolVar(&yes, "yes", false, "undo the later observations")
+			f.BoolVar(&undelete, "undelete", false, "undelete the model")
+			f.BoolVar(&yes, "yes", false, "skip the confirmation")
 		},
 		before: func(c *call) error {
-			switch byNumber := c.given("sequence"); {
-			case byNumber == (at != ""):
-				return command.Usagef("one of --sequence and --at is wanted (--sequence 0 undoes all observations)")
-			case byNumber:
+			given := 0
+			for _, flag := range []string{"sequence", "at", "undelete"} {
+				if c.given(flag) {
+					given++
+				}
+			}
+			switch {
+			case given != 1:
+				return command.Usagef("one of --sequence, --at and --undelete is required (--sequence 0 undoes all observations)")
+			case c.given("sequence"):
 				request.Sequence = &sequence
-			default:
+			case c.given("at"):
 				t, err := time.Parse(time.RFC3339Nano, at)
 				if err != nil {
 					return command.Usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", at)
@@ -48,6 +58,9 @@ keep both states. On a terminal the command asks; elsewhere it wants --yes.`,
 			return nil
 		},
 		run: func(c *call) error {
+			if undelete {
+				return e.showModel(c.model().Undelete(c.ctx()))
+			}
 			if !yes {
 				if err := e.confirmRestore(c, request); err != nil {
 					return err

@@ -102,23 +102,23 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	digest := func(id string) any { return document(t, 0, "model", "stats", id)["stateDigest"] }
 	observe("a", "1", "1")
 	observe("b", "2", "2")
-	kept := document(t, 0, "model", "snapshot", "m")
+	kept := document(t, 0, "model", "snapshots", "m", "--write")["snapshots"].([]any)[0].(map[string]any)
 	if kept["sequence"] != 2.0 || kept["stateDigest"] != digest("m") {
 		t.Errorf("snapshot %v", kept)
 	}
 	observe("c", "3", "-99")
 	file := filepath.Join(dir, "m.hs")
-	if d := document(t, 0, "model", "export", "m", "--out", file); d["file"] != file || d["bytes"].(float64) < 100 {
+	if d := document(t, 0, "model", "export", "m", file); d["file"] != file || d["bytes"].(float64) < 100 {
 		t.Errorf("export %v", d)
 	}
-	if r := run(t, "model", "export", "m", "--out", file); r.code != 2 || !strings.Contains(r.errors, "--force") {
+	if r := run(t, "model", "export", "m", file); r.code != 2 || !strings.Contains(r.errors, "--force") {
 		t.Errorf("over a file: %+v", r)
 	}
 	bare := filepath.Join(dir, "bare.hs")
-	if with, without := document(t, 0, "model", "export", "m", "--out", file, "--force"), document(t, 0, "model", "export", "m", "--out", bare, "--without-ids"); with["bytes"].(float64) <= without["bytes"].(float64) {
+	if with, without := document(t, 0, "model", "export", "m", file, "--force"), document(t, 0, "model", "export", "m", bare, "--without-ids"); with["bytes"].(float64) <= without["bytes"].(float64) {
 		t.Errorf("with ids %v, without %v", with, without)
 	}
-	if r := run(t, "model", "export", "nobody", "--out", filepath.Join(dir, "none.hs")); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
+	if r := run(t, "model", "export", "nobody", filepath.Join(dir, "none.hs")); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
 		t.Errorf("of nobody: %+v", r)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*none*")); err != nil || len(left) > 0 {
@@ -151,20 +151,20 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	if r := run(t, "model", "snapshots", "m"); r.code != 0 || !strings.HasPrefix(r.out, "SEQUENCE") || !strings.Contains(r.out, kept["stateDigest"].(string)) {
 		t.Errorf("%+v", r)
 	}
-	if d := document(t, 0, "model", "import", "copy", "--in", file); d["sequence"] != 3.0 || digest("copy") != whole {
+	if d := document(t, 0, "model", "import", "copy", file); d["sequence"] != 3.0 || digest("copy") != whole {
 		t.Errorf("import %v", d)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := runWith(t.Context(), string(data), "model", "import", "again", "--in", "-"); r.code != 0 || digest("again") != whole {
+	if r := runWith(t.Context(), string(data), "model", "import", "again", "-"); r.code != 0 || digest("again") != whole {
 		t.Errorf("from standard input: %+v", r)
 	}
-	if r := runWith(t.Context(), string(data[:99]), "model", "import", "half", "--in", "-"); r.code != 1 || !strings.Contains(r.errors, "chunk") {
+	if r := runWith(t.Context(), string(data[:99]), "model", "import", "half", "-"); r.code != 1 || !strings.Contains(r.errors, "chunk") {
 		t.Errorf("half a model: %+v", r)
 	}
-	if r := run(t, "model", "export", "copy", "--out", "-"); r.code != 0 || r.out != string(data) {
+	if r := run(t, "model", "export", "copy", "-"); r.code != 0 || r.out != string(data) {
 		t.Errorf("to standard output: %d, %d bytes of %d", r.code, len(r.out), len(data))
 	}
 }

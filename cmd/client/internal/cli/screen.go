@@ -2,11 +2,9 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -21,88 +19,24 @@ const (
 	endOfLine   = "\x1b[K"
 	endOfScreen = "\x1b[J"
 	noColour    = "\x1b[m"
-
-	ctrlC = 3
 )
 
-// screen is a terminal that shows a live page. The key q leaves it. Where a read of the keys
-// cannot be ended, only an interrupt leaves it.
-type screen struct {
-	out    *os.File
-	tty    *os.File // nil: no keys
-	state  *term.State
-	cancel context.CancelFunc
-	left   chan struct{} // closed when the reader of the keys has ended
-	quit   bool          // the key q; set before left is closed
-}
+// screen is a terminal that shows a live page.
+type screen struct{ out *os.File }
 
-// newScreen takes the terminal. The returned context ends when q is pressed. The screen is nil
-// if standard output is no terminal, or the answer is not for people. The caller must call
-// leave.
-func (e *env) newScreen(ctx context.Context) (*screen, context.Context) {
+// newScreen takes the terminal. The screen is nil if standard output is no terminal, or the
+// answer is not for people. The caller must call leave.
+func (e *env) newScreen() *screen {
 	out, ok := e.Stdout.(*os.File)
 	if !ok || !e.Table() || !command.IsTerminal(out) {
-		return nil, ctx
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := &screen{out: out, cancel: cancel, left: make(chan struct{})}
-	s.openKeys()
-	_, _ = io.WriteString(out, enterScreen) // A terminal that cannot be written shows nothing.
-	go s.read()
-	return s, ctx
-}
-
-// openKeys opens the terminal for its keys, if a read of it can be ended.
-func (s *screen) openKeys() {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	if tty.SetReadDeadline(time.Time{}) == nil {
-		if s.state, err = term.MakeRaw(int(tty.Fd())); err == nil {
-			s.tty = tty
-			return
-		}
-	}
-	_ = tty.Close() // It was not used.
-}
-
-// read waits for the key q, or for the end of the screen.
-func (s *screen) read() {
-	defer close(s.left)
-	if s.tty == nil {
-		return
-	}
-	key := make([]byte, 1)
-	for {
-		if _, err := s.tty.Read(key); err != nil {
-			return
-		}
-		if key[0] == 'q' || key[0] == 'Q' || key[0] == ctrlC {
-			s.quit = true
-			s.cancel()
-			return
-		}
-	}
-}
-
-// leave gives the terminal back. It returns nil in place of err if q was pressed.
-func (s *screen) leave(err error) error {
-	if s.tty != nil {
-		_ = s.tty.SetReadDeadline(time.Now()) // It ends read.
-	}
-	<-s.left
-	s.cancel()
-	if s.tty != nil {
-		_ = term.Restore(int(s.tty.Fd()), s.state)
-		_ = s.tty.Close() // It was only read.
-	}
-	_, _ = io.WriteString(s.out, leaveScreen)
-	if s.quit {
 		return nil
 	}
-	return err
+	_, _ = io.WriteString(out, enterScreen) // A terminal that cannot be written shows nothing.
+	return &screen{out}
 }
+
+// leave gives the terminal back.
+func (s *screen) leave() { _, _ = io.WriteString(s.out, leaveScreen) }
 
 // size is the size of the terminal, 80 by 24 if the terminal does not report it.
 func (s *screen) size() (width, height int) {

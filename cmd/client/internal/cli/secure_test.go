@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
-	"hindsight/cmd/internal/authority"
+	"hindsight/cmd/internal/testca"
 )
 
 // secure starts a fake with TLS that wants certificates of its own authority and the token
@@ -21,12 +21,12 @@ import (
 func secure(t *testing.T) (address, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	a := authority.New(t, "ca")
-	authority.Write(t, dir, "ca.crt", a.PEM)
-	authority.Write(t, dir, "other.crt", authority.New(t, "other").PEM)
-	authority.Write(t, dir, "token", []byte("s3cret\n"))
-	a.Files(t, dir, "client", authority.Leaf{Name: "client"})
-	pair := a.Pair(t, authority.Leaf{Hosts: []string{"hindsight.example", "127.0.0.1"}})
+	a := testca.New(t, "ca")
+	testca.Write(t, dir, "ca.crt", a.PEM)
+	testca.Write(t, dir, "other.crt", testca.New(t, "other").PEM)
+	testca.Write(t, dir, "token", []byte("s3cret\n"))
+	a.Files(t, dir, "client", testca.Leaf{Name: "client"})
+	pair := a.Pair(t, testca.Leaf{Hosts: []string{"hindsight.example", "127.0.0.1"}})
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

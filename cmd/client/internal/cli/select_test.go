@@ -38,7 +38,7 @@ func TestReplayChosenColumns(t *testing.T) {
 func TestReplayStandardInput(t *testing.T) {
 	f := served(t)
 	dir := temporary(t)
-	r := runWith(t.Context(), "x1,x2,y\n1,2,3\n4,5,6\n", "replay", "--csv", "-", "--model", "m", "--normalize", "minmax", "--json")
+	r := runWith(t.Context(), "x1,x2,y\n1,2,3\n4,5,6\n", "replay", "--csv", "-", "--model", "m", "--json")
 	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 2.0 || len(f.models["m"].labels) != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -92,7 +92,6 @@ func TestDelayBy(t *testing.T) {
 	for want, args := range map[string][]string{
 		"need each other":           {"--time", "at"},
 		"--delay-by and --delay ex": {"--time", "at", "--delay-by", "paid", "--delay", "2"},
-		"--delay-by and --shuffle":  {"--time", "at", "--delay-by", "paid", "--shuffle", "2"},
 		"line 3, column 2 (paid)":   {"--time", "at", "--delay-by", "paid"},
 		`is it "paid"?`:             {"--time", "at", "--delay-by", "pad"},
 	} {

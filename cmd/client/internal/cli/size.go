@@ -47,7 +47,7 @@ The figures are figures of the long run.`,
 			f.spec(&text)
 			f.Float64Var(&load.Rate, "rate", 0, "rounds a second of each model (required)")
 			f.IntVar(&load.Models, "models", 1, "number of models")
-			f.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction waits for its label at most")
+			f.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction stays pending at most")
 			f.DurationVar(&load.LabelDelay, "label-delay", 0, "how long labels take to come; without it: as long as --ttl")
 			f.IntVar(&classes, "classes", usualClasses, "how many classes labels have, of those that the spec allows")
 			f.IntVar(&survive, "survive", 0, "server losses to survive; 0: one server without a cluster")
@@ -55,7 +55,6 @@ The figures are figures of the long run.`,
 			const setting = "setting of the server"
 			f.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, setting)
 			f.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, setting)
-			f.DurationVar(&settings.SnapshotInterval, "snapshot-interval", settings.SnapshotInterval, setting)
 			f.DurationVar(&settings.SnapshotReplay, "snapshot-replay", settings.SnapshotReplay, setting)
 		},
 		before: func(c *call) (err error) {

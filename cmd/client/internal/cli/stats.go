@@ -2,34 +2,104 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
 func (e *env) modelStats() verb {
 	request := new(hindsightv1.GetModelStatsRequest)
+	var watch bool
+	var interval time.Duration
+	var events int
 	return verb{
 		use:   "stats ID",
 		short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
-		long: `Show how a model is doing.
+		long: `Show how a model is doing. With --watch write a line whenever the model has learned, with -o json
+as a line of JSON. Loss and skill of a line are of the predictions that were served for the last 1000
+observations. The regret is prequential.
 
 ` + verdictHelp + `
 
 ` + inputsHelp,
+		example: `  hindsight model stats energy
+  hindsight model stats energy --watch --events 60 -o csv > minute.csv`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
 			f.BoolVar(&request.IncludeImportances, "importances", false, "also show how much each input matters to the trees of auto")
 			f.BoolVar(&request.IncludeHindsightPath, "path", false,
 				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
+			f.BoolVar(&watch, "watch", false, "write a line whenever the model has learned")
+			f.DurationVar(&interval, "interval", time.Second, "with --watch: shortest time between two lines")
+			f.IntVar(&events, "events", 0, "with --watch: end after so many lines; 0: never")
 		},
-		run: func(c *call) error { return show(e, writeStats)(c.model().Stats(c.ctx(), request)) },
+		before: func(c *call) error {
+			switch {
+			case !watch && (c.given("interval") || c.given("events")):
+				return command.Usagef("--interval and --events need --watch")
+			case interval < time.Second:
+				return command.Usagef("--interval %v is less than 1s", interval)
+			case events < 0:
+				return command.Usagef("--events %d is negative", events)
+			}
+			return nil
+		},
+		run: func(c *call) error {
+			if watch {
+				return e.watch(c.ctx(), c.model(), interval, events)
+			}
+			return show(e, writeStats)(c.model().Stats(c.ctx(), request))
+		},
 	}
+}
+
+// watch writes a line for each statistics event until there were enough of them.
+func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration, events int) error {
+	// Outcomes are not shown, so the server sends as few as possible.
+	request := &hindsightv1.WatchModelRequest{StatsInterval: durationpb.New(interval), MaxOutcomesPerSecond: 1}
+	seen := 0
+	for event, err := range m.Watch(ctx, request) {
+		if err != nil {
+			return err
+		}
+		stats := event.GetStats()
+		if stats == nil {
+			continue
+		}
+		err = e.watchLine(stats, seen == 0)
+		if seen++; err != nil || seen == events {
+			return err
+		}
+	}
+	return errors.Join(ctx.Err(), errEnded)
+}
+
+var errEnded = errors.New("the server ended the events")
+
+// watchLine writes statistics as one line.
+func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
+	if e.JSON() {
+		raw, err := document.Encode(s)
+		if err == nil {
+			_, err = fmt.Fprintf(e.Stdout, "%s\n", raw)
+		}
+		return err
+	}
+	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
+	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"},
+		[]any{s.GetObservations(), loss, skill, s.Regret}, first)
 }
 
 // writeStats writes statistics for people.

@@ -95,17 +95,17 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 	}
 	s.stats, s.Stats = stats, raw
 	all, classes := stats.GetPerformance(), stats.GetClasses().GetPerformance()
-	_, skill := judge(all.GetPrequential(), classes.GetPrequential())
-	s.Skill, s.Verdict = judged(skill)
+	_, skill := lossAndSkill(all.GetPrequential(), classes.GetPrequential())
+	s.Skill, s.Verdict = verdictOf(skill)
 	if stats.GetServedObservations() > 0 {
-		_, skill = judge(all.GetServed(), classes.GetServed())
-		s.ServedSkill, s.ServedVerdict = judged(skill)
+		_, skill = lossAndSkill(all.GetServed(), classes.GetServed())
+		s.ServedSkill, s.ServedVerdict = verdictOf(skill)
 	}
 	return nil
 }
 
-// judged returns a skill and its verdict, nothing of an unknown skill.
-func judged(known *float64) (*command.Finite, string) {
+// verdictOf returns a skill and its verdict, nothing of an unknown skill.
+func verdictOf(known *float64) (*command.Finite, string) {
 	if known == nil {
 		return nil, ""
 	}

@@ -24,7 +24,7 @@ func (e *env) top() verb {
 	return verb{
 		use:   "top",
 		short: "Watch the models: observations, served loss and skill, regret, rate",
-		long: `Show a table of the models, again every --interval, until q is pressed. Where
+		long: `Show a table of the models, again every --interval, until an interrupt. Where
 standard output is no terminal, or with -o json or csv, the table is printed once.
 
 Loss and skill are of what was served for the last 1000 observations, of a classifier
@@ -52,13 +52,13 @@ memory.
 	}
 }
 
-// showTop shows the table until the user leaves the screen.
+// showTop shows the table until an interrupt.
 func (e *env) showTop(ctx context.Context, c *client.Client, request *hindsightv1.ListModelsRequest, interval time.Duration) error {
 	page, err := c.ListPage(ctx, request)
 	if err != nil {
 		return err
 	}
-	s, ctx := e.newScreen(ctx)
+	s := e.newScreen()
 	if s == nil {
 		raw, err := document.Encode(page)
 		if err != nil {
@@ -66,6 +66,7 @@ func (e *env) showTop(ctx context.Context, c *client.Client, request *hindsightv
 		}
 		return e.EmitRows(raw, topHeader(), topRows(page.GetModels()))
 	}
+	defer s.leave()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for err == nil {
@@ -82,7 +83,7 @@ func (e *env) showTop(ctx context.Context, c *client.Client, request *hindsightv
 			page, err = c.ListPage(ctx, request)
 		}
 	}
-	return s.leave(err)
+	return err
 }
 
 func topHeader() []string {
@@ -94,7 +95,7 @@ func topRows(models []*hindsightv1.Model) [][]any {
 	rows := make([][]any, len(models))
 	for i, m := range models {
 		s := m.GetSummary()
-		loss, skill := judge(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
+		loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
 		var perSecond, regret any
 		state := ""
 		if s != nil {
@@ -117,7 +118,7 @@ func dispensable() []int { return []int{8, 7, 1, 3, 6} }
 
 // writeTop writes a page of the live table.
 func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string, width int) {
-	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
+	w.Printf("%s, models: %d, shown: %d\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
 	rows := topRows(page.GetModels())
 	for i, row := range rows {
 		if skill, _ := row[5].(*float64); skill != nil {

@@ -30,12 +30,12 @@ model. A limit of 0 means that of the server.`,
   hindsight model update energy --without-label stage`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
-			f.StringVar(&m.DisplayName, "display-name", "", "a name for people")
-			f.StringToStringVar(&m.Labels, "label", nil, "KEY=VALUE, for selecting models; may be repeated")
+			f.StringVar(&m.DisplayName, "display-name", "", "display name")
+			f.StringToStringVar(&m.Labels, "label", nil, "label KEY=VALUE for selecting models; may be repeated")
 			f.StringSliceVar(&without, "without-label", nil, "the key of a label to remove; may be repeated")
-			f.StringToStringVar(&m.Annotations, "annotation", nil, "KEY=VALUE, a note; may be repeated")
-			f.DurationVar(&ttl, "label-ttl", 0, "how long a prediction waits for its label")
-			f.Int64Var(&pending, "max-pending-labels", 0, "how many predictions may wait")
+			f.StringToStringVar(&m.Annotations, "annotation", nil, "annotation KEY=VALUE; may be repeated")
+			f.DurationVar(&ttl, "label-ttl", 0, "how long a prediction stays pending")
+			f.Int64Var(&pending, "max-pending-labels", 0, "maximum number of pending predictions")
 			f.StringVar(&m.Etag, "etag", "", "change the model only if it has this etag")
 			f.BoolVar(&request.ValidateOnly, "validate-only", false, "show the model as it would be, and change nothing")
 		},
@@ -89,8 +89,8 @@ at all times at once with 95% confidence, so that one may look and stop at any t
 			}
 			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill", "difference", "lower", "upper"}
 			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
-				loss, skill := judge(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
-				other, _ := judge(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
+				loss, skill := lossAndSkill(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
+				other, _ := lossAndSkill(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
 				var mean, lower, upper *float64
 				if d := m.GetDifference(); d != nil {
 					mean, lower, upper = &d.Mean, &d.Lower, &d.Upper
@@ -101,9 +101,9 @@ at all times at once with 95% confidence, so that one may look and stop at any t
 	}
 }
 
-// judge returns the mean loss and the skill of figures, of a classifier the error rate. Both
+// lossAndSkill returns the mean loss and the skill of figures, of a classifier the error rate. Both
 // are nil if neither message is given.
-func judge(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
+func lossAndSkill(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
 	switch {
 	case c != nil:
 		rate := c.GetErrorRate()

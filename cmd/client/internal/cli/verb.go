@@ -22,8 +22,6 @@ type verb struct {
 	complete []completer
 	// optional: the caller may leave out the arguments.
 	optional bool
-	// numbers: the arguments are the features of an input, as many as the model has.
-	numbers bool
 	// local: the command can start a server of its own.
 	local bool
 	flags func(*flagSet)
@@ -93,10 +91,6 @@ func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
 	if v.optional {
 		cmd.Args = cobra.MaximumNArgs(max(len(v.complete), len(arguments(v.use))))
-	}
-	if v.numbers {
-		cmd.Annotations = map[string]string{takesFeatures: "yes"}
-		cmd.Args = cobra.ArbitraryArgs
 	}
 	if len(v.complete) > 0 {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {

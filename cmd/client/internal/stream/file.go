@@ -9,13 +9,11 @@ import (
 	"hindsight/cmd/internal/dataset"
 )
 
-// File yields rows of a CSV file whose features are numbers. Scaling needs a first pass over
-// the file. A shuffle holds the whole file in memory. It is not safe for concurrent use.
+// File yields rows of a CSV file whose features are numbers. It is not safe for concurrent use.
 type File struct {
-	rows[Round]
+	rows
 
-	reader    *dataset.Reader
-	low, high []float64 // the ranges of the features
+	reader *dataset.Reader
 }
 
 // OpenFile opens a file. Close must be called.
@@ -23,31 +21,22 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 	if slices.Contains(o.Ignore, AllOthers) && len(o.Features) == 0 {
 		return nil, fmt.Errorf("--ignore %q leaves no feature: the model has no named inputs; name columns with --features", AllOthers)
 	}
-	r, err := newRows[Round](path, o)
+	r, err := newRows(path, o)
 	if err != nil {
 		return nil, err
 	}
 	f := &File{rows: r}
-	f.read, f.round = f.readRow, f.scaled
+	f.read = f.readRow
 	if err := f.open(); err != nil {
 		return nil, err
 	}
-	switch {
-	case o.Classes && f.Outputs() > 1:
+	if o.Classes && f.Outputs() > 1 {
 		err = &dataset.Error{File: path, Line: 1, Err: errClasses}
-	case o.MinMax && o.Shuffle == nil:
-		err = f.survey()
-	}
-	if err == nil {
+	} else {
 		err = f.begin()
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
-	}
-	if o.Shuffle != nil {
-		for _, i := range f.order[:min(len(f.order), o.end())] {
-			f.widen(f.shuffled[i])
-		}
 	}
 	return f, nil
 }
@@ -87,47 +76,4 @@ func (f *File) readRow() (r Round, err error) {
 		return Round{Features: r.Features, Unlabelled: true}, nil
 	}
 	return r, err
-}
-
-// survey reads the file once to find the range of every feature, and opens the file again.
-func (f *File) survey() error {
-	count, err := f.each(f.options.end(), f.widen)
-	if err == nil && count == 0 {
-		err = NoRow(f.path)
-	}
-	if err != nil {
-		return err
-	}
-	f.count(count)
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return f.open()
-}
-
-// widen extends the ranges by one row.
-func (f *File) widen(r Round) {
-	if f.low == nil {
-		f.low, f.high = slices.Clone(r.Features), slices.Clone(r.Features)
-		return
-	}
-	for i, v := range r.Features {
-		f.low[i], f.high[i] = min(f.low[i], v), max(f.high[i], v)
-	}
-}
-
-// scaled maps the features onto [0, 1] with MinMax. The terms are halved first: a range wider
-// than the largest number stays finite, and the quotient is the same.
-func (f *File) scaled(r Round) (Round, error) {
-	if !f.options.MinMax {
-		return r, nil
-	}
-	for i, v := range r.Features {
-		if f.high[i] > f.low[i] {
-			r.Features[i] = (v/2 - f.low[i]/2) / (f.high[i]/2 - f.low[i]/2)
-		} else {
-			r.Features[i] = 0
-		}
-	}
-	return r, nil
 }

@@ -73,8 +73,6 @@ func TestRows(t *testing.T) {
 		{stream.FileOptions{}, "[1 5] 10 [3 5] 20 [2 5] 30"},
 		{stream.FileOptions{Offset: 1, Limit: 1}, "[3 5] 20"},
 		{stream.FileOptions{Offset: 3}, ""},
-		{stream.FileOptions{MinMax: true}, "[0 0] 10 [1 0] 20 [0.5 0] 30"},
-		{stream.FileOptions{MinMax: true, Offset: 1}, "[1 0] 20 [0.5 0] 30"},
 	} {
 		for _, path := range []string{plain, packed} {
 			if got := takeFile(t, path, c.o); got != c.want {
@@ -87,7 +85,6 @@ func TestRows(t *testing.T) {
 func TestSeveralTargets(t *testing.T) {
 	const text = "y2,x1,y1,other\n1,2,3,4\n5,6,7,8\n"
 	path := write(t, "a.csv", []byte(text))
-	seed := uint64(3)
 	for _, c := range []struct {
 		o         stream.FileOptions
 		want      string
@@ -96,8 +93,7 @@ func TestSeveralTargets(t *testing.T) {
 	}{
 		{stream.FileOptions{Target: "y"}, "[2 4] [3 1] [6 8] [7 5]", 2, 2},
 		{stream.FileOptions{Target: "y2, y1"}, "[2 4] [1 3] [6 8] [5 7]", 2, 2},
-		{stream.FileOptions{Target: "other,y1,y2", MinMax: true}, "[0] [4 3 1] [1] [8 7 5]", 1, 3},
-		{stream.FileOptions{Target: "y", Shuffle: &seed, Offset: 1}, "", 2, 2},
+		{stream.FileOptions{Target: "other,y1,y2"}, "[2] [4 3 1] [6] [8 7 5]", 1, 3},
 		{stream.FileOptions{Target: "other,y2,y1", Limit: 1}, "[2] [4 1 3]", 1, 3},
 	} {
 		s, err := stream.OpenFile(path, c.o)
@@ -128,28 +124,5 @@ func TestSeveralTargets(t *testing.T) {
 		if _, err := stream.OpenFile(path, stream.FileOptions{Target: target}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("target %s: %v", target, err)
 		}
-	}
-}
-
-func TestShuffleIsAPermutationOfItsSeed(t *testing.T) {
-	var text strings.Builder
-	text.WriteString("x1,y\n")
-	for n := range 50 {
-		fmt.Fprintf(&text, "%d,%d\n", n, n)
-	}
-	path := write(t, "a.csv", []byte(text.String()))
-	seed, other := uint64(1), uint64(2)
-	a, b := takeFile(t, path, stream.FileOptions{Shuffle: &seed}), takeFile(t, path, stream.FileOptions{Shuffle: &seed})
-	c := takeFile(t, path, stream.FileOptions{Shuffle: &other})
-	if a != b || a == c {
-		t.Error("a shuffle is not that of its seed")
-	}
-	for n := range 50 {
-		if row := fmt.Sprintf("[%d] %d", n, n); !strings.Contains(a+" ", row+" ") {
-			t.Errorf("row %s is lost", row)
-		}
-	}
-	if rest := takeFile(t, path, stream.FileOptions{Shuffle: &seed, Offset: 20}); !strings.HasSuffix(a, rest) {
-		t.Error("an offset does not continue the shuffle")
 	}
 }

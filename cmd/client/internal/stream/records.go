@@ -17,7 +17,7 @@ import (
 )
 
 // RecordOptions say which rows of a file to take, and how. A column that is neither an
-// input nor a target is refused, unless it is ignored or infer leaves it out.
+// input nor a target is rejected, unless it is ignored or infer leaves it out.
 type RecordOptions struct {
 	FileOptions
 	// Inputs are the declared inputs. Each is the column of its name.
@@ -25,10 +25,9 @@ type RecordOptions struct {
 }
 
 // Records yields rows of a CSV file as records of named inputs. Times and categories need a
-// first pass over the file; see infer.Declared. A shuffle holds the whole file in memory. It is
-// not safe for concurrent use.
+// first pass over the file; see infer.Declared. It is not safe for concurrent use.
 type Records struct {
-	rows[[]string]
+	rows
 
 	declared []*hindsightv1.Input
 	table    *dataset.Table
@@ -43,24 +42,19 @@ type placed struct {
 	at int
 }
 
-var (
-	errScaled   = errors.New("records are not scaled: leave it to the model")
-	errFeatures = errors.New("--features: the model has named inputs, which are the features")
-)
+var errFeatures = errors.New("--features: the model has named inputs, which are the features")
 
 // OpenRecords opens a file. Close must be called.
 func OpenRecords(path string, o RecordOptions) (*Records, error) {
-	rows, err := newRows[[]string](path, o.FileOptions)
+	rows, err := newRows(path, o.FileOptions)
 	switch {
 	case err != nil:
 		return nil, err
-	case o.MinMax:
-		return nil, errScaled
 	case len(o.Features) > 0:
 		return nil, errFeatures
 	}
 	r := &Records{rows: rows, declared: o.Inputs}
-	r.read, r.round = r.readRow, r.convert
+	r.read = r.readRow
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -170,7 +164,7 @@ func (r *Records) place() error {
 	return nil
 }
 
-// leaveOut leaves out the unknown columns that infer leaves out, and refuses the first other
+// leaveOut leaves out the unknown columns that infer leaves out, and rejects the first other
 // unknown column. A column is unknown if it is neither an input nor a target.
 func (r *Records) leaveOut(unknown []string) error {
 	var inferred *infer.Result
@@ -211,19 +205,12 @@ func argument(name string) string {
 // Outputs returns the number of labels.
 func (r *Records) Outputs() int { return len(r.targets) }
 
-// readRow reads the next row of the file. A row to be shuffled is checked here, where the
-// table knows its line.
-func (r *Records) readRow() ([]string, error) {
+// readRow reads the next row of the file.
+func (r *Records) readRow() (Round, error) {
 	row, err := r.table.Read()
-	if err == nil && r.options.Shuffle != nil {
-		row = slices.Clone(row)
-		_, err = r.convert(row)
+	if err != nil {
+		return Round{}, err
 	}
-	return row, err
-}
-
-// convert converts a row. The place of a mistake is in the row that was read last.
-func (r *Records) convert(row []string) (Round, error) {
 	values := make(map[string]*structpb.Value, len(r.inputs))
 	for _, in := range r.inputs {
 		v, err := in.Value(row[in.at])

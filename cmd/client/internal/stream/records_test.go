@@ -56,34 +56,30 @@ func records(t *testing.T, path string, o stream.RecordOptions) (rounds []stream
 const threeRows = "y,v,at,b,c,n\n1,1 2,2026-11-21,yes,x,1.5\n2,3 4,,,,\n3,5 6,2026-11-22,no,y,NA\n"
 
 func TestRecordsSkipAndEnd(t *testing.T) {
-	seed := uint64(1)
-	for _, shuffle := range []*uint64{nil, &seed} {
-		all := make(map[float64]int)
-		for offset, want := range []int{3, 2, 1, 0, 0} {
-			o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Offset: offset, Shuffle: shuffle}}
-			rounds, total, err := records(t, write(t, "a.csv.gz", zipped(t, threeRows)), o)
-			if err != nil || len(rounds) != want || total != want {
-				t.Fatalf("offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
-			}
-			for _, r := range rounds {
-				all[r.Labels[0]]++
-				if len(r.Inputs.GetFields()) != 5 || r.Features != nil {
-					t.Errorf("%v", r)
-				}
-			}
-			o.Limit = 1
-			if rounds, total, err := records(t, write(t, "a.csv", []byte(threeRows)), o); err != nil || len(rounds) != min(1, want) || total != len(rounds) {
-				t.Errorf("offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
+	all := make(map[float64]int)
+	for offset, want := range []int{3, 2, 1, 0, 0} {
+		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Offset: offset}}
+		rounds, total, err := records(t, write(t, "a.csv.gz", zipped(t, threeRows)), o)
+		if err != nil || len(rounds) != want || total != want {
+			t.Fatalf("offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
+		}
+		for _, r := range rounds {
+			all[r.Labels[0]]++
+			if len(r.Inputs.GetFields()) != 5 || r.Features != nil {
+				t.Errorf("%v", r)
 			}
 		}
-		if len(all) != 3 || all[1]+all[2]+all[3] != 6 {
-			t.Errorf("the rows %v", all)
+		o.Limit = 1
+		if rounds, total, err := records(t, write(t, "a.csv", []byte(threeRows)), o); err != nil || len(rounds) != min(1, want) || total != len(rounds) {
+			t.Errorf("offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
 		}
+	}
+	if len(all) != 3 || all[1]+all[2]+all[3] != 6 {
+		t.Errorf("the rows %v", all)
 	}
 }
 
 func TestRecordsOfMistakes(t *testing.T) {
-	seed := uint64(1)
 	for text, says := range map[string]string{
 		"y,V,at,b,c,n\n":                        `no column "v", which is an input; is it "V"?`,
 		"y,v,at,b,c,zzzzzz\n":                   `no column "n", which is an input`,
@@ -97,15 +93,12 @@ func TestRecordsOfMistakes(t *testing.T) {
 		"":                                      "the file is empty",
 		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
 	} {
-		for _, shuffle := range []*uint64{nil, &seed} {
-			o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Shuffle: shuffle}}
-			if _, _, err := records(t, write(t, "a.csv", []byte(text)), o); err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("%q: %v, want %s", text, err, says)
-			}
+		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y"}}
+		if _, _, err := records(t, write(t, "a.csv", []byte(text)), o); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %s", text, err, says)
 		}
 	}
 	for _, o := range []stream.RecordOptions{
-		{FileOptions: stream.FileOptions{MinMax: true}},
 		{FileOptions: stream.FileOptions{Limit: -1}},
 		{FileOptions: stream.FileOptions{Target: "y,c", Classes: true}},
 	} {
@@ -120,46 +113,43 @@ func TestRecordsOfMistakes(t *testing.T) {
 
 // Rows without a label have inputs alone, in files of features and of records.
 func TestRowsWithoutALabel(t *testing.T) {
-	seed := uint64(1)
-	for _, shuffle := range []*uint64{nil, &seed} {
-		for _, text := range []string{"x,y\n1,10\n2,NA\n3,\n4,40\n", "x;y\n1;a\n2;NA\n3;\n4;b\n"} {
-			o := stream.FileOptions{Target: "y", Shuffle: shuffle, Classes: strings.Contains(text, "a")}
-			path := write(t, "a.csv", []byte(text))
-			file, err := stream.OpenFile(path, o)
+	for _, text := range []string{"x,y\n1,10\n2,NA\n3,\n4,40\n", "x;y\n1;a\n2;NA\n3;\n4;b\n"} {
+		o := stream.FileOptions{Target: "y", Classes: strings.Contains(text, "a")}
+		path := write(t, "a.csv", []byte(text))
+		file, err := stream.OpenFile(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labelled := make(map[float64]bool)
+		for {
+			r, err := file.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			labelled := make(map[float64]bool)
-			for {
-				r, err := file.Next()
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				labelled[r.Features[0]] = !r.Unlabelled
-				if has := len(r.Labels) > 0 || r.Class != ""; has == r.Unlabelled {
-					t.Errorf("%+v", r)
-				}
+			labelled[r.Features[0]] = !r.Unlabelled
+			if has := len(r.Labels) > 0 || r.Class != ""; has == r.Unlabelled {
+				t.Errorf("%+v", r)
 			}
-			if err := file.Close(); err != nil {
-				t.Error(err)
-			}
-			if want := map[float64]bool{1: true, 2: false, 3: false, 4: true}; !maps.Equal(labelled, want) {
-				t.Errorf("%q: labelled are %v", text, labelled)
-			}
-			inputs := everyKind(t)[:1]
-			inputs[0].Name = "x"
-			rounds, _, err := records(t, path, stream.RecordOptions{FileOptions: o, Inputs: inputs})
-			if err != nil || len(rounds) != 4 {
-				t.Fatalf("%d rows, %v", len(rounds), err)
-			}
-			for _, r := range rounds {
-				x := r.Inputs.GetFields()["x"].GetNumberValue()
-				if has := len(r.Labels) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
-					t.Errorf("%q: %+v", text, r)
-				}
+		}
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+		if want := map[float64]bool{1: true, 2: false, 3: false, 4: true}; !maps.Equal(labelled, want) {
+			t.Errorf("%q: labelled are %v", text, labelled)
+		}
+		inputs := everyKind(t)[:1]
+		inputs[0].Name = "x"
+		rounds, _, err := records(t, path, stream.RecordOptions{FileOptions: o, Inputs: inputs})
+		if err != nil || len(rounds) != 4 {
+			t.Fatalf("%d rows, %v", len(rounds), err)
+		}
+		for _, r := range rounds {
+			x := r.Inputs.GetFields()["x"].GetNumberValue()
+			if has := len(r.Labels) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
+				t.Errorf("%q: %+v", text, r)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"hindsight/cmd/internal/authority"
+	"hindsight/cmd/internal/testca"
 	"hindsight/cmd/server/internal/certificates"
 )
 
@@ -58,11 +58,11 @@ func (c *clock) set(now time.Time) {
 	c.now = now
 }
 
-var host = authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1", "hindsight.example"}}
+var host = testca.Leaf{Name: "server", Hosts: []string{"127.0.0.1", "hindsight.example"}}
 
 // serve serves with the pair of a until the test ends. Clients need certificates of b, if
 // it is there.
-func serve(t *testing.T, a, b *authority.Authority, leaf authority.Leaf) *server {
+func serve(t *testing.T, a, b *testca.CA, leaf testca.Leaf) *server {
 	t.Helper()
 	s := &server{dir: t.TempDir(), taken: make(chan struct{}, 100), failed: make(chan error, 100)}
 	s.clock.set(time.Now())
@@ -71,7 +71,7 @@ func serve(t *testing.T, a, b *authority.Authority, leaf authority.Leaf) *server
 	var files certificates.Files
 	files.Certificate, files.Key = a.Files(t, s.dir, "server", leaf)
 	if b != nil {
-		files.ClientCA = authority.Write(t, s.dir, "ca.crt", b.PEM)
+		files.ClientCA = testca.Write(t, s.dir, "ca.crt", b.PEM)
 	}
 	taken := zap.Hooks(func(e zapcore.Entry) error {
 		if e.Message == "certificate" {
@@ -157,29 +157,29 @@ func (s *server) serial(t *testing.T, c *tls.Config) string {
 	return secured.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-func trusts(a *authority.Authority, own ...tls.Certificate) *tls.Config {
+func trusts(a *testca.CA, own ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), Certificates: own, MinVersion: tls.VersionTLS12, NextProtos: []string{"echo"}}
 }
 
 // Whom the handshake refuses, on which side, and what the error says.
 func TestHandshakes(t *testing.T) {
-	a, b := authority.New(t, "servers"), authority.New(t, "clients")
-	good := b.Pair(t, authority.Leaf{Name: "client"})
+	a, b := testca.New(t, "servers"), testca.New(t, "clients")
+	good := b.Pair(t, testca.Leaf{Name: "client"})
 	long := time.Now().Add(-time.Hour)
-	past := authority.Leaf{Name: "client", From: long.Add(-time.Hour), Until: long}
+	past := testca.Leaf{Name: "client", From: long.Add(-time.Hour), Until: long}
 	for name, c := range map[string]struct {
-		leaf           authority.Leaf
+		leaf           testca.Leaf
 		client         *tls.Config
 		client1, serve string // of the client's error and of the server's
 	}{
 		"good":                       {host, trusts(a, good), "", ""},
-		"wrong authority of server":  {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
-		"wrong host":                 {authority.Leaf{Hosts: []string{"other.example"}}, trusts(a, good), "cannot validate certificate for 127.0.0.1", "bad certificate"},
-		"expired server":             {authority.Leaf{Hosts: host.Hosts, From: past.From, Until: past.Until}, trusts(a, good), "certificate has expired", "bad certificate"},
+		"wrong CA of server":         {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
+		"wrong host":                 {testca.Leaf{Hosts: []string{"other.example"}}, trusts(a, good), "cannot validate certificate for 127.0.0.1", "bad certificate"},
+		"expired server":             {testca.Leaf{Hosts: host.Hosts, From: past.From, Until: past.Until}, trusts(a, good), "certificate has expired", "bad certificate"},
 		"expired client":             {host, trusts(a, b.Pair(t, past)), "expired certificate", "certificate has expired"},
-		"client not yet valid":       {host, trusts(a, b.Pair(t, authority.Leaf{From: time.Now().Add(time.Hour), Until: time.Now().Add(2 * time.Hour)})), "expired certificate", "not yet valid"},
+		"client not yet valid":       {host, trusts(a, b.Pair(t, testca.Leaf{From: time.Now().Add(time.Hour), Until: time.Now().Add(2 * time.Hour)})), "expired certificate", "not yet valid"},
 		"no client certificate":      {host, trusts(a), "certificate required", "didn't provide a certificate"},
-		"client of other authority":  {host, forced(trusts(a), a.Pair(t, authority.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
+		"client of other CA":         {host, forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
 		"a server's as the client's": {host, trusts(a, b.Pair(t, host)), "bad certificate", "incompatible key usage"},
 		"TLS 1.1":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version", "unsupported versions"},
 		"TLS 1.2":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, "", ""},
@@ -208,7 +208,7 @@ func compare(t *testing.T, side string, err error, want string) {
 
 // A connection that says no word of TLS is refused and counted.
 func TestPlaintext(t *testing.T) {
-	a := authority.New(t, "servers")
+	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
 	var dialer net.Dialer
 	c, err := dialer.DialContext(t.Context(), "tcp", s.address)
@@ -228,7 +228,7 @@ func TestPlaintext(t *testing.T) {
 
 // Look twice takes what the files hold, and once does not: somebody may be writing them.
 func TestReload(t *testing.T) {
-	a := authority.New(t, "servers")
+	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
 	first := s.serial(t, trusts(a))
 	open, err := s.dial(t, trusts(a))
@@ -238,9 +238,9 @@ func TestReload(t *testing.T) {
 	s.Look()
 	s.Look()
 	c, k := a.Issue(t, host)
-	authority.Write(t, s.dir, "server.crt", c)
+	testca.Write(t, s.dir, "server.crt", c)
 	s.Look() // The key is not there yet.
-	authority.Write(t, s.dir, "server.key", k)
+	testca.Write(t, s.dir, "server.key", k)
 	s.Look()
 	if got := s.serial(t, trusts(a)); got != first || s.Stats().ReloadFailures != 0 {
 		t.Errorf("files that are being written were read: %+v", s.Stats())
@@ -254,7 +254,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the change ended a connection: %v", err)
 	}
 
-	expired, expiredKey := a.Issue(t, authority.Leaf{Hosts: host.Hosts, From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
+	expired, expiredKey := a.Issue(t, testca.Leaf{Hosts: host.Hosts, From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
 	_, otherKey := a.Issue(t, host)
 	for n, bad := range []struct {
 		name             string
@@ -267,13 +267,13 @@ func TestReload(t *testing.T) {
 		{"expired", expired, expiredKey, "the certificate expired at "},
 		{"a directory", nil, k, "no such file"},
 	} {
-		authority.Write(t, s.dir, "server.key", bad.key)
+		testca.Write(t, s.dir, "server.key", bad.key)
 		if bad.certificate == nil {
 			if err := os.Remove(filepath.Join(s.dir, "server.crt")); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			authority.Write(t, s.dir, "server.crt", bad.certificate)
+			testca.Write(t, s.dir, "server.crt", bad.certificate)
 		}
 		for range 5 {
 			s.Look()
@@ -297,8 +297,8 @@ func TestReload(t *testing.T) {
 		}
 	}
 	// What is mended is taken.
-	authority.Write(t, s.dir, "server.crt", c)
-	authority.Write(t, s.dir, "server.key", k)
+	testca.Write(t, s.dir, "server.crt", c)
+	testca.Write(t, s.dir, "server.key", k)
 	s.Look()
 	s.Look()
 	if stats := s.Stats(); stats.Reloads != 2 {
@@ -308,7 +308,7 @@ func TestReload(t *testing.T) {
 
 // Kubernetes exchanges a link to a directory.
 func TestReloadOfLinks(t *testing.T) {
-	a := authority.New(t, "servers")
+	a := testca.New(t, "servers")
 	dir := t.TempDir()
 	version := func(name string) {
 		t.Helper()
@@ -347,17 +347,17 @@ func TestReloadOfLinks(t *testing.T) {
 // A client whose authority is gone loses its connection and does not come back, not by a
 // ticket of before either. While both authorities are there, both clients stay.
 func TestClientCARotation(t *testing.T) {
-	a, old, next := authority.New(t, "servers"), authority.New(t, "old"), authority.New(t, "next")
+	a, old, next := testca.New(t, "servers"), testca.New(t, "old"), testca.New(t, "next")
 	s := serve(t, a, old, host)
-	resuming := trusts(a, old.Pair(t, authority.Leaf{Name: "one"}))
+	resuming := trusts(a, old.Pair(t, testca.Leaf{Name: "one"}))
 	resuming.ClientSessionCache = tls.NewLRUClientSessionCache(8)
-	other := trusts(a, next.Pair(t, authority.Leaf{Name: "two"}))
+	other := trusts(a, next.Pair(t, testca.Leaf{Name: "two"}))
 	before, err := s.dial(t, resuming)
 	if err != nil {
 		t.Fatal(err)
 	}
 	replace := func(text []byte) {
-		authority.Write(t, s.dir, "ca.crt", text)
+		testca.Write(t, s.dir, "ca.crt", text)
 		s.Look()
 		s.Look()
 	}
@@ -393,13 +393,13 @@ func TestClientCARotation(t *testing.T) {
 
 // A connection does not outlive the certificate of its client.
 func TestClientExpires(t *testing.T) {
-	a, b := authority.New(t, "servers"), authority.New(t, "clients")
+	a, b := testca.New(t, "servers"), testca.New(t, "clients")
 	s := serve(t, a, b, host)
-	short, err := s.dial(t, trusts(a, b.Pair(t, authority.Leaf{Name: "short", Until: time.Now().Add(time.Minute)})))
+	short, err := s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "short", Until: time.Now().Add(time.Minute)})))
 	if err != nil {
 		t.Fatal(err)
 	}
-	long, err := s.dial(t, trusts(a, b.Pair(t, authority.Leaf{Name: "long"})))
+	long, err := s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "long"})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,9 +422,9 @@ func TestClientExpires(t *testing.T) {
 
 // A client with a certificate is verified also if it need not have one.
 func TestOptional(t *testing.T) {
-	a, b := authority.New(t, "servers"), authority.New(t, "clients")
+	a, b := testca.New(t, "servers"), testca.New(t, "clients")
 	dir := t.TempDir()
-	files := certificates.Files{ClientCA: authority.Write(t, dir, "ca.crt", b.PEM), Optional: true}
+	files := certificates.Files{ClientCA: testca.Write(t, dir, "ca.crt", b.PEM), Optional: true}
 	files.Certificate, files.Key = a.Files(t, dir, "server", host)
 	k, err := certificates.Open(certificates.Options{Files: files, Log: zap.NewNop(), Now: time.Now})
 	if err != nil {
@@ -436,8 +436,8 @@ func TestOptional(t *testing.T) {
 		ok     bool
 	}{
 		"none":  {trusts(a), 0, true},
-		"good":  {trusts(a, b.Pair(t, authority.Leaf{Name: "client"})), 1, true},
-		"other": {forced(trusts(a), a.Pair(t, authority.Leaf{Name: "client"})), 0, false},
+		"good":  {trusts(a, b.Pair(t, testca.Leaf{Name: "client"})), 1, true},
+		"other": {forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), 0, false},
 	} {
 		var listen net.ListenConfig
 		inner, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -468,13 +468,13 @@ func TestOptional(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	a, dir := authority.New(t, "servers"), t.TempDir()
+	a, dir := testca.New(t, "servers"), t.TempDir()
 	certificate, key := a.Files(t, dir, "server", host)
 	for want, f := range map[string]certificates.Files{
 		"no such file":                    {Certificate: filepath.Join(dir, "none"), Key: key},
 		"found a certificate rather than": {Certificate: certificate, Key: certificate},
 		"block 1 is a PRIVATE KEY":        {Certificate: certificate, Key: key, ClientCA: key},
-		"it has no certificate in PEM":    {Certificate: certificate, Key: key, ClientCA: authority.Write(t, dir, "empty", nil)},
+		"it has no certificate in PEM":    {Certificate: certificate, Key: key, ClientCA: testca.Write(t, dir, "empty", nil)},
 		"is a directory":                  {Certificate: certificate, Key: key, ClientCA: dir},
 	} {
 		_, err := certificates.Open(certificates.Options{Files: f, Log: zap.NewNop(), Now: time.Now})
@@ -487,7 +487,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // Run takes a change by itself and ends with its context.
 func TestRun(t *testing.T) {
-	a := authority.New(t, "servers")
+	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
@@ -504,14 +504,14 @@ func TestRun(t *testing.T) {
 
 // FuzzClientCA looks for a file that is taken though it has no certificate.
 func FuzzClientCA(f *testing.F) {
-	a := authority.New(f, "clients")
+	a := testca.New(f, "clients")
 	dir := f.TempDir()
 	certificate, key := a.Files(f, dir, "server", host)
 	f.Add(a.PEM)
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_, err := certificates.Open(certificates.Options{
-			Files: certificates.Files{Certificate: certificate, Key: key, ClientCA: authority.Write(t, t.TempDir(), "ca.crt", text)},
+			Files: certificates.Files{Certificate: certificate, Key: key, ClientCA: testca.Write(t, t.TempDir(), "ca.crt", text)},
 			Log:   zap.NewNop(), Now: time.Now,
 		})
 		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {

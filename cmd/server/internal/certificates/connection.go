@@ -57,7 +57,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// enter ends a handshake that began with m. It refuses a certificate whose authority was removed
+// enter ends a handshake that began with m. It refuses a certificate whose CA was removed
 // since then, because sweep did not see the connection.
 func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
@@ -131,6 +131,6 @@ func (k *Keeper) sweep(changed bool) {
 	}
 	if len(bad) > 0 {
 		k.closed.Add(uint64(len(bad)))
-		k.o.Log.Info("connections closed whose clients' certificates have expired or lost their authority", zap.Int("connections", len(bad)))
+		k.o.Log.Info("connections closed whose clients' certificates have expired or lost a CA", zap.Int("connections", len(bad)))
 	}
 }

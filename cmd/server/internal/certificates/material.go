@@ -38,7 +38,7 @@ func (f Files) read() content {
 // material has the certificates of a handshake. It is immutable.
 type material struct {
 	certificate tls.Certificate
-	// clients are the authorities of clients; nil if clients need no certificates.
+	// clients are the CAs of clients; nil if clients need no certificates.
 	clients *x509.CertPool
 }
 
@@ -55,15 +55,15 @@ func (f Files) parse(c content) (*material, error) {
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clients, err = authorities(c.clientCA); err != nil {
+	if m.clients, err = readCAs(c.clientCA); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.ClientCA, err)
 	}
 	return m, nil
 }
 
-// authorities parses certificates. It refuses a file with an unreadable block, because skipping
+// readCAs parses certificates. It rejects a file with an unreadable block, because skipping
 // the block would silently refuse clients.
-func authorities(text string) (*x509.CertPool, error) {
+func readCAs(text string) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for rest := []byte(text); ; n++ {
 		var block *pem.Block

@@ -8,14 +8,14 @@ import (
 
 const access = "Access"
 
-// accessSettings are those of who may call.
+// accessSettings are the settings of authentication.
 func accessSettings(c *Config) []setting {
 	return []setting{
-		{access, "tokens", "", optionalPath(&c.Tokens), "file of those who may call; without it everybody may; see token create"},
-		{access, "jwt-keys", "", keySet(&c.JWTKeys), "key set of JWTs that are taken too: a file or https:// URL"},
-		{access, "jwt-issuer", "", word("TEXT", "nothing, or the claim iss that a JWT has to have", &c.JWTIssuer, isClaim), "claim iss that a JWT has to have"},
-		{access, "jwt-audience", "", word("TEXT", "nothing, or a value that the claim aud of a JWT has to have", &c.JWTAudience, isClaim), "value that the claim aud of a JWT has to have"},
-		{access, "audit-log", "", optionalPath(&c.AuditLog), "file of control calls and refusals, a line of JSON each; reopened when renamed"},
+		{access, "tokens", "", optionalPath(&c.Tokens), "tokens file; without it every caller is allowed; see token create"},
+		{access, "jwt-keys", "", keySet(&c.JWTKeys), "JWKS for verifying JWTs: a file or https:// URL"},
+		{access, "jwt-issuer", "", word("TEXT", "nothing, or the claim iss that a JWT has to have", &c.JWTIssuer, isClaim), "required claim iss of a JWT"},
+		{access, "jwt-audience", "", word("TEXT", "nothing, or a value that the claim aud of a JWT has to have", &c.JWTAudience, isClaim), "required audience (claim aud) of a JWT"},
+		{access, "audit-log", "", optionalPath(&c.AuditLog), "audit log of control calls and rejected calls, a line of JSON each; reopened when renamed"},
 	}
 }
 
@@ -40,8 +40,8 @@ func keySet(field *string) kind {
 	})
 }
 
-// checkAccess refuses settings that one without another does not mean what it says. It
-// gives the name of the setting, and what is wanted of it.
+// checkAccess rejects a setting that needs another. It returns the name of the setting, and
+// the expected value.
 func (c Config) checkAccess() (name, want string) {
 	jwt := c.JWTKeys != ""
 	switch {

@@ -26,9 +26,9 @@ func clusterSettings(c *Config) []setting {
 		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of the servers that found the cluster, or of servers to join"},
 		{cluster, "cluster-groups", "1", count(1, 1024, &c.ClusterGroups), "groups of models of the cluster, fixed when it is founded; with several groups three servers keep each model, and more servers learn more"},
 		{cluster, "cluster-replicas", "warm", oneOf(&c.ClusterReplicas, ReplicasWarm, ReplicasCold), "whether servers that are not the owner learn (warm) or only store what the owner learns (cold); the same on all servers"},
-		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate that this server shows to the other servers, in PEM; required unless all addresses are loopback addresses"},
-		{cluster, "cluster-key", "", file(&c.ClusterKey), "key of cluster-cert, in PEM"},
-		{cluster, "cluster-ca", "", file(&c.ClusterCA), "authority of the certificates of all servers of the cluster, in PEM"},
+		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate (PEM) for connections between servers; required unless all addresses are loopback addresses"},
+		{cluster, "cluster-key", "", file(&c.ClusterKey), "private key of cluster-cert (PEM)"},
+		{cluster, "cluster-ca", "", file(&c.ClusterCA), "CA file for verifying the other servers' certificates (PEM)"},
 	}
 }
 
@@ -51,7 +51,7 @@ func (c Config) Peers() []string {
 	return strings.Split(c.ClusterJoin, ",")
 }
 
-// checkCluster refuses contradicting settings, as checkAccess does.
+// checkCluster rejects contradicting settings, as checkAccess does.
 func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {
@@ -67,8 +67,6 @@ func (c Config) checkCluster() (name, want string) {
 		return "cluster-cert", "a file, because callers of this server are identified: without certificates every local program can call models through the cluster port"
 	case c.ClusterAddress != "" && c.Durability == DurabilityAsync:
 		return "durability", "sync in a cluster, because the owner acknowledges what a majority of the servers has on disk"
-	case c.ClusterAddress != "" && c.PendingDurability == PendingSync:
-		return "pending-durability", "written in a cluster, where Predict waits until a majority of the servers has its features on disk"
 	}
 	return "", ""
 }

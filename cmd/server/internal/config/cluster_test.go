@@ -36,7 +36,6 @@ func TestClusterSettings(t *testing.T) {
 		"--cluster-address=a:1 --tokens=t":                                 "cluster-cert",
 		"--cluster-address=a:1 --tls-cert=c --tls-key=k --tls-client-ca=a": "cluster-cert",
 		"--cluster-address=a:1 --durability=async":                         "durability",
-		"--cluster-address=a:1 --pending-durability=sync":                  "pending-durability",
 	} {
 		_, err := config.Load(strings.Fields(args), environment{}.lookup)
 		if err == nil || !strings.HasPrefix(err.Error(), want+" ") {

@@ -23,34 +23,28 @@ var ErrHelp = pflag.ErrHelp
 // Config holds every setting of the server. Sizes are in bytes. The table in
 // settings.go says what each setting means, its default and its range.
 type Config struct {
-	GRPCAddress, HTTPAddress    string
-	TLSCert, TLSKey             string // Files; "" is no TLS.
-	TLSClientCA                 string // A file; "" asks clients for no certificate.
-	TLSClientAuth               ClientAuth
-	CORSOrigins                 string // Between commas; "" is none. See Origins.
-	MaxMessageBytes             int64
-	MaxBatchRows, Queue         int
-	MemoryLimit                 int64 // 0 is no limit.
-	MaxModels                   int
-	MaxPending, MaxPendingTotal int
-	Pprof                       bool
-	ShutdownTimeout             time.Duration
+	GRPCAddress, HTTPAddress string
+	TLSCert, TLSKey          string // Files; "" is no TLS.
+	TLSClientCA              string // A file; "" asks clients for no certificate.
+	TLSClientAuth            ClientAuth
+	CORSOrigins              string // Between commas; "" is none. See Origins.
+	MaxMessageBytes          int64
+	MemoryLimit              int64 // 0 is no limit.
+	MaxModels                int
+	MaxPending               int
 
-	DataDir           string
-	Durability        Durability
-	PendingDurability PendingDurability
-	SnapshotReplay    time.Duration
-	SnapshotInterval  time.Duration
-	SnapshotsKept     int
-	BackupTo          string // "" takes no backups.
-	BackupEvery       time.Duration
-	BackupKeep        int
-	IDWindow          time.Duration
-	LabelTTL          time.Duration
-	DeletedKept       time.Duration
+	DataDir        string
+	Durability     Durability
+	SnapshotReplay time.Duration
+	SnapshotsKept  int
+	BackupTo       string // "" takes no backups.
+	BackupEvery    time.Duration
+	BackupKeep     int
+	IDWindow       time.Duration
+	LabelTTL       time.Duration
+	DeletedKept    time.Duration
 
 	LogLevel         LogLevel
-	LogFormat        LogFormat
 	MetricsMaxModels int
 	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
 
@@ -74,7 +68,7 @@ type ClientAuth string
 
 // The values of ClientAuth.
 const (
-	// ClientRequired refuses the connection of a client without a certificate.
+	// ClientRequired rejects the connection of a client without a certificate.
 	ClientRequired ClientAuth = "require"
 	// ClientOptional lets a client come without one, with a token for example.
 	ClientOptional ClientAuth = "optional"
@@ -91,19 +85,7 @@ const (
 	DurabilityAsync Durability = "async"
 )
 
-// PendingDurability says when a Predict is answered whose features are kept.
-type PendingDurability string
-
-// The values of PendingDurability.
-const (
-	// PendingWritten answers after the operating system has the features: they
-	// survive a crash of the process, but not a power cut.
-	PendingWritten PendingDurability = "written"
-	// PendingSync answers after the features are on disk.
-	PendingSync PendingDurability = "sync"
-)
-
-// LogLevel is the least level that is logged.
+// LogLevel is the lowest level that is logged.
 type LogLevel string
 
 // The values of LogLevel.
@@ -112,17 +94,6 @@ const (
 	LogInfo  LogLevel = "info"
 	LogWarn  LogLevel = "warn"
 	LogError LogLevel = "error"
-)
-
-// LogFormat is the format of a log line.
-type LogFormat string
-
-// The values of LogFormat.
-const (
-	// LogJSON writes one JSON object a line.
-	LogJSON LogFormat = "json"
-	// LogConsole writes lines for a person at a terminal.
-	LogConsole LogFormat = "console"
 )
 
 // value is a setting as it was written, and where.
@@ -171,7 +142,7 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	}
 	for _, s := range table {
 		if v := chosen(s.name, s.standard); !s.set(v.text) {
-			return Config{}, v.refuse(s.name, s.want)
+			return Config{}, v.reject(s.name, s.want)
 		}
 	}
 	if err := c.check(chosen); err != nil {
@@ -179,24 +150,24 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	}
 	for _, check := range []func() (string, string){c.checkAccess, c.checkCluster} {
 		if name, want := check(); name != "" {
-			return Config{}, chosen(name, "").refuse(name, want)
+			return Config{}, chosen(name, "").reject(name, want)
 		}
 	}
 	return c, nil
 }
 
-// check refuses contradicting settings.
+// check rejects contradicting settings.
 func (c Config) check(chosen func(name, standard string) value) error {
-	refuse := func(name, want string) error { return chosen(name, "").refuse(name, want) }
+	reject := func(name, want string) error { return chosen(name, "").reject(name, want) }
 	switch {
 	case samePort(c.GRPCAddress, c.HTTPAddress):
-		return refuse("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+		return reject("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
 	case c.TLSCert != "" && c.TLSKey == "":
-		return refuse("tls-key", "the file of the key, because tls-cert is set")
+		return reject("tls-key", "the file of the key, because tls-cert is set")
 	case c.TLSCert == "" && c.TLSKey != "":
-		return refuse("tls-cert", "the file of the certificate, because tls-key is set")
+		return reject("tls-cert", "the file of the certificate, because tls-key is set")
 	case c.TLSCert == "" && c.TLSClientCA != "":
-		return refuse("tls-cert", "the file of the certificate, because tls-client-ca is set")
+		return reject("tls-cert", "the file of the certificate, because tls-client-ca is set")
 	}
 	return nil
 }
@@ -209,8 +180,8 @@ func (c Config) Origins() []string {
 	return strings.Split(c.CORSOrigins, ",")
 }
 
-// refuse returns the error of a wrong value.
-func (v value) refuse(name, want string) error {
+// reject returns the error of a wrong value.
+func (v value) reject(name, want string) error {
 	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, withoutUser(v.text), want)
 }
 
@@ -251,10 +222,7 @@ func flagSets(table []setting) []*pflag.FlagSet {
 			sets = append(sets, pflag.NewFlagSet(s.group, pflag.ContinueOnError))
 			sets[n].SortFlags = false
 		}
-		flag := sets[len(sets)-1].VarPF(&argument{s.standard, s.placeholder}, s.name, "", s.usage)
-		if s.placeholder == "bool" {
-			flag.NoOptDefVal = "true"
-		}
+		sets[len(sets)-1].Var(&argument{s.standard, s.placeholder}, s.name, s.usage)
 	}
 	return append(sets, further)
 }
@@ -267,7 +235,7 @@ func Usage() string {
   hindsight-server healthcheck [flags]  ask the server of these flags: exit 0 if it serves
   hindsight-server fsck [--truncate] [--json] [--progress] [flags]
                                         check a data directory; --truncate
-                                        removes what the server would refuse
+                                        removes what the server would reject
   hindsight-server backup --to PLACE [--keep N] [--json] [--progress] [flags]
                                         back up the data directory, also while a
                                         server has it open; then of several groups
@@ -301,7 +269,7 @@ func Usage() string {
 	b.WriteString(`
 Every flag is also an environment variable (--data-dir is HINDSIGHT_DATA_DIR)
 and a key of the file (data-dir). A flag wins over the environment, the
-environment over the file. On and off are --pprof and --pprof=false.
+environment over the file.
 A PLACE is a directory or the URL of a bucket.
 `)
 	return b.String()

@@ -42,32 +42,25 @@ func load(t *testing.T, args []string, env environment) config.Config {
 
 func defaults() config.Config {
 	return config.Config{
-		GRPCAddress:       "127.0.0.1:50051",
-		HTTPAddress:       "127.0.0.1:9464",
-		TLSClientAuth:     config.ClientRequired,
-		MaxMessageBytes:   16 << 20,
-		MaxBatchRows:      4096,
-		Queue:             1024,
-		MaxModels:         100_000,
-		MaxPending:        1_000_000,
-		MaxPendingTotal:   4_000_000,
-		ShutdownTimeout:   10 * time.Second,
-		DataDir:           "./data",
-		Durability:        config.DurabilitySync,
-		PendingDurability: config.PendingWritten,
-		ClusterGroups:     1,
-		ClusterReplicas:   config.ReplicasWarm,
-		SnapshotReplay:    250 * time.Millisecond,
-		SnapshotInterval:  5 * time.Minute,
-		SnapshotsKept:     3,
-		BackupEvery:       time.Hour,
-		BackupKeep:        24,
-		IDWindow:          24 * time.Hour,
-		LabelTTL:          24 * time.Hour,
-		DeletedKept:       168 * time.Hour,
-		LogLevel:          config.LogInfo,
-		LogFormat:         config.LogJSON,
-		MetricsMaxModels:  1000,
+		GRPCAddress:      "127.0.0.1:50051",
+		HTTPAddress:      "127.0.0.1:9464",
+		TLSClientAuth:    config.ClientRequired,
+		MaxMessageBytes:  16 << 20,
+		MaxModels:        100_000,
+		MaxPending:       4_000_000,
+		DataDir:          "./data",
+		Durability:       config.DurabilitySync,
+		ClusterGroups:    1,
+		ClusterReplicas:  config.ReplicasWarm,
+		SnapshotReplay:   250 * time.Millisecond,
+		SnapshotsKept:    3,
+		BackupEvery:      time.Hour,
+		BackupKeep:       24,
+		IDWindow:         24 * time.Hour,
+		LabelTTL:         24 * time.Hour,
+		DeletedKept:      168 * time.Hour,
+		LogLevel:         config.LogInfo,
+		MetricsMaxModels: 1000,
 	}
 }
 
@@ -88,19 +81,12 @@ func every() map[string]string {
 		"tls-client-auth":    "optional",
 		"cors-origins":       "https://a.example,http://b.example:8080",
 		"max-message-bytes":  "2MiB",
-		"max-batch-rows":     "3",
-		"queue":              "4",
 		"memory-limit":       "1GiB",
 		"max-models":         "13",
 		"max-pending":        "14",
-		"max-pending-total":  "15",
-		"pprof":              "true",
-		"shutdown-timeout":   "5s",
 		"data-dir":           "/var/lib/hindsight",
 		"durability":         "async",
-		"pending-durability": "sync",
 		"snapshot-replay":    "6ms",
-		"snapshot-interval":  "7m",
 		"snapshots-kept":     "8",
 		"backup-to":          "file:///backups",
 		"backup-every":       "13m",
@@ -110,7 +96,6 @@ func every() map[string]string {
 		"label-ttl":          "11h",
 		"deleted-kept":       "12h",
 		"log-level":          "debug",
-		"log-format":         "console",
 		"metrics-max-models": "12",
 		"tokens":             "/etc/hindsight/tokens",
 		"jwt-keys":           "https://id.example/keys",
@@ -122,45 +107,37 @@ func every() map[string]string {
 
 func everyLoaded() config.Config {
 	return config.Config{
-		GRPCAddress:       "127.0.0.1:1",
-		HTTPAddress:       "[::1]:2",
-		TLSCert:           "server.crt",
-		TLSKey:            "server.key",
-		TLSClientCA:       "ca.crt",
-		TLSClientAuth:     config.ClientOptional,
-		CORSOrigins:       "https://a.example,http://b.example:8080",
-		MaxMessageBytes:   2 << 20,
-		MaxBatchRows:      3,
-		Queue:             4,
-		MemoryLimit:       1 << 30,
-		MaxModels:         13,
-		MaxPending:        14,
-		MaxPendingTotal:   15,
-		Pprof:             true,
-		ShutdownTimeout:   5 * time.Second,
-		DataDir:           "/var/lib/hindsight",
-		Durability:        config.DurabilityAsync,
-		PendingDurability: config.PendingSync,
-		SnapshotReplay:    6 * time.Millisecond,
-		SnapshotInterval:  7 * time.Minute,
-		SnapshotsKept:     8,
-		BackupTo:          "file:///backups",
-		BackupEvery:       13 * time.Minute,
-		BackupKeep:        14,
-		OTLPEndpoint:      "http://collector:4317",
-		IDWindow:          9 * time.Hour,
-		LabelTTL:          11 * time.Hour,
-		DeletedKept:       12 * time.Hour,
-		LogLevel:          config.LogDebug,
-		LogFormat:         config.LogConsole,
-		MetricsMaxModels:  12,
-		Tokens:            "/etc/hindsight/tokens",
-		JWTKeys:           "https://id.example/keys",
-		JWTIssuer:         "https://id.example/",
-		JWTAudience:       "hindsight",
-		AuditLog:          "/var/log/hindsight/audit.log",
-		ClusterGroups:     1,
-		ClusterReplicas:   config.ReplicasWarm,
+		GRPCAddress:      "127.0.0.1:1",
+		HTTPAddress:      "[::1]:2",
+		TLSCert:          "server.crt",
+		TLSKey:           "server.key",
+		TLSClientCA:      "ca.crt",
+		TLSClientAuth:    config.ClientOptional,
+		CORSOrigins:      "https://a.example,http://b.example:8080",
+		MaxMessageBytes:  2 << 20,
+		MemoryLimit:      1 << 30,
+		MaxModels:        13,
+		MaxPending:       14,
+		DataDir:          "/var/lib/hindsight",
+		Durability:       config.DurabilityAsync,
+		SnapshotReplay:   6 * time.Millisecond,
+		SnapshotsKept:    8,
+		BackupTo:         "file:///backups",
+		BackupEvery:      13 * time.Minute,
+		BackupKeep:       14,
+		OTLPEndpoint:     "http://collector:4317",
+		IDWindow:         9 * time.Hour,
+		LabelTTL:         11 * time.Hour,
+		DeletedKept:      12 * time.Hour,
+		LogLevel:         config.LogDebug,
+		MetricsMaxModels: 12,
+		Tokens:           "/etc/hindsight/tokens",
+		JWTKeys:          "https://id.example/keys",
+		JWTIssuer:        "https://id.example/",
+		JWTAudience:      "hindsight",
+		AuditLog:         "/var/log/hindsight/audit.log",
+		ClusterGroups:    1,
+		ClusterReplicas:  config.ReplicasWarm,
 	}
 }
 
@@ -208,11 +185,11 @@ func TestEverySettingFromEveryOrigin(t *testing.T) {
 }
 
 func TestPrecedence(t *testing.T) {
-	path := writeFile(t, "queue: 1\nmax-batch-rows: 1\nsnapshots-kept: 1\n")
-	cfg := load(t, []string{"--queue", "3", "--config", path}, environment{
-		"HINDSIGHT_QUEUE": "2", "HINDSIGHT_MAX_BATCH_ROWS": "2", "HINDSIGHT_CONFIG": "/not/read",
+	path := writeFile(t, "max-models: 1\nmax-pending: 1\nsnapshots-kept: 1\n")
+	cfg := load(t, []string{"--max-models", "3", "--config", path}, environment{
+		"HINDSIGHT_MAX_MODELS": "2", "HINDSIGHT_MAX_PENDING": "2", "HINDSIGHT_CONFIG": "/not/read",
 	})
-	got := [4]int{cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.MetricsMaxModels}
+	got := [4]int{cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.MetricsMaxModels}
 	if want := [4]int{3, 2, 1, 1000}; got != want {
 		t.Errorf("flag, environment, file, default: %v, want %v", got, want)
 	}
@@ -221,28 +198,24 @@ func TestPrecedence(t *testing.T) {
 func TestWaysToWriteAValue(t *testing.T) {
 	file := writeFile(t, `
 # plain, quoted, and by reference
-queue: 7
-max-batch-rows: "8"
+max-models: 7
+max-pending: "8"
 snapshots-kept: &n 9
 backup-keep: *n
-pprof: false
-snapshot-interval: 90s
+label-ttl: 90s
 `)
 	cfg := load(t, []string{"--config", file, "--max-message-bytes=1048576", "--http-address=localhost:0"}, nil)
 	got := []any{
-		cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.BackupKeep, cfg.Pprof,
-		cfg.SnapshotInterval, cfg.MaxMessageBytes, cfg.HTTPAddress,
+		cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.BackupKeep,
+		cfg.LabelTTL, cfg.MaxMessageBytes, cfg.HTTPAddress,
 	}
-	if want := []any{7, 8, 9, 9, false, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
+	if want := []any{7, 8, 9, 9, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for text, want := range map[string]int64{"4294967296": 4 << 30, "4194304KiB": 4 << 30, "6 GiB": 6 << 30, "17592186044416": 1 << 44, "0": 0, "0KiB": 0} {
 		if got := load(t, []string{"--memory-limit", text}, nil).MemoryLimit; got != want {
 			t.Errorf("memory limit %s: %d bytes, want %d", text, got, want)
 		}
-	}
-	if !load(t, []string{"--pprof"}, environment{"HINDSIGHT_PPROF": "false"}).Pprof {
-		t.Error("--pprof alone does not mean true")
 	}
 	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
 		t.Error("port 0 is any port, twice")
@@ -262,9 +235,9 @@ snapshot-interval: 90s
 
 // What is overruled is not looked at.
 func TestAnOverruledValueIsNotRead(t *testing.T) {
-	cfg := load(t, []string{"--queue=5"}, environment{"HINDSIGHT_QUEUE": "many"})
-	if cfg.Queue != 5 {
-		t.Errorf("queue %d, want 5", cfg.Queue)
+	cfg := load(t, []string{"--max-models=5"}, environment{"HINDSIGHT_MAX_MODELS": "many"})
+	if cfg.MaxModels != 5 {
+		t.Errorf("max-models %d, want 5", cfg.MaxModels)
 	}
 }
 
@@ -292,9 +265,7 @@ func TestBadValues(t *testing.T) {
 		{"jwt-keys", "ftp://127.0.0.1/keys", "want nothing, a path"},
 		{"durability", "fsync", "want sync or async"},
 		{"durability", "Sync", "want sync or async"},
-		{"pending-durability", "async", "want written or sync"},
 		{"log-level", "trace", "want debug, info, warn or error"},
-		{"log-format", "text", "want json or console"},
 		{"snapshot-replay", "0s", "want a duration from 1ms to 1h, such as 90s, 5m or 24h"},
 		{"snapshot-replay", "61m", "want a duration from 1ms to 1h"},
 		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 16MiB, without a fraction"},
@@ -302,8 +273,8 @@ func TestBadValues(t *testing.T) {
 		{"memory-limit", "-1", "want 0, or a number of bytes from 268435456 to 17592186044416"},
 		{"memory-limit", "18014398509481984GiB", "want 0, or a number of bytes"},
 		{"memory-limit", "none", "want 0, or a number of bytes"},
-		{"snapshot-interval", "5", "want a duration from 1ms to 8760h, such as 90s, 5m or 24h"},
-		{"snapshot-interval", "0s", "want a duration"},
+		{"label-ttl", "5", "want a duration from 1ms to 8760h, such as 90s, 5m or 24h"},
+		{"label-ttl", "0s", "want a duration"},
 		{"snapshots-kept", "0", number(1, 1000)},
 		{"otlp-endpoint", "collector:4317", "want nothing, http://HOST:PORT or https://HOST:PORT"},
 		{"otlp-endpoint", "https://user:secret@host:4317", "without a user"},
@@ -321,23 +292,19 @@ func TestBadValues(t *testing.T) {
 		{"id-window", "-24h", "want a duration"},
 		{"id-window", "1d", "want a duration"},
 		{"label-ttl", "never", "want a duration"},
-		{"queue", "0", number(1, 1<<20)},
-		{"queue", "99999999999999999999", number(1, 1<<20)},
-		{"queue", " 5", number(1, 1<<20)},
+		{"max-models", "99999999999999999999", number(1, 10_000_000)},
+		{"max-models", " 5", number(1, 10_000_000)},
 		{"max-message-bytes", "0", "want a number of bytes from 1024 to 1073741824"},
 		{"max-message-bytes", "16MB", "want a number of bytes"},
 		{"max-message-bytes", "2GiB", "want a number of bytes"},
 		{"max-message-bytes", "9223372036854775807GiB", "want a number of bytes"},
 		{"max-message-bytes", "MiB", "want a number of bytes"},
-		{"max-batch-rows", "0", number(1, 1<<20)},
 		{"memory-limit", "1MiB", "want 0, or a number of bytes from 268435456"},
 		{"max-models", "0", number(1, 10_000_000)},
 		{"max-pending", "-1", number(1, 1_000_000_000)},
-		{"max-pending-total", "0", number(1, 1_000_000_000)},
 		{"metrics-max-models", "0", number(1, 1_000_000)},
-		{"pprof", "yes", "want true or false"},
-		{"shutdown-timeout", "-1s", "want a duration from 0s to 1h"},
-		{"shutdown-timeout", "10\n", "want a duration"},
+		{"deleted-kept", "-1s", "want a duration from 0s to 8760h"},
+		{"deleted-kept", "10\n", "want a duration"},
 	} {
 		path := writeFile(t, fmt.Sprintf("\n%s: %q\n", c.name, c.text))
 		for origin, try := range map[string]struct {
@@ -363,9 +330,9 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// Every boolean, number, size and duration refuses a text that is none, by its name. None means false or 0.
+// Every number, size and duration rejects a text that is none, by its name. None means 0.
 func TestNoValueIsGuessed(t *testing.T) {
-	known := map[string]string{"bool": "true or false", "N": "a whole number", "BYTES": "a number of bytes", "DURATION": "a duration"}
+	known := map[string]string{"N": "a whole number", "BYTES": "a number of bytes", "DURATION": "a duration"}
 	seen := map[string]bool{}
 	for _, s := range config.Settings() {
 		want, ok := known[s.Placeholder]
@@ -388,20 +355,20 @@ func TestNoValueIsGuessed(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
-		{"queue: 1\nqeue: 2\n", `FILE line 2: unknown key "qeue"`},
+		{"id-window: 1h\nid-windwo: 2h\n", `FILE line 2: unknown key "id-windwo"`},
 		{"\n\ngrpc_address: :1\n", `FILE line 3: unknown key "grpc_address", did you mean "grpc-address"?`},
 		{"dataDir: x\n", `FILE line 1: unknown key "dataDir", did you mean "data-dir"?`},
 		{"config: other.yaml\n", `FILE line 1: unknown key "config"`},
-		{"queue: 1\nqueue: 2\n", `FILE line 2: key "queue" is there twice`},
-		{"queue: [1, 2]\n", `FILE line 1: key "queue": want one value`},
-		{"queue:\n  a: 1\n", `FILE line 1: key "queue": want one value`},
-		{"queue:\n", `FILE line 1: key "queue": want one value`},
-		{"- queue\n", `FILE line 1: want settings as lines of "name: value"`},
-		{"queue\n", `FILE line 1: want settings as lines of "name: value"`},
-		{"queue: 1\n---\nqueue: 2\n", `FILE line 2: got a second document, want one`},
-		{"queue: 1\n---\n\t{\n", `FILE: yaml: `},
-		{"queue: 'x\n", `FILE: yaml: `},
-		{"\tqueue: 1\n", `FILE: yaml: `},
+		{"max-models: 1\nmax-models: 2\n", `FILE line 2: key "max-models" is there twice`},
+		{"max-models: [1, 2]\n", `FILE line 1: key "max-models": want one value`},
+		{"max-models:\n  a: 1\n", `FILE line 1: key "max-models": want one value`},
+		{"max-models:\n", `FILE line 1: key "max-models": want one value`},
+		{"- max-models\n", `FILE line 1: want settings as lines of "name: value"`},
+		{"max-models\n", `FILE line 1: want settings as lines of "name: value"`},
+		{"max-models: 1\n---\nmax-models: 2\n", `FILE line 2: got a second document, want one`},
+		{"max-models: 1\n---\n\t{\n", `FILE: yaml: `},
+		{"max-models: 'x\n", `FILE: yaml: `},
+		{"\tmax-models: 1\n", `FILE: yaml: `},
 	} {
 		path := writeFile(t, c.content)
 		_, err := config.Load([]string{"--config", path}, environment{}.lookup)
@@ -434,11 +401,10 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"--tls-cert=a"}, `tls-key (from default): got "", want the file of the key, because tls-cert is set`},
 		{[]string{"--tls-key=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-key is set`},
 		{[]string{"--tls-client-ca=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-client-ca is set`},
-		{[]string{"--qeue=1"}, "command line: unknown flag: --qeue; --help lists the flags"},
+		{[]string{"--max-modles=1"}, "command line: unknown flag: --max-modles; --help lists the flags"},
 		{[]string{"-q"}, "command line: unknown shorthand flag"},
-		{[]string{"--queue"}, "command line: flag needs an argument: --queue"},
+		{[]string{"--max-models"}, "command line: flag needs an argument: --max-models"},
 		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
-		{[]string{"--pprof", "false"}, `command line: unexpected argument "false", want flags only, as --name=value`},
 	} {
 		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
@@ -517,9 +483,9 @@ func TestEverySettingIsDocumented(t *testing.T) {
 
 // FuzzFile looks for a file that makes Load panic or speak more than a line.
 func FuzzFile(f *testing.F) {
-	f.Add("queue: 1\n")
+	f.Add("max-models: 1\n")
 	f.Add("a: &a [*a]\n")
-	f.Add("<<: {queue: 1}\n")
+	f.Add("<<: {max-models: 1}\n")
 	f.Add("? [x]\n: y\n")
 	f.Fuzz(func(t *testing.T, content string) {
 		_, err := config.Load([]string{"--config", writeFile(t, content)}, environment{}.lookup)

@@ -18,7 +18,6 @@ const (
 	mib  = 1 << 20
 	gib  = 1 << 30
 	year = 365 * 24 * time.Hour
-	many = 1_000_000_000
 
 	serving, data, monitoring = "Serving", "Data", "Logs and metrics"
 )
@@ -33,7 +32,7 @@ type setting struct {
 
 // kind reads the text of a setting.
 type kind struct {
-	// placeholder stands for the value in the help text. That of a switch is "bool".
+	// placeholder stands for the value in the help text.
 	placeholder string
 	// want describes the expected values, after "want ".
 	want string
@@ -44,40 +43,32 @@ type kind struct {
 // settings returns the table of settings, which are read into c.
 func settings(c *Config) []setting {
 	return slices.Concat([]setting{
-		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "where the gRPC services listen; :50051 is all interfaces"},
-		{serving, "http-address", "127.0.0.1:9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
-		{serving, "tls-cert", "", file(&c.TLSCert), "certificate for both ports, in PEM; none is no TLS"},
-		{serving, "tls-key", "", file(&c.TLSKey), "its key"},
-		{serving, "tls-client-ca", "", file(&c.TLSClientCA), "authorities of the clients' certificates, in PEM; none asks for no certificate"},
-		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "refuse clients without a certificate, or admit them"},
-		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
-		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
-		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
-		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
-		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
-		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
-		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most pending predictions of one model"},
-		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most pending predictions of all models"},
-		{serving, "pprof", "false", truth(&c.Pprof), "serve profiles of the program under /debug/pprof/"},
-		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight may take to end"},
+		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "address of the gRPC services; :50051 listens on all interfaces"},
+		{serving, "http-address", "127.0.0.1:9464", address(&c.HTTPAddress), "address of JSON, metrics, health and the console over HTTP"},
+		{serving, "tls-cert", "", file(&c.TLSCert), "server certificate (PEM) of both ports; empty disables TLS"},
+		{serving, "tls-key", "", file(&c.TLSKey), "private key of tls-cert (PEM)"},
+		{serving, "tls-client-ca", "", file(&c.TLSClientCA), "CA file for verifying client certificates (PEM); empty disables mTLS"},
+		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "require client certificates, or make them optional"},
+		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins that may call over HTTP (CORS), as https://a.example,https://b.example; * allows all"},
+		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "maximum size of a gRPC message and of a JSON body"},
+		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory limit of the process, half of it for models; 0 is no limit"},
+		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "maximum number of models"},
+		{serving, "max-pending", "4000000", count(1, 1_000_000_000, &c.MaxPending), "maximum number of pending predictions of all models; one model may have a quarter"},
 
-		{data, "data-dir", "./data", path(&c.DataDir), "directory of all data"},
-		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
-		{data, "pending-durability", "written", oneOf(&c.PendingDurability, PendingWritten, PendingSync), "answer Predict once its features are written, or synced"},
-		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once its log would take so long to replay"},
-		{data, "snapshot-interval", "5m", duration(time.Millisecond, year, &c.SnapshotInterval), "snapshot a model that has learned after so long"},
-		{data, "snapshots-kept", "3", count(1, 1000, &c.SnapshotsKept), "snapshots kept of a model"},
+		{data, "data-dir", "./data", path(&c.DataDir), "data directory"},
+		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "acknowledge Observe after the sync to disk, or before"},
+		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once replaying its log would take this long"},
+		{data, "snapshots-kept", "3", count(1, 1000, &c.SnapshotsKept), "number of snapshots kept per model"},
 		{data, "backup-to", "", place(&c.BackupTo), "back up here while serving: a directory or s3://BUCKET"},
-		{data, "backup-every", "1h", duration(time.Second, year, &c.BackupEvery), "how often"},
-		{data, "backup-keep", "24", count(0, 1_000_000, &c.BackupKeep), "backups kept in backup-to; 0 is all"},
-		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
-		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction is pending"},
-		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be undeleted; 0 is not at all"},
+		{data, "backup-every", "1h", duration(time.Second, year, &c.BackupEvery), "interval between backups"},
+		{data, "backup-keep", "24", count(0, 1_000_000, &c.BackupKeep), "number of backups kept in backup-to; 0 keeps all"},
+		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long the id of an observation is remembered"},
+		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction stays pending"},
+		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be restored; 0 purges it at once"},
 
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "lowest level that is logged"},
-		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
-		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series in the metrics"},
-		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
+		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "maximum number of models with their own metric series"},
+		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "OTLP endpoint for traces: http://HOST:4317 or https://HOST:4317"},
 	}, accessSettings(c), clusterSettings(c))
 }
 
@@ -119,7 +110,7 @@ func oneOf[T ~string](field *T, values ...T) kind {
 }
 
 // place is a directory, the URL of a bucket, or nothing. A URL with a part that the bucket's
-// driver ignores is refused: a path after the name of an S3 bucket (the driver reads prefix=
+// driver ignores is rejected: a path after the name of an S3 bucket (the driver reads prefix=
 // only), and a host before a directory.
 func place(field *string) kind {
 	return word("PLACE", "nothing, a directory, file:///DIR, s3://BUCKET or s3://BUCKET?prefix=P/", field, func(s string) bool {
@@ -161,14 +152,7 @@ func origins(field *string) kind {
 	})
 }
 
-func truth(field *bool) kind {
-	return kind{"bool", "true or false", func(s string) bool {
-		*field = s == "true"
-		return s == "true" || s == "false"
-	}}
-}
-
-// number is a setting from least to most. A NaN is in no range.
+// number is a setting between two bounds. A NaN is in no range.
 func number[T cmp.Ordered](placeholder, want string, least, most T, field *T, parse func(string) (T, error)) kind {
 	return kind{placeholder, want, func(s string) bool {
 		n, err := parse(s)

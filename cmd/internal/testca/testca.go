@@ -1,5 +1,5 @@
-// Package authority issues certificates for tests.
-package authority
+// Package testca issues certificates for tests.
+package testca
 
 import (
 	"crypto/ecdsa"
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Authority signs certificates.
-type Authority struct {
+// CA signs certificates.
+type CA struct {
 	// PEM is its certificate.
 	PEM         []byte
 	certificate *x509.Certificate
@@ -37,10 +37,10 @@ type Leaf struct {
 	From, Until time.Time
 }
 
-// New returns an authority with a key of its own.
-func New(tb testing.TB, name string) *Authority {
+// New returns a CA with a key of its own.
+func New(tb testing.TB, name string) *CA {
 	tb.Helper()
-	a := &Authority{key: newKey(tb)}
+	a := &CA{key: newKey(tb)}
 	template := &x509.Certificate{
 		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
@@ -52,7 +52,7 @@ func New(tb testing.TB, name string) *Authority {
 }
 
 // Issue returns a certificate and its key, in PEM.
-func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
+func (a *CA) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 	tb.Helper()
 	template := &x509.Certificate{
 		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: l.Name},
@@ -84,7 +84,7 @@ func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 }
 
 // Pair is Issue for a program.
-func (a *Authority) Pair(tb testing.TB, l Leaf) tls.Certificate {
+func (a *CA) Pair(tb testing.TB, l Leaf) tls.Certificate {
 	tb.Helper()
 	pair, err := tls.X509KeyPair(a.Issue(tb, l))
 	check(tb, err)
@@ -92,14 +92,14 @@ func (a *Authority) Pair(tb testing.TB, l Leaf) tls.Certificate {
 }
 
 // Files is Issue into the files name.crt and name.key of a directory.
-func (a *Authority) Files(tb testing.TB, dir, name string, l Leaf) (certificate, key string) {
+func (a *CA) Files(tb testing.TB, dir, name string, l Leaf) (certificate, key string) {
 	tb.Helper()
 	c, k := a.Issue(tb, l)
 	return Write(tb, dir, name+".crt", c), Write(tb, dir, name+".key", k)
 }
 
-// Pool has the authority alone.
-func (a *Authority) Pool() *x509.CertPool {
+// Pool has the CA alone.
+func (a *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
@@ -113,7 +113,7 @@ func Write(tb testing.TB, dir, name string, text []byte) string {
 	return path
 }
 
-func (a *Authority) sign(tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+func (a *CA) sign(tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
 	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
 	check(tb, err)
