@@ -75,8 +75,6 @@ const (
 
 	// NoModel is the expected model of an alias that must not exist.
 	NoModel = alias.NoModel
-	// WatcherLimit bounds the watchers of an engine.
-	WatcherLimit = watch.Limit
 )
 
 // Reasons to refuse a call, with those of the packages below.

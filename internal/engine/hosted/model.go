@@ -304,8 +304,6 @@ type Gauges struct {
 	// Pending predictions, at most PendingLimit.
 	Pending      uint64
 	PendingLimit int64
-	// Queued observations wait for the model's turn.
-	Queued int
 	// Rate is the observations learned a second over the last minute.
 	Rate float64
 	// Resident: the state is in memory.
@@ -340,7 +338,7 @@ func (m *Model) Gauges() Gauges {
 		SnapshotGauges: SnapshotGauges{
 			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()), SnapshotBytes: s.bytes.Load(), Replay: time.Duration(s.replay.Load()),
 		},
-		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending), Queued: m.box.Rows(),
+		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
 	}
 }
