@@ -47,7 +47,6 @@ type (
 	Learned         = watch.Learned
 	Alias           = alias.Alias
 	Share           = alias.Share
-	Maker           = hosted.Maker
 	Comparison      = replica.Comparison
 	Difference      = replica.Difference
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.

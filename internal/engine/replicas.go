@@ -31,12 +31,15 @@ func (e replicaHost) Failed() error {
 }
 
 // Leader returns the model that is followed. It is replica.ErrStops once that was purged.
-func (e replicaHost) Leader(f *record.Follow) (replica.Leader, error) {
+func (e replicaHost) Leader(f *record.Follow) (*replica.Replica, error) {
 	m, err := e.leader(f)
-	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged.Load() {
-		return nil, fmt.Errorf("%w: %w", replica.ErrStops, err)
+	switch {
+	case err == nil:
+		return &m.replica, nil
+	case errors.Is(err, ErrModelNotFound) && !e.registryDamaged.Load():
+		err = fmt.Errorf("%w: %w", replica.ErrStops, err)
 	}
-	return m, err
+	return nil, err
 }
 
 // Settle lets a replica continue after a restore of its leader, or stops it.
@@ -91,7 +94,7 @@ func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.replica.Continuation(leader)
+	return m.replica.Continuation(&leader.replica)
 }
 
 // settle lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
@@ -148,7 +151,7 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 	leader, err := e.leader(m.Entry().Follow)
 	if err == nil {
 		// Most of it is learned outside of the leader's turn.
-		err = m.replica.CatchUp(ctx, leader, hosted.MaxCommitRows)
+		err = m.replica.CatchUp(ctx, &leader.replica, hosted.MaxCommitRows)
 	}
 	if err != nil {
 		release()
@@ -158,7 +161,7 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 		if err := leader.Advance(); err != nil {
 			return err
 		}
-		if err := m.replica.CatchUp(ctx, leader, 1); err != nil {
+		if err := m.replica.CatchUp(ctx, &leader.replica, 1); err != nil {
 			return err
 		}
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
@@ -185,7 +188,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 				return nil, err
 			}
 		}
-		return replica.CompareShare(t.model, t.second, &t.binding.Share)
+		return replica.CompareShare(t.model.Model, t.second.Model, &t.binding.Share)
 	}
 	if f := leader.Entry().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {
@@ -195,7 +198,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	if err := leader.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e.replicas.Compare(ctx, leader)
+	return e.replicas.Compare(ctx, &leader.replica)
 }
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
@@ -209,7 +212,7 @@ func (e *Engine) behind(m *entry) int64 {
 	if err != nil {
 		return -1
 	}
-	n, err := m.replica.Behind(leader)
+	n, err := m.replica.Behind(&leader.replica)
 	if err != nil {
 		return -1
 	}

@@ -346,10 +346,6 @@ func (m *Model) Gauges() Gauges {
 // Resident tells whether the state is in memory.
 func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
 
-func (m *Model) lastUsed() int64 { return m.usage.used.Load() }
-
-func (m *Model) inOrder() *inOrder { return &m.usage.order }
-
 // CountExpired counts a pending prediction that expired.
 func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 

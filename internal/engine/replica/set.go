@@ -137,7 +137,7 @@ type Host interface {
 	// Failed is why no replica can learn now, nil as a rule.
 	Failed() error
 	// Leader returns the model that is followed. It is ErrStops once that was removed.
-	Leader(f *record.Follow) (Leader, error)
+	Leader(f *record.Follow) (*Replica, error)
 	// Settle lets a replica continue after a restore of its leader, or stops it.
 	Settle(ctx context.Context, id string) error
 	// Stop makes a replica a model of its own.
@@ -173,7 +173,7 @@ func (s *Set) step(ctx context.Context, h Host, r *Replica) (more bool) {
 	}
 	leader, err := h.Leader(f)
 	if err == nil {
-		if leader.Paused() {
+		if leader.model.Paused() {
 			return false
 		}
 		var left uint64
@@ -218,12 +218,12 @@ type Comparison struct {
 
 // Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
 // loss. It costs one commit of each replica at most.
-func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) {
-	own, err := sumsOf(leader)
+func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error) {
+	own, err := sumsOf(leader.model)
 	if err != nil {
 		return nil, err
 	}
-	is := leader.Identity()
+	is := leader.model.Identity()
 	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: own.sequence, Own: own.whole}
 	if is.Spec.Classes != nil {
 		first.OwnClasses = &own.classes
@@ -246,7 +246,7 @@ func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) 
 
 // comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
 // one since the start its figures are 0.
-func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, error) {
+func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, error) {
 	if _, err := r.Step(ctx, leader); err != nil {
 		return Comparison{}, err
 	}
@@ -255,7 +255,7 @@ func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, er
 	if f == nil {
 		return Comparison{}, ErrStops
 	}
-	sequence, err := leader.Sequence()
+	sequence, err := leader.model.Sequence()
 	if err != nil {
 		return Comparison{}, err
 	}
