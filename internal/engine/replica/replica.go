@@ -28,7 +28,7 @@ var (
 	// ErrStops is why a replica can learn from its leader no more.
 	ErrStops = errors.New("it follows no more")
 	// ErrRestored says that the leader was restored since the replica learned of it. The replica learns nothing until
-	// its Host has decided whether it continues.
+	// the engine has decided whether it continues.
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
@@ -56,8 +56,8 @@ func (r *Replica) Init(m *hosted.Model) { r.model = m }
 // ID is the id of the replica.
 func (r *Replica) ID() string { return r.model.Identity().ID }
 
-// follow is what the replica follows, nil if the model is no replica.
-func (r *Replica) follow() *record.Follow { return r.model.Identity().Entry.Follow }
+// Follows is what the replica follows, nil if the model is no replica.
+func (r *Replica) Follows() *record.Follow { return r.model.Identity().Entry.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
 func (r *Replica) Restored() {
@@ -163,7 +163,7 @@ func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
 // a restore, and nil if the replica has learned undone observations. The leader knows only its newest
 // restore, so a replica that missed two restores counts as one with undone observations.
 func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
-	f, restored := r.follow(), leader.model.Identity().Entry.Restored
+	f, restored := r.Follows(), leader.model.Identity().Entry.Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
 	}
@@ -178,7 +178,7 @@ func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
 
 // Behind is how many observations of the leader the replica has not learned.
 func (r *Replica) Behind(leader *Replica) (uint64, error) {
-	f, is := r.follow(), leader.model.Identity()
+	f, is := r.Follows(), leader.model.Identity()
 	if f == nil {
 		return 0, ErrStops
 	}
@@ -216,7 +216,7 @@ func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
 
 // step is Step at the turn. It never waits for the turn of the leader, which may wait for this one.
 func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err error) {
-	f := r.follow()
+	f := r.Follows()
 	if f == nil || leader.model.Paused() {
 		return false, nil
 	}
