@@ -82,8 +82,8 @@ func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share
 	if err != nil || next == current || second == nil || share.LearnAll {
 		return m, current, next, err
 	}
-	if next.Share.First, err = replica.Base(ctx, m, m.Load); err == nil {
-		next.Share.Second, err = replica.Base(ctx, second, second.Load)
+	if next.Share.First, err = replica.Base(ctx, m.Model); err == nil {
+		next.Share.Second, err = replica.Base(ctx, second.Model)
 	}
 	return m, current, next, err
 }
@@ -108,7 +108,7 @@ func (e *Engine) second(ctx context.Context, m *entry, share *Share) (*entry, er
 		return nil, refuse("share.learn_all", "true", fmt.Sprintf("a second model that was created with follows: %q", m.ID()))
 	case !share.LearnAll && f != nil:
 		return nil, refuse("share.learn_all", "false", fmt.Sprintf("true: %q learns what %q does", second.ID(), f.Leader.ID))
-	case replica.CheckLeader(second.Spec(), m) != nil:
+	case replica.CheckLeader(second.Spec(), m.Model) != nil:
 		return nil, refuse("share.model", fmt.Sprintf("%q", second.ID()), fmt.Sprintf("a model with the inputs, labels and classes of %q", m.ID()))
 	}
 	return second, nil

@@ -47,7 +47,6 @@ type (
 	Learned         = watch.Learned
 	Alias           = alias.Alias
 	Share           = alias.Share
-	Maker           = hosted.Maker
 	Comparison      = replica.Comparison
 	Difference      = replica.Difference
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
@@ -75,8 +74,6 @@ const (
 
 	// NoModel is the expected model of an alias that must not exist.
 	NoModel = alias.NoModel
-	// WatcherLimit bounds the watchers of an engine.
-	WatcherLimit = watch.Limit
 )
 
 // Reasons to refuse a call, with those of the packages below.

@@ -86,11 +86,11 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, o 
 	var follow *record.Follow
 	if leader != nil {
 		described.Follows = leader.ID()
-		if err := replica.CheckLeader(&spec, leader); err != nil {
+		if err := replica.CheckLeader(&spec, leader.Model); err != nil {
 			return Info{}, err
 		}
 		var releaseLog func()
-		if follow, releaseLog, err = replica.Begin(ctx, leader, leader.HoldLog); err != nil {
+		if follow, releaseLog, err = replica.Begin(ctx, leader.Model); err != nil {
 			return Info{}, err
 		}
 		defer releaseLog()
@@ -114,7 +114,7 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, o 
 		return Info{}, err
 	}
 	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", m.Learner()))
-	return figures.Describe(m)
+	return figures.Describe(m.Model)
 }
 
 // describeSame describes the existing model of an id, or refuses it if it has another spec or leader.
@@ -130,7 +130,7 @@ func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error)
 	if !sameSpec(*existing.Spec(), spec) {
 		return Info{}, fmt.Errorf("model %q: %w: it has another spec", existing.ID(), ErrModelExists)
 	}
-	return figures.Describe(existing)
+	return figures.Describe(existing.Model)
 }
 
 // hostNew hosts a model that the store has just created, with its machine.

@@ -54,7 +54,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 		return nil, nil
 	case o.ValidateOnly:
 		release()
-		info, err := figures.Describe(m)
+		info, err := figures.Describe(m.Model)
 		return &info, err
 	case purge:
 		return nil, e.purge(ctx, m, release)
@@ -83,7 +83,7 @@ func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 	}
 	if !m.Deleted() {
 		release()
-		return figures.Describe(m)
+		return figures.Describe(m.Model)
 	}
 	info, err := e.succeed(ctx, m, release, func(next *record.Entry, _ time.Time) (err error) {
 		next.Deleted, next.Purge = 0, 0
@@ -131,5 +131,5 @@ func (e *Engine) succeed(ctx context.Context, m *entry, release func(), edit fun
 	if err != nil {
 		return Info{}, err
 	}
-	return figures.Describe(<-result)
+	return figures.Describe((<-result).Model)
 }

@@ -89,8 +89,6 @@ type entry struct {
 	watchers watch.Set
 	reader   figures.Reader
 	replica  replica.Replica
-	// losses are empty of a model without replicas.
-	losses replica.Losses
 }
 
 // Timings is that of hosted.Owner, as are the next ones.
@@ -100,13 +98,10 @@ func (m *entry) Timings() Timings { return m.timings }
 func (m *entry) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
 	if m.engine.replicas.Follow(m.Ref()) {
-		m.losses.Add(r, answers)
+		m.replica.Losses.Add(r, answers)
 	}
 	m.engine.replicas.Wake()
 }
-
-// LossAt returns the loss of a sequence for a replica, nil if it is not known.
-func (m *entry) LossAt(sequence uint64) *float64 { return m.losses.At(sequence) }
 
 // Restoring counts what the model has learned before a restore.
 func (m *entry) Restoring() { m.counted() }
@@ -122,7 +117,6 @@ func (m *entry) counted() {
 func (m *entry) Restored(sequence uint64) {
 	m.counted()
 	m.replica.Restored()
-	m.losses.Forget()
 	m.watchers.Restored(sequence)
 }
 

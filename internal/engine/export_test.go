@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/engine/alias"
 	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/watch"
 )
 
 // ReadCost is what a record counts for beside the time that it took to learn.
@@ -25,6 +26,9 @@ func (e *Engine) Hibernate(id string) bool {
 
 // AliasLimit bounds the aliases.
 const AliasLimit = alias.Limit
+
+// WatcherLimit bounds the watchers.
+const WatcherLimit = watch.Limit
 
 // Pause keeps replicas from learning of a model.
 func (e *Engine) Pause(id string, paused bool) {

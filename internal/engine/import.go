@@ -94,7 +94,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 		return Info{}, err
 	}
 	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", m.Learner()), zap.Uint64("sequence", from.Sequence))
-	return figures.Describe(m)
+	return figures.Describe(m.Model)
 }
 
 // readImport checks an export. It returns the machine and the metadata of the model, and what the store gets.

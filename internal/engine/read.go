@@ -14,7 +14,7 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	info, err := figures.DescribeLearned(ctx, m)
+	info, err := figures.DescribeLearned(ctx, m.Model)
 	info.Aliases = e.aliases.Of(m.Ref())
 	return info, err
 }
@@ -40,7 +40,7 @@ func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
 	if err != nil {
 		return History{}, err
 	}
-	return figures.HistoryOf(ctx, m)
+	return figures.HistoryOf(ctx, m.Model)
 }
 
 // Watcher reports what a model learns, and how it does.
@@ -63,7 +63,7 @@ func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, erro
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.watchers.Watch(ctx, m, &m.watchers, room)
+	w, err := e.watchers.Watch(ctx, m.Model, &m.watchers, room)
 	if err != nil {
 		return nil, err
 	}

@@ -14,33 +14,73 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-var errPending = errors.New("the engine has pending changes of other servers")
-
-// replicaHost is the engine as its replicas see it.
-type replicaHost struct{ *Engine }
-
-// Failed is why no replica can learn now.
-func (e replicaHost) Failed() error {
-	if err := e.o.CheckOwner(); err != nil {
-		return err
+// followAll lets the replicas learn until the lifetime of the engine ends, one commit of one replica after the other: all
+// of them take one processor at most.
+func (e *Engine) followAll() {
+	lifetime := e.env.Lifetime
+	for {
+		select {
+		case <-lifetime.Done():
+			return
+		case <-e.replicas.Woken():
+		}
+		for more := true; more && lifetime.Err() == nil; {
+			more = false
+			for _, r := range e.replicas.All() {
+				if e.follow(lifetime, r) {
+					more = true
+				}
+			}
+		}
 	}
-	if e.changes.pending.Load() > 0 {
-		return errPending
-	}
-	return e.o.Store.Failed()
 }
 
-// Leader returns the model that is followed. It is replica.ErrStops once that was purged.
-func (e replicaHost) Leader(f *record.Follow) (replica.Leader, error) {
-	m, err := e.leader(f)
-	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged.Load() {
-		return nil, fmt.Errorf("%w: %w", replica.ErrStops, err)
+// follow lets a replica learn once, and tells whether there is more. A failure is tried again with the next
+// observation or the next sweep.
+func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
+	f := r.Follows()
+	if f == nil || e.replicasRest() {
+		return false
 	}
-	return m, err
+	leader, err := e.leader(f)
+	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged.Load() { // The leader was purged.
+		err = fmt.Errorf("%w: %w", replica.ErrStops, err)
+	}
+	if err == nil {
+		if leader.Paused() {
+			return false
+		}
+		var left uint64
+		if left, err = r.Behind(&leader.replica); err == nil && left == 0 {
+			return false
+		}
+	}
+	if err == nil {
+		more, err = r.Step(ctx, &leader.replica)
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return more
+	case errors.Is(err, replica.ErrRestored):
+		if err = e.settleClaimed(ctx, r.ID()); err == nil {
+			return true
+		}
+	case errors.Is(err, replica.ErrStops):
+		err = e.stopClaimed(ctx, r.ID(), err)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.o.Log.Debug("a model cannot follow now", zap.String("model", r.ID()), zap.Error(err))
+	}
+	return false
 }
 
-// Settle lets a replica continue after a restore of its leader, or stops it.
-func (e replicaHost) Settle(ctx context.Context, id string) error {
+// replicasRest reports whether no replica can learn now.
+func (e *Engine) replicasRest() bool {
+	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
+}
+
+// settleClaimed is settle with the claim on the name.
+func (e *Engine) settleClaimed(ctx context.Context, id string) error {
 	m, release, err := e.own(ctx, id)
 	if err != nil {
 		return err
@@ -49,8 +89,8 @@ func (e replicaHost) Settle(ctx context.Context, id string) error {
 	return e.settle(ctx, m)
 }
 
-// Stop makes a replica a model of its own.
-func (e replicaHost) Stop(ctx context.Context, id string, why error) error {
+// stopClaimed is stopFollowing with the claim on the name.
+func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
 	m, release, err := e.own(ctx, id)
 	if err != nil {
 		return err
@@ -78,7 +118,7 @@ func (e *Engine) stopFollowing(ctx context.Context, m *entry, why string, also .
 }
 
 // continuation is what a model follows after a restore of its leader, nil if it follows nothing. While the
-// leader is restored, or after its purge, that is what the model followed before: Set.Run decides later.
+// leader is restored, or after its purge, that is what the model followed before: followAll decides later.
 func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 	f := m.Entry().Follow
 	if f == nil {
@@ -91,7 +131,7 @@ func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.replica.Continuation(leader)
+	return m.replica.Continuation(&leader.replica)
 }
 
 // settle lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
@@ -117,7 +157,7 @@ func (e *Engine) settle(ctx context.Context, m *entry) error {
 // or the next sweep.
 func (e *Engine) settleReplicas(ctx context.Context, leader *entry) {
 	for _, r := range e.replicas.Of(leader.Ref()) {
-		if err := (replicaHost{e}).Settle(ctx, r.ID()); err != nil {
+		if err := e.settleClaimed(ctx, r.ID()); err != nil {
 			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
 		}
 	}
@@ -148,7 +188,7 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 	leader, err := e.leader(m.Entry().Follow)
 	if err == nil {
 		// Most of it is learned outside of the leader's turn.
-		err = m.replica.CatchUp(ctx, leader, hosted.MaxCommitRows)
+		err = m.replica.CatchUp(ctx, &leader.replica, hosted.MaxCommitRows)
 	}
 	if err != nil {
 		release()
@@ -158,7 +198,7 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 		if err := leader.Advance(); err != nil {
 			return err
 		}
-		if err := m.replica.CatchUp(ctx, leader, 1); err != nil {
+		if err := m.replica.CatchUp(ctx, &leader.replica, 1); err != nil {
 			return err
 		}
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
@@ -185,7 +225,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 				return nil, err
 			}
 		}
-		return replica.CompareShare(t.model, t.second, &t.binding.Share)
+		return replica.CompareShare(t.model.Model, t.second.Model, &t.binding.Share)
 	}
 	if f := leader.Entry().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {
@@ -195,7 +235,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	if err := leader.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e.replicas.Compare(ctx, leader)
+	return e.replicas.Compare(ctx, &leader.replica)
 }
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
@@ -209,7 +249,7 @@ func (e *Engine) behind(m *entry) int64 {
 	if err != nil {
 		return -1
 	}
-	n, err := m.replica.Behind(leader)
+	n, err := m.replica.Behind(&leader.replica)
 	if err != nil {
 		return -1
 	}

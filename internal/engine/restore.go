@@ -92,6 +92,6 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		e.settleReplicas(ctx, m)
 		e.o.Log.Info("model restored", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
 	}
-	info, err = figures.Describe(m)
+	info, err = figures.Describe(m.Model)
 	return info, <-last - sequence, err
 }

@@ -52,7 +52,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e.upkeep.Go(e.reportAll)
 	e.upkeep.Go(e.relieve)
 	e.upkeep.Go(func() { e.prefetch(models) })
-	e.upkeep.Go(func() { e.replicas.Run(lifetime, replicaHost{e}) })
+	e.upkeep.Go(e.followAll)
 	if o.Owner != nil {
 		e.upkeep.Go(e.takeOver)
 	}

@@ -170,7 +170,7 @@ type Route struct {
 type Routed struct {
 	Target
 	// Maker is for Observation.Maker.
-	Maker Maker
+	Maker *hosted.Model
 }
 
 // Route begins to route observations that are sent by a name. By an alias that has just been set, Route waits
@@ -184,14 +184,14 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if err != nil || r.present.binding == nil {
 		return r, err
 	}
-	var models []alias.Model
+	var models []*hosted.Model
 	for _, m := range r.others {
 		if m != nil {
-			models = append(models, m)
+			models = append(models, m.Model)
 		}
 	}
 	if len(models) > 0 {
-		models = append(models, r.present.model)
+		models = append(models, r.present.model.Model)
 	}
 	if err := e.aliases.Settled(ctx, r.present.binding, models...); err != nil {
 		r.Done()
@@ -287,7 +287,7 @@ func (r *Route) to(maker *entry) (Routed, error) {
 	if err == nil && leader.Deleted() {
 		err = deletedError(leader)
 	}
-	return Routed{Target: Target{model: leader, binding: r.present.binding}, Maker: maker.Maker()}, err
+	return Routed{Target: Target{model: leader, binding: r.present.binding}, Maker: maker.Model}, err
 }
 
 // leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
@@ -301,13 +301,13 @@ func (e *Engine) leader(f *record.Follow) (*entry, error) {
 }
 
 // models are the models of a binding that exist.
-func (e *Engine) models(b *alias.Binding) (models []alias.Model) {
+func (e *Engine) models(b *alias.Binding) (models []*hosted.Model) {
 	if b == nil {
 		return nil
 	}
 	for _, ref := range [...]record.Ref{b.Model, b.Share.Model} {
 		if m := e.table.referred(ref); m != nil {
-			models = append(models, m)
+			models = append(models, m.Model)
 		}
 	}
 	return models

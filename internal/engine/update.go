@@ -138,7 +138,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", m.ID(), ErrFollows, f.Leader.ID)
 	}
 	if o.ValidateOnly {
-		info, err := figures.Describe(m)
+		info, err := figures.Describe(m.Model)
 		info.Metadata = metadata
 		return info, err
 	}
@@ -156,7 +156,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 			return Info{}, fmt.Errorf("engine: wait for the observations of model %q: %w", m.ID(), err)
 		}
 	}
-	return figures.Describe(m)
+	return figures.Describe(m.Model)
 }
 
 // changed is a registry entry that changes at a time.

@@ -155,18 +155,10 @@ func (t *transport) Close() error {
 	return t.outcome
 }
 
-// tail is the end of the log.
-type tail interface {
-	// LastIndex returns the index of the last entry, lastCommand the index of the last entry that the machine
-	// applies.
-	LastIndex() (uint64, error)
-	lastCommand() uint64
-}
-
 // freshness measures the age of the state: the time since the state last had all committed commands.
 type freshness struct {
 	applied func() uint64
-	tail    tail
+	tail    *trackedStorage
 	mu      struct {
 		sync.Mutex
 		term uint64

@@ -69,15 +69,6 @@ func (b *Binding) Public() Alias {
 // Stored is the alias as a store keeps it.
 func (b *Binding) Stored() storage.Alias { return storage.Alias{Name: b.name, Value: b.Encode()} }
 
-// Model is a model that may know an id that was sent by an alias.
-type Model interface {
-	// DeriveIDs makes the model know the ids of all that it learned: after a start the ids of the last
-	// records are in the log alone.
-	DeriveIDs(ctx context.Context) error
-	// Settle waits until every observation queued before is learned or refused.
-	Settle(ctx context.Context) error
-}
-
 // Table holds the aliases of an engine.
 type Table struct {
 	store storage.Aliases
@@ -152,7 +143,7 @@ func (t *Table) Begin(name string) *Binding {
 
 // Settled waits until the models that may know an id know every id that was sent by the alias
 // before the binding.
-func (t *Table) Settled(ctx context.Context, b *Binding, models ...Model) error {
+func (t *Table) Settled(ctx context.Context, b *Binding, models ...*hosted.Model) error {
 	select {
 	case <-b.settled:
 	case <-ctx.Done():
@@ -219,7 +210,7 @@ func (t *Table) Plan(name string, wanted record.Alias, expected string) (current
 }
 
 // Put stores a planned binding and serves it. Former is as in Serve.
-func (t *Table) Put(ctx context.Context, current, next *Binding, former []Model) error {
+func (t *Table) Put(ctx context.Context, current, next *Binding, former []*hosted.Model) error {
 	if err := t.store.PutAlias(ctx, next.name, next.Encode()); err != nil {
 		return fmt.Errorf("engine: set the alias %q: %w", next.name, recovery.StorageError(err))
 	}
@@ -228,7 +219,7 @@ func (t *Table) Put(ctx context.Context, current, next *Binding, former []Model)
 
 // Serve lets requests find a stored binding in place of the current one. Former are the models of the
 // current one that exist.
-func (t *Table) Serve(current, next *Binding, former []Model) error {
+func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
@@ -255,7 +246,7 @@ func (t *Table) Serve(current, next *Binding, former []Model) error {
 
 // Sync reloads the aliases from the store after another server has changed them. The function created is as in Load. The
 // function models returns the models of a binding that exist.
-func (t *Table) Sync(ctx context.Context, created func(id string) int64, models func(*Binding) []Model) error {
+func (t *Table) Sync(ctx context.Context, created func(id string) int64, models func(*Binding) []*hosted.Model) error {
 	stored := map[string]bool{}
 	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)

@@ -15,24 +15,8 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 )
-
-// Model is what is read of a model.
-type Model interface {
-	Identity() hosted.Identity
-	// Sequence does not load the model.
-	Sequence() (uint64, error)
-	// View loads the model and calls f with its machine, which does not change during f.
-	View(ctx context.Context, f func(*machine.Machine) error) error
-	// Figures are those of the state, or of the last state in memory. It costs O(r).
-	Figures() (f hosted.Figures, known bool, broken error)
-	// Gauges costs O(1).
-	Gauges() hosted.Gauges
-	// CopyState copies the state of a resident model, and calls f with the machine that is copied.
-	CopyState(ctx context.Context, f func(*machine.Machine) error) (s codec.Snapshot, release func(), resident bool, err error)
-}
 
 // Info is what a model is.
 type Info struct {
@@ -93,7 +77,7 @@ func ETag(e *record.Entry) string {
 }
 
 // describe is Describe without the sequence.
-func describe(m Model) Info {
+func describe(m *hosted.Model) Info {
 	is := m.Identity()
 	e := is.Entry
 	info := Info{
@@ -110,7 +94,7 @@ func describe(m Model) Info {
 
 // Describe tells what a model is, without loading it. It is ErrModelNotFound once the removal of the model
 // has begun.
-func Describe(m Model) (info Info, err error) {
+func Describe(m *hosted.Model) (info Info, err error) {
 	info = describe(m)
 	info.Sequence, err = m.Sequence()
 	return info, err
@@ -118,7 +102,7 @@ func Describe(m Model) (info Info, err error) {
 
 // DescribeLearned is Describe with what has been learned of named inputs and of classes. It loads a model
 // that has either.
-func DescribeLearned(ctx context.Context, m Model) (Info, error) {
+func DescribeLearned(ctx context.Context, m *hosted.Model) (Info, error) {
 	info, err := Describe(m)
 	if is := m.Identity(); err != nil || (is.Schema == nil && is.Spec.Classes == nil) {
 		return info, err
@@ -193,7 +177,7 @@ type History struct {
 }
 
 // HistoryOf loads a model and returns its history.
-func HistoryOf(ctx context.Context, m Model) (h History, err error) {
+func HistoryOf(ctx context.Context, m *hosted.Model) (h History, err error) {
 	var kept *history.History
 	var now *history.Moment
 	err = m.View(ctx, func(m *machine.Machine) error {
@@ -208,7 +192,7 @@ func HistoryOf(ctx context.Context, m Model) (h History, err error) {
 }
 
 // errorf says what was being done to a model when err came. It is nil if err is nil.
-func errorf(m Model, doing string, err error) error {
+func errorf(m *hosted.Model, doing string, err error) error {
 	if err == nil {
 		return nil
 	}

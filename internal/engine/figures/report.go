@@ -60,13 +60,13 @@ type ReportCounters struct {
 
 // Reader reads the figures of one model, and keeps its newest report.
 type Reader struct {
-	Model    Model
+	Model    *hosted.Model
 	reporter *Reporter
 	newest   atomic.Pointer[report]
 }
 
 // Init makes r the reader of a model.
-func (r *Reader) Init(m Model, reporter *Reporter) { r.Model, r.reporter = m, reporter }
+func (r *Reader) Init(m *hosted.Model, reporter *Reporter) { r.Model, r.reporter = m, reporter }
 
 // StatsOptions say which figures statistics have that they leave out otherwise.
 type StatsOptions struct {

@@ -83,13 +83,7 @@ type Observation struct {
 	// Weight is the importance of the observation, 1 as a rule.
 	Weight float64
 	// Maker has the prediction of PredictionID if a replica of the model made it, nil as a rule.
-	Maker Maker
-}
-
-// Maker has the pending predictions of a replica, for its leader.
-type Maker interface {
-	get(id string, outputs int, now time.Time) (*record.Waiting, error)
-	key(id string) storage.Answered
+	Maker *Model
 }
 
 // identity is the id that the observation is learned under once, or empty. It refuses an observation

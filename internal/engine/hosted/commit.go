@@ -162,7 +162,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	switch {
 	case r.waiting == nil:
 	case r.foreign: // A replica made the prediction.
-		c.consumed = append(c.consumed, r.Maker.key(r.id))
+		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
 	default:
 		c.consumed = append(c.consumed, c.pending.key(r.id))
 	}

@@ -14,10 +14,7 @@ import (
 // Resume prepares a replica to learn at its turn. It returns the replica's sequence, and for how many
 // more observations it has room.
 func (m *Model) Resume() (sequence uint64, room int, err error) {
-	if err := m.load(); err != nil {
-		return 0, 0, err
-	}
-	if err := m.Advance(); err != nil {
+	if err := m.catchUp(); err != nil {
 		return 0, 0, err
 	}
 	return m.state.machine.Sequence(), m.state.machine.Room(), nil

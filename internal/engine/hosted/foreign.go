@@ -121,6 +121,14 @@ func (m *Model) follow() {
 	}
 }
 
+// catchUp loads the model, and learns all records of other servers. It runs at the model's turn.
+func (m *Model) catchUp() error {
+	if err := m.load(); err != nil {
+		return err
+	}
+	return m.Advance()
+}
+
 // Advance learns all records of other servers, and leaves the model in memory. It runs at the model's turn.
 func (m *Model) Advance() error {
 	for m.journal.grown.Load() || m.journal.rewound.Load() != 0 {
@@ -210,10 +218,7 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 // deriveGrown is DeriveIDs for a log to which other servers have appended.
 func (m *Model) deriveGrown(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error {
-		err := m.load()
-		if err == nil {
-			err = m.Advance()
-		}
+		err := m.catchUp()
 		if m.state.broken != nil {
 			err = nil // A log that cannot be recovered gives no ids.
 		}

@@ -304,8 +304,6 @@ type Gauges struct {
 	// Pending predictions, at most PendingLimit.
 	Pending      uint64
 	PendingLimit int64
-	// Queued observations wait for the model's turn.
-	Queued int
 	// Rate is the observations learned a second over the last minute.
 	Rate float64
 	// Resident: the state is in memory.
@@ -340,17 +338,13 @@ func (m *Model) Gauges() Gauges {
 		SnapshotGauges: SnapshotGauges{
 			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()), SnapshotBytes: s.bytes.Load(), Replay: time.Duration(s.replay.Load()),
 		},
-		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending), Queued: m.box.Rows(),
+		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
 	}
 }
 
 // Resident tells whether the state is in memory.
 func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
-
-func (m *Model) lastUsed() int64 { return m.usage.used.Load() }
-
-func (m *Model) inOrder() *inOrder { return &m.usage.order }
 
 // CountExpired counts a pending prediction that expired.
 func (m *Model) CountExpired() { m.usage.expired.Add(1) }

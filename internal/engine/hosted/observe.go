@@ -92,7 +92,7 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 		return err
 	}
 	if r.waiting == nil && r.Maker != nil {
-		if r.waiting, err = r.Maker.get(r.id, m.source.Spec.Outputs, now); err != nil {
+		if r.waiting, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 			return err
 		}
 		r.foreign = r.waiting != nil

@@ -407,9 +407,6 @@ func (m *Model) HasPending(id string) (bool, error) {
 	return w != nil, err
 }
 
-// Maker has the pending predictions of the model.
-func (m *Model) Maker() Maker { return &m.pending }
-
 // HibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them, until
 // the rest fits. One goroutine at a time may call it. It costs O(log(resident models)) for each model that it looks
 // at, and for each that was used since.
@@ -418,7 +415,7 @@ func (e *Env) HibernateIdle() {
 	if !short {
 		return
 	}
-	var seen []resident
+	var seen []*Model
 	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
 		m := e.residents.leastUsed()
 		if m == nil {

@@ -23,25 +23,13 @@ type inOrder struct {
 	place int
 }
 
-// resident is a *Model. The files of the package point one way, and the model uses its Env, which has the
-// residents.
-type resident interface {
-	// Resident tells whether the state is in memory.
-	Resident() bool
-	// lastUsed is when the model was last asked for something, in nanoseconds since 1970.
-	lastUsed() int64
-	inOrder() *inOrder
-	// leave lets the model leave memory. It returns the bytes that the model gives back after its batch.
-	leave() int64
-}
-
 // update brings a model into the order, or takes it out of the order if it is not resident.
-func (r *residents) update(m resident) {
+func (r *residents) update(m *Model) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch at := m.inOrder(); {
+	switch at := &m.usage.order; {
 	case m.Resident() && at.place == 0:
-		at.used = m.lastUsed()
+		at.used = m.usage.used.Load()
 		heap.Push(&r.order, m)
 	case !m.Resident() && at.place > 0:
 		heap.Remove(&r.order, at.place-1)
@@ -49,12 +37,12 @@ func (r *residents) update(m resident) {
 }
 
 // leastUsed takes the model that was not used for the longest out of the order. It is nil if the order is empty.
-func (r *residents) leastUsed() resident {
+func (r *residents) leastUsed() *Model {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.order) > 0 {
 		m := r.order[0]
-		at, used := m.inOrder(), m.lastUsed()
+		at, used := &m.usage.order, m.usage.used.Load()
 		if at.used == used {
 			heap.Remove(&r.order, 0)
 			return m
@@ -66,23 +54,23 @@ func (r *residents) leastUsed() resident {
 }
 
 // byUse is a heap of models by inOrder.used.
-type byUse []resident
+type byUse []*Model
 
 func (b *byUse) Len() int { return len(*b) }
 
-func (b *byUse) Less(i, j int) bool { return (*b)[i].inOrder().used < (*b)[j].inOrder().used }
+func (b *byUse) Less(i, j int) bool { return (*b)[i].usage.order.used < (*b)[j].usage.order.used }
 
 func (b *byUse) Swap(i, j int) {
 	order := *b
 	order[i], order[j] = order[j], order[i]
-	order[i].inOrder().place, order[j].inOrder().place = i+1, j+1
+	order[i].usage.order.place, order[j].usage.order.place = i+1, j+1
 }
 
 // Push implements heap.Interface.
 func (b *byUse) Push(x any) {
-	m := x.(resident) //nolint:forcetypeassert // Only models are pushed.
+	m := x.(*Model) //nolint:forcetypeassert // Only models are pushed.
 	*b = append(*b, m)
-	m.inOrder().place = len(*b)
+	m.usage.order.place = len(*b)
 }
 
 // Pop implements heap.Interface.
@@ -90,6 +78,6 @@ func (b *byUse) Pop() any {
 	last := len(*b) - 1
 	m := (*b)[last]
 	*b = slices.Delete(*b, last, last+1)
-	m.inOrder().place = 0
+	m.usage.order.place = 0
 	return m
 }

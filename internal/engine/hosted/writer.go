@@ -79,10 +79,7 @@ func (w writer) ready() error {
 	if err := w.CheckNotMoved(); err != nil {
 		return err
 	}
-	if err := w.load(); err != nil {
-		return err
-	}
-	return w.Advance()
+	return w.catchUp()
 }
 
 // Posted implements mailbox.Handler.

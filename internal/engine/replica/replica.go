@@ -28,46 +28,15 @@ var (
 	// ErrStops is why a replica can learn from its leader no more.
 	ErrStops = errors.New("it follows no more")
 	// ErrRestored says that the leader was restored since the replica learned of it. The replica learns nothing until
-	// its Host has decided whether it continues.
+	// the engine has decided whether it continues.
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
-// State is what a model knows of its present.
-type State interface {
-	Identity() hosted.Identity
-	// LogEnd is the last sequence of the log.
-	LogEnd() (uint64, error)
-	// Peek calls f with the state, which does not change during f.
-	Peek(f func(hosted.State))
-}
-
-// Leader is a model that replicas learn from.
-type Leader interface {
-	State
-	// Sequence is how many observations the leader has learned.
-	Sequence() (uint64, error)
-	// Logged returns the observations of the log after a sequence, up to another one.
-	Logged(ctx context.Context, after, through uint64) ([]record.Observation, error)
-	// Paused tells whether the leader is being restored.
-	Paused() bool
-	// LossAt is At of Losses.
-	LossAt(sequence uint64) *float64
-}
-
-// Follower is the model of a replica.
-type Follower interface {
-	State
-	// Turn runs work at the model's turn.
-	Turn(ctx context.Context, work func(context.Context) error) error
-	// Resume loads the model at its turn. It returns its sequence, and for how many observations it has room.
-	Resume() (sequence uint64, room int, err error)
-	// Relearn learns observations at the same turn, up to one that is refused.
-	Relearn(observations []record.Observation) (learned int, refused, err error)
-}
-
-// Replica is what a table entry knows of its model as a replica.
+// Replica is what a table entry knows of its model as a replica, and as the leader of replicas.
 type Replica struct {
-	model Follower // immutable
+	model *hosted.Model // immutable
+	// Losses are empty of a model without replicas.
+	Losses Losses
 	// aim is what the replica learns up to: figures of the leader. nil at first.
 	aim *sums // turn
 	// compared are the figures of both models when the replica last reached aim.
@@ -81,17 +50,18 @@ type compared struct {
 	own, leader sums
 }
 
-// Init makes r a replica of the leader that the entry of the model names.
-func (r *Replica) Init(m Follower) { r.model = m }
+// Init makes r a replica of the leader that the entry of the model names, if it names one.
+func (r *Replica) Init(m *hosted.Model) { r.model = m }
 
 // ID is the id of the replica.
 func (r *Replica) ID() string { return r.model.Identity().ID }
 
-// follow is what the replica follows, nil if the model is no replica.
-func (r *Replica) follow() *record.Follow { return r.model.Identity().Entry.Follow }
+// Follows is what the replica follows, nil if the model is no replica.
+func (r *Replica) Follows() *record.Follow { return r.model.Identity().Entry.Follow }
 
-// Restored forgets the figures of before a restore of the replica. It runs at the replica's turn.
+// Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
 func (r *Replica) Restored() {
+	r.Losses.Forget()
 	r.aim = nil
 	r.compared.Store(nil)
 }
@@ -112,7 +82,7 @@ type sums struct {
 }
 
 // sumsOf reads the losses of the state, or of the last one in memory.
-func sumsOf(m State) (s sums, err error) {
+func sumsOf(m *hosted.Model) (s sums, err error) {
 	m.Peek(func(state hosted.State) {
 		var summary account.Summary
 		var c *classes.Summary
@@ -165,10 +135,10 @@ func (s *sums) visit(v *codec.Visitor) {
 }
 
 // Begin returns what a new replica follows: the leader, from its present sequence on, with its losses until
-// then. Hold loads the leader and keeps its log from being cut until release.
-func Begin(ctx context.Context, leader Leader, hold func(context.Context) (func(), error)) (f *record.Follow, release func(), err error) {
+// then. Begin loads the leader, whose log is not cut until release.
+func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release func(), err error) {
 	for {
-		if release, err = hold(ctx); err != nil {
+		if release, err = leader.HoldLog(ctx); err != nil {
 			return nil, nil, err
 		}
 		s, err := sumsOf(leader)
@@ -192,8 +162,8 @@ func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
 // Continuation returns what the replica follows after a restore of its leader: the present Follow without
 // a restore, and nil if the replica has learned undone observations. The leader knows only its newest
 // restore, so a replica that missed two restores counts as one with undone observations.
-func (r *Replica) Continuation(leader Leader) (*record.Follow, error) {
-	f, restored := r.follow(), leader.Identity().Entry.Restored
+func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
+	f, restored := r.Follows(), leader.model.Identity().Entry.Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
 	}
@@ -207,8 +177,8 @@ func (r *Replica) Continuation(leader Leader) (*record.Follow, error) {
 }
 
 // Behind is how many observations of the leader the replica has not learned.
-func (r *Replica) Behind(leader Leader) (uint64, error) {
-	f, is := r.follow(), leader.Identity()
+func (r *Replica) Behind(leader *Replica) (uint64, error) {
+	f, is := r.Follows(), leader.model.Identity()
 	if f == nil {
 		return 0, ErrStops
 	}
@@ -219,9 +189,9 @@ func (r *Replica) Behind(leader Leader) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	sequence, err := leader.Sequence()
+	sequence, err := leader.model.Sequence()
 	if err == nil && at > sequence { // The leader's state may lag behind its log.
-		sequence, err = leader.LogEnd()
+		sequence, err = leader.model.LogEnd()
 	}
 	if err == nil && at > sequence {
 		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", ErrStops, at, is.ID, sequence)
@@ -231,7 +201,7 @@ func (r *Replica) Behind(leader Leader) (uint64, error) {
 
 // Step learns the next observations of the leader, at most one commit, at the replica's turn. It tells
 // whether there are more.
-func (r *Replica) Step(ctx context.Context, leader Leader) (bool, error) {
+func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
 	result := make(chan bool, 1)
 	err := r.model.Turn(ctx, func(ctx context.Context) error {
 		more, err := r.step(ctx, leader)
@@ -245,17 +215,17 @@ func (r *Replica) Step(ctx context.Context, leader Leader) (bool, error) {
 }
 
 // step is Step at the turn. It never waits for the turn of the leader, which may wait for this one.
-func (r *Replica) step(ctx context.Context, leader Leader) (more bool, err error) {
-	f := r.follow()
-	if f == nil || leader.Paused() {
+func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err error) {
+	f := r.Follows()
+	if f == nil || leader.model.Paused() {
 		return false, nil
 	}
 	// A restore of the leader waits for this turn, so that neither value changes during it.
-	if f.Epoch != leader.Identity().Entry.Restored.Epoch {
+	if f.Epoch != leader.model.Identity().Entry.Restored.Epoch {
 		return false, ErrRestored
 	}
 	var broken error
-	leader.Peek(func(s hosted.State) { broken = s.Broken })
+	leader.model.Peek(func(s hosted.State) { broken = s.Broken })
 	if broken != nil {
 		return false, broken // Another model may have taken its place, and been restored since.
 	}
@@ -265,7 +235,7 @@ func (r *Replica) step(ctx context.Context, leader Leader) (more bool, err error
 	}
 	at := f.From + sequence
 	if r.aim == nil || r.aim.sequence <= at {
-		aim, err := sumsOf(leader)
+		aim, err := sumsOf(leader.model)
 		if err != nil {
 			return false, err
 		}
@@ -290,11 +260,11 @@ func (r *Replica) step(ctx context.Context, leader Leader) (more bool, err error
 }
 
 // learn learns the leader's observations after a sequence.
-func (r *Replica) learn(ctx context.Context, leader Leader, at, n uint64) (uint64, error) {
+func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, fmt.Errorf("%w: %w", ErrStops, model.ErrObservationLimit)
 	}
-	observations, err := leader.Logged(ctx, at, at+n)
+	observations, err := leader.model.Logged(ctx, at, at+n)
 	if errors.Is(err, hosted.ErrLogCut) {
 		return 0, fmt.Errorf("%w: %w", ErrStops, err)
 	}
@@ -302,11 +272,11 @@ func (r *Replica) learn(ctx context.Context, leader Leader, at, n uint64) (uint6
 		return 0, err
 	}
 	for k := range observations {
-		observations[k].LeaderLoss = leader.LossAt(at + 1 + uint64(k))
+		observations[k].LeaderLoss = leader.Losses.At(at + 1 + uint64(k))
 	}
 	learned, refused, err := r.model.Relearn(observations)
 	if refused != nil && err == nil {
-		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.Identity().ID, refused)
+		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, refused)
 	}
 	return uint64(learned), err
 }
@@ -329,7 +299,7 @@ func (r *Replica) compare(f *record.Follow) error {
 }
 
 // CatchUp learns until the replica is less than so many observations behind.
-func (r *Replica) CatchUp(ctx context.Context, leader Leader, behind uint64) error {
+func (r *Replica) CatchUp(ctx context.Context, leader *Replica, behind uint64) error {
 	for {
 		if _, err := r.Step(ctx, leader); err != nil {
 			return err
@@ -342,7 +312,7 @@ func (r *Replica) CatchUp(ctx context.Context, leader Leader, behind uint64) err
 
 // CheckLeader refuses a spec whose inputs, labels or classes are not those of the leader, and a leader that
 // is a replica itself.
-func CheckLeader(spec *model.Spec, leader Leader) error {
+func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	is := leader.Identity()
 	var errs []error
 	refuse := func(field, got, want string) {

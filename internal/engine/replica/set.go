@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -26,8 +25,7 @@ type Set struct {
 	}
 	// count == len(mu.byID)
 	count atomic.Int32
-	// wake has a token while replicas may have something to learn.
-	wake chan struct{}
+	wake  chan struct{}
 }
 
 // NewSet returns an empty set.
@@ -62,8 +60,11 @@ func (s *Set) Wake() {
 	}
 }
 
-// all returns the replicas in the order of their ids.
-func (s *Set) all() []*Replica {
+// Woken has a token while replicas may have something to learn.
+func (s *Set) Woken() <-chan struct{} { return s.wake }
+
+// All returns the replicas in the order of their ids.
+func (s *Set) All() []*Replica {
 	if s.count.Load() == 0 {
 		return nil
 	}
@@ -74,8 +75,8 @@ func (s *Set) all() []*Replica {
 
 // Of returns the replicas of a leader in the order of their ids.
 func (s *Set) Of(leader record.Ref) []*Replica {
-	return slices.DeleteFunc(s.all(), func(r *Replica) bool {
-		f := r.follow()
+	return slices.DeleteFunc(s.All(), func(r *Replica) bool {
+		f := r.Follows()
 		return f == nil || f.Leader != leader
 	})
 }
@@ -89,7 +90,7 @@ func (s *Set) Follow(leader record.Ref) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.mu.byID {
-		if f := r.follow(); f != nil && f.Leader == leader {
+		if f := r.Follows(); f != nil && f.Leader == leader {
 			return true
 		}
 	}
@@ -111,7 +112,7 @@ func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
 func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
 	var learned []uint64
 	for _, r := range s.Of(leader) {
-		if f := r.follow(); f != nil {
+		if f := r.Follows(); f != nil {
 			if at, err := r.leaderSequence(f); err == nil {
 				learned = append(learned, at)
 			}
@@ -132,74 +133,6 @@ func neededBy(learned []uint64, through uint64) uint64 {
 	return first
 }
 
-// Host is the engine of a Set.
-type Host interface {
-	// Failed is why no replica can learn now, nil as a rule.
-	Failed() error
-	// Leader returns the model that is followed. It is ErrStops once that was removed.
-	Leader(f *record.Follow) (Leader, error)
-	// Settle lets a replica continue after a restore of its leader, or stops it.
-	Settle(ctx context.Context, id string) error
-	// Stop makes a replica a model of its own.
-	Stop(ctx context.Context, id string, why error) error
-}
-
-// Run lets the replicas learn until the context ends, one commit of one replica after the other: all of them
-// take one processor at most.
-func (s *Set) Run(ctx context.Context, h Host) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wake:
-		}
-		for more := true; more && ctx.Err() == nil; {
-			more = false
-			for _, r := range s.all() {
-				if s.step(ctx, h, r) {
-					more = true
-				}
-			}
-		}
-	}
-}
-
-// step lets a replica learn once, and tells whether there is more. A failure is tried again with the next
-// observation or the next sweep.
-func (s *Set) step(ctx context.Context, h Host, r *Replica) (more bool) {
-	f := r.follow()
-	if f == nil || h.Failed() != nil {
-		return false
-	}
-	leader, err := h.Leader(f)
-	if err == nil {
-		if leader.Paused() {
-			return false
-		}
-		var left uint64
-		if left, err = r.Behind(leader); err == nil && left == 0 {
-			return false
-		}
-	}
-	if err == nil {
-		more, err = r.Step(ctx, leader)
-	}
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return more
-	case errors.Is(err, ErrRestored):
-		if err = h.Settle(ctx, r.ID()); err == nil {
-			return true
-		}
-	case errors.Is(err, ErrStops):
-		err = h.Stop(ctx, r.ID(), err)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.log.Debug("a model cannot follow now", zap.String("model", r.ID()), zap.Error(err))
-	}
-	return false
-}
-
 // Comparison is how a model did beside its leader.
 type Comparison struct {
 	ID, Learner string
@@ -218,12 +151,12 @@ type Comparison struct {
 
 // Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
 // loss. It costs one commit of each replica at most.
-func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) {
-	own, err := sumsOf(leader)
+func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error) {
+	own, err := sumsOf(leader.model)
 	if err != nil {
 		return nil, err
 	}
-	is := leader.Identity()
+	is := leader.model.Identity()
 	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: own.sequence, Own: own.whole}
 	if is.Spec.Classes != nil {
 		first.OwnClasses = &own.classes
@@ -246,7 +179,7 @@ func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) 
 
 // comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
 // one since the start its figures are 0.
-func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, error) {
+func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, error) {
 	if _, err := r.Step(ctx, leader); err != nil {
 		return Comparison{}, err
 	}
@@ -255,7 +188,7 @@ func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, er
 	if f == nil {
 		return Comparison{}, ErrStops
 	}
-	sequence, err := leader.Sequence()
+	sequence, err := leader.model.Sequence()
 	if err != nil {
 		return Comparison{}, err
 	}

@@ -39,10 +39,10 @@ func (s *sums) moments(classifier bool) confidence.Moments {
 	return confidence.Moments{Count: s.whole.Observations, Sum: n, Squares: s.squares, Absolute: n}
 }
 
-// Base returns the present point in the life of a model. Load loads the model.
-func Base(ctx context.Context, m State, load func(context.Context) error) (b record.Base, err error) {
+// Base loads a model, and returns the present point in its life.
+func Base(ctx context.Context, m *hosted.Model) (b record.Base, err error) {
 	for {
-		if err := load(ctx); err != nil {
+		if err := m.Load(ctx); err != nil {
 			return b, err
 		}
 		if s, err := sumsOf(m); err != nil || s.known {
@@ -55,7 +55,7 @@ func Base(ctx context.Context, m State, load func(context.Context) error) (b rec
 
 // since returns the losses of a model since a point in its life. They are not known if a restore has undone
 // the point.
-func since(m State, b *record.Base) (s sums, known bool, err error) {
+func since(m *hosted.Model, b *record.Base) (s sums, known bool, err error) {
 	is := m.Identity()
 	if s, err = sumsOf(m); err != nil {
 		return s, false, err
@@ -76,11 +76,11 @@ func since(m State, b *record.Base) (s sums, known bool, err error) {
 }
 
 // CompareShare compares two models in memory that each learn what they predicted, since their share began.
-func CompareShare(first, second State, share *record.Share) ([]Comparison, error) {
+func CompareShare(first, second *hosted.Model, share *record.Share) ([]Comparison, error) {
 	out := make([]Comparison, 2)
 	var figures [2]sums
 	all := true
-	for n, m := range []State{first, second} {
+	for n, m := range []*hosted.Model{first, second} {
 		s, known, err := since(m, []*record.Base{&share.First, &share.Second}[n])
 		if err != nil {
 			return nil, err

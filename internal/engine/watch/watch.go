@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"hindsight/internal/engine/account/history"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
 )
 
@@ -17,12 +18,6 @@ const Limit = 128
 
 // ErrLimit refuses one watcher too many.
 var ErrLimit = errors.New("too many streams watch models")
-
-// Model is what a watcher reads of its model.
-type Model interface {
-	// View loads the model and calls f with its machine, which does not change during f.
-	View(ctx context.Context, f func(*machine.Machine) error) error
-}
 
 // Hub counts the watchers of an engine.
 type Hub struct{ open atomic.Int64 }
@@ -33,13 +28,13 @@ type Watcher struct {
 	hub   *Hub
 	set   *Set
 	queue *queue
-	model Model
+	model *hosted.Model
 	// completed is the sequence of the last point of the history that was reported.
 	completed uint64
 }
 
 // Watch adds a watcher to the watchers of a model. The watcher holds the newest room observations. The caller closes it.
-func (h *Hub) Watch(ctx context.Context, m Model, set *Set, room int) (*Watcher, error) {
+func (h *Hub) Watch(ctx context.Context, m *hosted.Model, set *Set, room int) (*Watcher, error) {
 	if n := h.open.Add(1); n > Limit {
 		h.open.Add(-1)
 		return nil, fmt.Errorf("%w: at most %d streams may watch models at a time", ErrLimit, Limit)
