@@ -168,9 +168,8 @@ func (m *Model) recover() (recovery.Recovered, error) {
 	return r, d.Write()
 }
 
-// skipSnapshot counts and logs a snapshot that cannot be used.
+// skipSnapshot logs a snapshot that cannot be used.
 func (m *Model) skipSnapshot(sequence uint64, err error) {
-	m.env.Counters.BadSnapshots.Add(1)
 	m.env.Log.Error("a snapshot cannot be used; an older one and the log are",
 		zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 }
@@ -339,7 +338,6 @@ func (m *Model) hibernate() Hibernated {
 		return HibernatedNever
 	}
 	m.forget()
-	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow
 }
 
