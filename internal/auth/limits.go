@@ -2,7 +2,6 @@ package auth
 
 import (
 	"math"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -13,15 +12,17 @@ const busyDelay = 50 * time.Millisecond
 
 // limits are those of an entry, shared by its principals.
 type limits struct {
-	// calls is nil without a limit of the rate. places is 0 without a limit of the concurrency.
-	calls  *rate.Limiter
-	places int64
-	busy   atomic.Int64
+	// calls is nil without a limit of the rate, busy without a limit of the concurrency.
+	calls *rate.Limiter
+	busy  *Budget
 }
 
 // newLimits takes 0 for no limit. The calls of a second may come in a burst.
 func newLimits(perSecond float64, places int) *limits {
-	l := &limits{places: int64(places)}
+	l := &limits{}
+	if places > 0 {
+		l.busy = NewBudget(int64(places))
+	}
 	if perSecond > 0 {
 		l.calls = rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond)))
 	}
@@ -39,9 +40,10 @@ func (l *limits) spend(now time.Time) error {
 }
 
 func (l *limits) hold() error {
-	if l.places > 0 && l.busy.Add(1) > l.places {
-		l.busy.Add(-1)
-		return &LimitError{ErrConcurrency, busyDelay}
+	if l.busy != nil {
+		if _, ok := l.busy.Take(1, 0); !ok {
+			return &LimitError{ErrConcurrency, busyDelay}
+		}
 	}
 	return nil
 }
@@ -58,8 +60,8 @@ func (l *limits) enter(now time.Time) error {
 }
 
 func (l *limits) leave() {
-	if l.places > 0 {
-		l.busy.Add(-1)
+	if l.busy != nil {
+		l.busy.Give(1)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/machine"
@@ -182,6 +183,32 @@ func (h *host) abandon() {
 		_ = h.Close()
 		_ = h.end()
 	})
+}
+
+// loaded counts the models in memory.
+func (h *host) loaded(t *testing.T) (n int) {
+	t.Helper()
+	page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 100_000, Figures: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range page.Models {
+		if m.Figures.State == engine.StateLoaded {
+			n++
+		}
+	}
+	return n
+}
+
+// logging lets an engine log its errors to lines.
+func logging() (o option, lines *observer.ObservedLogs) {
+	core, lines := observer.New(zap.ErrorLevel)
+	return func(o *engine.Options) { o.Log = zap.New(core) }, lines
+}
+
+// badSnapshots counts the log's lines about snapshots that cannot be used.
+func badSnapshots(lines *observer.ObservedLogs) int {
+	return lines.FilterMessage("a snapshot cannot be used; an older one and the log are").Len()
 }
 
 func newFS() *vfs.MemFS { return vfs.NewCrashableMem() }

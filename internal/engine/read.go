@@ -89,7 +89,6 @@ type Totals struct {
 	*figures.ReportCounters
 	*StartCounters
 	Models        int
-	Loaded        int
 	ResidentBytes int64
 	Pending       int64
 }
@@ -104,9 +103,6 @@ func (e *Engine) Totals() Totals {
 	t.Models = len(models)
 	for _, m := range models {
 		t.Pending += m.Pending()
-		if m.Resident() {
-			t.Loaded++
-		}
 	}
 	return t
 }

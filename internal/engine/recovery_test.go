@@ -203,11 +203,12 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		for _, file := range files[2-bad:] {
 			spoil(t, clone, dir+"/"+file)
 		}
-		h := startOn(t, clone, c)
+		logs, lines := logging()
+		h := startOn(t, clone, c, logs)
 		if bad < 2 {
 			compare(t, h, want)
-			if got := h.Totals().BadSnapshots.Load(); got != int64(bad+1) {
-				t.Errorf("%d bad snapshots counted, want %d", got, bad+1)
+			if got := badSnapshots(lines); got != bad+1 {
+				t.Errorf("%d bad snapshots logged, want %d", got, bad+1)
 			}
 			continue
 		}

@@ -35,8 +35,8 @@ func TestServedRegretIsOfOneState(t *testing.T) {
 		}
 		late(5)
 		h.Each(func(l *engine.Live) {
-			if l.RegretAge != 5 || l.Regret != solved.Regret || l.ServedRegret != solved.ServedRegret {
-				t.Errorf("regret %g of %d rounds ago, served %g; want %g, %g", l.Regret, l.RegretAge, l.ServedRegret, solved.Regret, solved.ServedRegret)
+			if l.Regret != solved.Regret || l.ServedRegret != solved.ServedRegret {
+				t.Errorf("regret %g, served %g; want %g, %g", l.Regret, l.ServedRegret, solved.Regret, solved.ServedRegret)
 			}
 		})
 	})

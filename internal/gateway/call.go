@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -38,10 +37,8 @@ const (
 	// the handler gets.
 	valueBytes = 160
 	// One body may hold this many times what all bodies may hold together.
-	maxShare = 4
-	// All bodies together may hold this much where memory has no limit.
-	unlimitedBytes = 256 << 20
-	busyDelay      = 50 * time.Millisecond
+	maxShare  = 4
+	busyDelay = 50 * time.Millisecond
 	// The header that bounds, in a cluster, the age in milliseconds of the answering state.
 	ageHeader = "hindsight-age-ms"
 )
@@ -70,7 +67,7 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 	}
 	if c.body != "" {
 		data, held, err := g.readBody(w, r)
-		defer g.bodies.give(held)
+		defer g.bodies.Give(held)
 		if err == nil {
 			err = c.setBody(data, request)
 		}
@@ -182,7 +179,7 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	}
 	defer p.Leave()
 	expect(r, readTimeout)
-	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
+	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: g.bodies}
 	data, err = io.ReadAll(arriving)
 	var large *http.MaxBytesError
 	switch {
@@ -256,7 +253,7 @@ func overloaded(message string) *failure {
 // nothing takes no memory from others.
 type arriving struct {
 	from   io.Reader
-	budget *budget
+	budget *auth.Budget
 	// size is what was counted.
 	size int64
 }
@@ -272,18 +269,18 @@ func (a *arriving) Read(p []byte) (int, error) {
 
 // count counts n more bytes, unless the budget is exhausted.
 func (a *arriving) count(n int64) bool {
-	if !a.budget.take(n, a.size+n) {
-		return false
+	_, ok := a.budget.Take(n, a.size+n)
+	if ok {
+		a.size += n
 	}
-	a.size += n
-	return true
+	return ok
 }
 
 // decoded counts what a whole body takes once it is decoded.
 func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
-	if most := maxShare * a.budget.limit; values*valueBytes > most {
+	if most := maxShare * a.budget.Limit(); values*valueBytes > most {
 		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
 			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
 	}
@@ -302,32 +299,6 @@ func valuesOf(data []byte) int64 {
 	}
 	return int64(n)
 }
-
-// A budget counts the bytes that requests hold together, up to a limit.
-type budget struct {
-	limit int64
-	held  atomic.Int64
-}
-
-// limitOf is an eighth of the memory limit; 0 is no limit.
-func limitOf(memoryLimit int64) int64 {
-	if memoryLimit == 0 {
-		return unlimitedBytes
-	}
-	return memoryLimit / 8
-}
-
-// take counts n bytes of a request that then holds own bytes in all. It admits a request that
-// alone holds more than the limit.
-func (b *budget) take(n, own int64) bool {
-	if all := b.held.Add(n); all > b.limit && all > own {
-		b.held.Add(-n)
-		return false
-	}
-	return true
-}
-
-func (b *budget) give(n int64) { b.held.Add(-n) }
 
 // invalidJSON refuses a body.
 func invalidJSON(message string) error {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 )
 
 // Options of a gateway. Every field but Console, Docs, GRPC, Guard and Origins is required.
@@ -67,7 +68,7 @@ type Gateway struct {
 	models  hindsightv1.ModelServiceClient
 	// places has an element for each open stream.
 	places chan struct{}
-	bodies budget
+	bodies *auth.Budget
 	// draining is closed when Drain begins, and ends streams of events.
 	draining chan struct{}
 	mu       struct {
@@ -87,7 +88,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g := &Gateway{
 		Options: o, models: hindsightv1.NewModelServiceClient(o.Server),
-		places: make(chan struct{}, maxStreams), bodies: budget{limit: limitOf(o.MemoryLimit)}, draining: make(chan struct{}),
+		places: make(chan struct{}, maxStreams), bodies: auth.NewBudget(auth.RequestBytes(o.MemoryLimit)), draining: make(chan struct{}),
 	}
 	g.mu.bodies = map[*incoming]struct{}{}
 	g.table = g.routes()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 )
 
@@ -23,8 +23,6 @@ const (
 	// have to load the model, or carry it over the network.
 	predictionTimeout = time.Minute
 	modelTimeout      = 10 * time.Minute
-	// The limit of a budget where memory has no limit.
-	unlimitedBytes = 256 << 20
 )
 
 // An admission bounds the time of every call, and the memory of all requests together.
@@ -32,18 +30,14 @@ const (
 type admission struct {
 	predictionTimeout, modelTimeout time.Duration
 	// requests counts the requests of unary calls, transfers the models of exports and imports.
-	requests, transfers budget
+	requests, transfers *auth.Budget
 }
 
-// newAdmission gives each budget an eighth of the memory limit; 0 is no limit.
 func newAdmission(memoryLimit int64) *admission {
-	limit := memoryLimit / 8
-	if memoryLimit == 0 {
-		limit = unlimitedBytes
-	}
+	limit := auth.RequestBytes(memoryLimit)
 	return &admission{
 		predictionTimeout: predictionTimeout, modelTimeout: modelTimeout,
-		requests: budget{limit: limit}, transfers: budget{limit: limit},
+		requests: auth.NewBudget(limit), transfers: auth.NewBudget(limit),
 	}
 }
 
@@ -83,10 +77,10 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 // unary counts a whole request until it is answered.
 func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	size := heldBytes(request)
-	if err := a.requests.take(size, size); err != nil {
+	if err := take(a.requests, size, size); err != nil {
 		return nil, err
 	}
-	defer a.requests.give(size)
+	defer a.requests.Give(size)
 	return handle(ctx, request)
 }
 
@@ -118,28 +112,18 @@ func heldBytes(request any) int64 {
 	return size
 }
 
-// A budget counts the bytes that calls hold together, up to a limit.
-type budget struct {
-	limit int64
-	held  atomic.Int64
-}
-
-// take counts n bytes of a call that then holds own bytes in all. It admits a call that alone
-// holds more than the limit.
-func (b *budget) take(n, own int64) error {
-	if all := b.held.Add(n); all > b.limit && all > own {
-		b.held.Add(-n)
-		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, b.limit)
+// take is Take of a budget.
+func take(b *auth.Budget, n, own int64) error {
+	if all, ok := b.Take(n, own); !ok {
+		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, b.Limit())
 	}
 	return nil
 }
 
-func (b *budget) give(n int64) { b.held.Add(-n) }
-
 // A reservation is what one call holds of a budget. An export may continue in the engine after
 // its call has ended, so take fails after release.
 type reservation struct {
-	budget   *budget
+	budget   *auth.Budget
 	mu       sync.Mutex
 	held     int64
 	released bool
@@ -151,7 +135,7 @@ func (r *reservation) take(n int64) error {
 	if r.released {
 		return context.Canceled
 	}
-	if err := r.budget.take(n, r.held+n); err != nil {
+	if err := take(r.budget, n, r.held+n); err != nil {
 		return err
 	}
 	r.held += n
@@ -161,7 +145,7 @@ func (r *reservation) take(n int64) error {
 func (r *reservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.budget.give(r.held)
+	r.budget.Give(r.held)
 	r.released = true
 }
 
@@ -170,5 +154,5 @@ type Stats struct{ RequestBytes int64 }
 
 // Stats returns what calls hold now.
 func (s *Server) Stats() Stats {
-	return Stats{RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load()}
+	return Stats{RequestBytes: s.admission.requests.Held() + s.admission.transfers.Held()}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -15,7 +16,7 @@ type models struct {
 	// forward is nil without a cluster.
 	forward *forwarding
 	// transfers counts the bytes of exports and imports.
-	transfers *budget
+	transfers *auth.Budget
 	// learners are those of ListLearners, described at the first call.
 	learners func() ([]*hindsightv1.Learner, error)
 	// draining is closed to end watches.

@@ -137,7 +137,7 @@ func New(o Options) *Server {
 	predictions := &predictions{groups: hosts{o.Groups}, maxRows: o.MaxBatchRows}
 	hindsightv1.RegisterPredictionServiceServer(registered, predictions)
 	models := &models{
-		groups: hosts{o.Groups}, forward: forward, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
+		groups: hosts{o.Groups}, forward: forward, transfers: admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
 	}
 	hindsightv1.RegisterModelServiceServer(registered, models)
 	hindsightv1.RegisterClusterServiceServer(registered, &clusters{groups: hosts{o.Groups}, forward: forward})

@@ -106,7 +106,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 	// The garbage collector waits while a large slice grows, so that the chunks become one slice at the end.
 	var chunks [][]byte
 	size := 0
-	defer func() { m.transfers.give(int64(size)) }()
+	defer func() { m.transfers.Give(int64(size)) }()
 	for n := 0; ; n++ {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -134,7 +134,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 				Field: "chunk", Err: model.ErrSpecTooLarge, Got: fmt.Sprintf("more than %d bytes", maxImportBytes), Want: "less",
 			}
 		}
-		if err := m.transfers.take(int64(len(r.GetChunk())), int64(size+len(r.GetChunk()))); err != nil {
+		if err := take(m.transfers, int64(len(r.GetChunk())), int64(size+len(r.GetChunk()))); err != nil {
 			return err
 		}
 		size += len(r.GetChunk())

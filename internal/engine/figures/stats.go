@@ -137,9 +137,6 @@ type Live struct {
 	model.Stats
 	account.Summary
 	hosted.Gauges
-	// RegretAge is how many observations were learned since the report of the regret, 0 if the learner
-	// tracks the regret.
-	RegretAge uint64
 	// ServedRegret is the regret of what was served, NaN if it is not known.
 	ServedRegret float64
 	// Inputs and ClassAccount are those of Stats.
@@ -166,14 +163,12 @@ func (r *Reader) Live(l *Live) (known bool) {
 	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, is.Schema), f.Classes
 	l.Gauges = r.Model.Gauges()
 	l.Unsnapshotted = f.Stats.Observations - min(l.Snapshot, f.Stats.Observations)
-	l.RegretAge = 0
 	reported := &f.Summary
 	if s := r.current(l.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
 		// Both parts of the served regret are of one state.
 		reported = &s.Summary
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
-		l.RegretAge = f.Stats.Observations - min(s.Stats.Observations, f.Stats.Observations)
 	}
 	l.ServedRegret = servedRegret(&l.Stats, reported)
 	return true

@@ -131,7 +131,6 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	took := m.env.Now().Sub(started)
 	s.took.Store(int64(took))
 	s.made.Store(c.made)
-	s.bytes.Store(int64(len(data)))
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
 	return true, nil
 }

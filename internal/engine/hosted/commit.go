@@ -293,7 +293,6 @@ func (c *commit) stepDown(err error) error {
 	case c.journal.replicated:
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	c.env.Counters.Reloads.Add(1)
 	c.forget()
 	if loadErr := c.load(); loadErr != nil {
 		err = errors.Join(err, loadErr)

@@ -103,9 +103,6 @@ func (r *Replication) CheckOwner() error {
 // Counters count what happened to the models since the start.
 type Counters struct {
 	Wakes            atomic.Int64
-	Hibernations     atomic.Int64
-	Reloads          atomic.Int64
-	BadSnapshots     atomic.Int64
 	SnapshotFailures atomic.Int64
 	Panics           atomic.Int64
 	Replayed         atomic.Int64

@@ -103,10 +103,9 @@ type usage struct {
 	lastBytes atomic.Int64 // bytes of when the model was last in memory
 	yields    atomic.Bool  // asks a busy model to leave memory after its batch
 	order     inOrder      // of the residents
-	// Since the start: rows predicted; predictions expired; observations sent again under their id, and
-	// those refused because their id stands for another one.
-	predictions, expired, duplicates, conflicts atomic.Uint64
-	rate                                        rate
+	// Since the start: rows predicted; predictions expired; observations sent again under their id.
+	predictions, expired, duplicates atomic.Uint64
+	rate                             rate
 }
 
 // digests are the newest digests of a model's states: the server's own, and the owner's.
@@ -312,20 +311,16 @@ type Gauges struct {
 	Epoch uint64
 }
 
-// CallCounts count since the start: rows predicted, predictions expired, observations sent again under
-// their id, and those refused because their id stands for another one.
-type CallCounts struct{ Predictions, Expired, Duplicates, Conflicts uint64 }
+// CallCounts count since the start: rows predicted, predictions expired, and observations sent again under
+// their id.
+type CallCounts struct{ Predictions, Expired, Duplicates uint64 }
 
 // SnapshotGauges are those of the newest snapshot.
 type SnapshotGauges struct {
 	// Snapshot is its sequence, 0 without any.
 	Snapshot uint64
 	// SnapshotMade is when it was made, or when the server took the model up if that is later.
-	// SnapshotBytes is 0 if it is not known.
-	SnapshotMade  time.Time
-	SnapshotBytes int64
-	// Replay estimates how long a replay of the log after the newest snapshot takes.
-	Replay time.Duration
+	SnapshotMade time.Time
 }
 
 // Gauges costs O(1).
@@ -333,10 +328,10 @@ func (m *Model) Gauges() Gauges {
 	u, s := &m.usage, &m.snapshots
 	return Gauges{
 		CallCounts: CallCounts{
-			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(), Conflicts: u.conflicts.Load(),
+			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(),
 		},
 		SnapshotGauges: SnapshotGauges{
-			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()), SnapshotBytes: s.bytes.Load(), Replay: time.Duration(s.replay.Load()),
+			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()),
 		},
 		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),

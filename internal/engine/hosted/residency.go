@@ -168,23 +168,8 @@ func (m *Model) recover() (recovery.Recovered, error) {
 	return r, d.Write()
 }
 
-// recoverAt returns the machine at a sequence. It first puts the ids of the log up to the sequence into the store, so
-// that the store has all ids of a record that a rewind cuts.
-func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
-	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: m.source.Kept}
-	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
-	if err == nil {
-		err = d.Write()
-	}
-	if err == nil && r.Sequence() != sequence {
-		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
-	}
-	return r, err
-}
-
-// skipSnapshot counts and logs a snapshot that cannot be used.
+// skipSnapshot logs a snapshot that cannot be used.
 func (m *Model) skipSnapshot(sequence uint64, err error) {
-	m.env.Counters.BadSnapshots.Add(1)
 	m.env.Log.Error("a snapshot cannot be used; an older one and the log are",
 		zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
 }
@@ -259,7 +244,7 @@ func (m *Model) restoreRewound(sequence uint64) error {
 		return m.id.storagef("remove snapshots of undone states", err)
 	}
 	started := m.env.Now()
-	r, err := m.recoverAt(m.env.Lifetime, sequence)
+	r, err := m.source.Reach(m.env.Lifetime, sequence, m.skipSnapshot)
 	if err != nil {
 		return m.env.closedOr(m.id.errorf(fmt.Sprintf("follow a restore to sequence %d", sequence), err))
 	}
@@ -353,7 +338,6 @@ func (m *Model) hibernate() Hibernated {
 		return HibernatedNever
 	}
 	m.forget()
-	m.env.Counters.Hibernations.Add(1)
 	return HibernatedNow
 }
 

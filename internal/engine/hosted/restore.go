@@ -75,14 +75,18 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 		return err
 	}
 	started := m.env.Now()
-	r, err := m.recoverAt(ctx, sequence)
+	r, rewind, err := m.source.Rewound(ctx, sequence, m.skipSnapshot)
 	if err != nil {
 		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
 	}
 	took := m.env.Now().Sub(started)
-	rewind, err := m.rewindTo(ctx, sequence, next, &r)
-	if err != nil {
+	if rewind.Value, err = EncodeEntry(next, *m.source.Spec); err != nil {
 		return err
+	}
+	if m.journal.replicated {
+		if err := m.replicateRewind(ctx, &rewind, &r); err != nil {
+			return err
+		}
 	}
 	// Until here nothing has changed. From here on the restore goes on without its caller.
 	if ctx.Err() != nil {
@@ -114,36 +118,26 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	return nil
 }
 
-// rewindTo returns the rewind to a recovered state. The rewind of a replicated log has the state and the ids of its last
-// record, because the log of another server may begin after the sequence.
-func (m *Model) rewindTo(ctx context.Context, sequence uint64, next *record.Entry, to *recovery.Recovered) (r storage.Rewind, err error) {
-	r.Sequence, r.Undone = sequence, recovery.Undone(sequence)
-	if r.Last, err = m.source.EndingAt(ctx, sequence); err != nil {
-		return r, m.id.storagef(fmt.Sprintf("cut the log at sequence %d", sequence), err)
-	}
-	if r.Value, err = EncodeEntry(next, *m.source.Spec); err != nil {
-		return r, err
-	}
-	if !m.journal.replicated {
-		return r, nil
-	}
-	if r.IDs, err = m.journal.lastIDs(ctx, sequence); err != nil {
-		return r, err
+// replicateRewind adds the state and the ids of the last record to the rewind of a replicated log, because the log of
+// another server may begin after the sequence.
+func (m *Model) replicateRewind(ctx context.Context, r *storage.Rewind, to *recovery.Recovered) (err error) {
+	if r.IDs, err = m.journal.lastIDs(ctx, r.Sequence); err != nil {
+		return err
 	}
 	s, err := to.Machine.Snapshot(nil)
 	if err == nil {
 		s.Digest = codec.Digest(s.Learner)
 		r.Snapshot, err = codec.Encode(s)
-		to.Snapshot = sequence
+		to.Snapshot = r.Sequence
 	}
 	if err != nil {
-		return r, m.id.errorf("encode the restored state", err)
+		return m.id.errorf("encode the restored state", err)
 	}
 	// The snapshot may be all that another server has of the state.
-	if why := m.source.CheckEncoded(sequence, r.Snapshot, s.Digest); why != nil {
-		return r, fmt.Errorf("engine: restore model %q: %w: %v", m.ID(), ErrUnreadable, why) //nolint:errorlint // The state and the log are whole.
+	if why := m.source.CheckEncoded(r.Sequence, r.Snapshot, s.Digest); why != nil {
+		return fmt.Errorf("engine: restore model %q: %w: %v", m.ID(), ErrUnreadable, why) //nolint:errorlint // The state and the log are whole.
 	}
-	return r, nil
+	return nil
 }
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.

@@ -56,8 +56,8 @@ type snapshots struct {
 	// captured is when a state was last captured, made when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
 	captured, made atomic.Int64
-	// bytes is the size of the newest snapshot, 0 if it is not known; took how long it took to be written.
-	bytes, took atomic.Int64
+	// took is how long the newest snapshot took to be written.
+	took atomic.Int64
 	// replay estimates the nanoseconds to replay the log after the newest snapshot, cost the nanoseconds to replay
 	// one observation.
 	replay, cost atomic.Int64
@@ -88,16 +88,15 @@ func (s *snapshots) supersede(ctx context.Context) error {
 
 // found notes the newest snapshot at a recovery.
 func (s *snapshots) found(sequence uint64, now time.Time) {
-	s.newest.Store(sequence)
+	previous := s.newest.Swap(sequence)
 	if sequence == 0 {
-		if s.bytes.Swap(0) > 0 { // The model was restored to before its snapshots.
+		if previous > 0 { // The model was restored to before its snapshots.
 			s.made.Store(now.UnixNano())
 		}
 		return
 	}
 	if f, err := s.store.StatSnapshot(sequence, 0); err == nil {
 		s.made.Store(f.Created.UnixNano())
-		s.bytes.Store(f.Bytes)
 	}
 }
 

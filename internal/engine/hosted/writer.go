@@ -1,8 +1,6 @@
 package hosted
 
 import (
-	"errors"
-
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
@@ -60,9 +58,6 @@ func (w writer) begin(batch []*Ticket) {
 }
 
 func (w writer) finish(t *Ticket) {
-	if errors.Is(t.err, ErrConflict) {
-		w.usage.conflicts.Add(1)
-	}
 	for n := range t.answers {
 		if t.answers[n].Duplicate {
 			w.usage.duplicates.Add(1)

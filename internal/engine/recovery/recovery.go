@@ -86,6 +86,34 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learne
 	return r, nil
 }
 
+// Reach recovers the machine at a sequence, and puts the ids of the log up to the sequence into
+// the store. It fails with machine.ErrCorrupt if the log ends before the sequence.
+func (s Source) Reach(ctx context.Context, sequence uint64, bad BadSnapshot) (Recovered, error) {
+	d := Derivation{Context: context.WithoutCancel(ctx), Kept: s.Kept}
+	r, err := s.At(ctx, sequence, bad, d.Tell)
+	if err == nil {
+		err = d.Write()
+	}
+	if err == nil && r.Sequence() != sequence {
+		err = fmt.Errorf("the log ends at sequence %d, want %d: %w", r.Sequence(), sequence, machine.ErrCorrupt)
+	}
+	return r, err
+}
+
+// Rewound recovers the machine at a sequence, and returns the rewind of the log to that
+// sequence. A shortened record says that the ids of all earlier records are remembered.
+func (s Source) Rewound(ctx context.Context, sequence uint64, bad BadSnapshot) (Recovered, storage.Rewind, error) {
+	r, err := s.Reach(ctx, sequence, bad)
+	if err != nil {
+		return r, storage.Rewind{}, err
+	}
+	last, err := s.endingAt(ctx, sequence)
+	if err != nil {
+		return r, storage.Rewind{}, fmt.Errorf("cut the log at sequence %d: %w", sequence, StorageError(err))
+	}
+	return r, storage.Rewind{Sequence: sequence, Last: last, Undone: Undone(sequence)}, nil
+}
+
 // Cause returns the cause of err, the error of a replay. A log that does not reach back to the
 // snapshot is not corrupt if the disk could not read a newer snapshot: the next attempt may
 // read it.

@@ -52,8 +52,8 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// EndingAt returns the record around a sequence, shortened to end with the sequence; nil if no record has the sequence.
-func (s Source) EndingAt(ctx context.Context, sequence uint64) (last *storage.Record, err error) {
+// endingAt returns the record around a sequence, shortened to end with the sequence; nil if no record has the sequence.
+func (s Source) endingAt(ctx context.Context, sequence uint64) (last *storage.Record, err error) {
 	if sequence == 0 {
 		return nil, nil
 	}

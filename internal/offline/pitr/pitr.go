@@ -81,7 +81,11 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 
 func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) {
 	m := Model{ID: e.Name}
-	from, entry, err := recovery.DecodeEntry(e, catalog.New)
+	from, _, err := recovery.DecodeEntry(e, catalog.New)
+	if err != nil {
+		return m, err
+	}
+	entry, err := record.DecodeEntry(e.Value)
 	if err != nil {
 		return m, err
 	}
@@ -89,82 +93,42 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 		m.Removed = true
 		return m, from.Kept.Delete(ctx)
 	}
-	sequence, err := from.SequenceAt(ctx, time.Unix(0, entry.Created), at)
-	if err != nil {
+	if m.Sequence, err = from.SequenceAt(ctx, time.Unix(0, entry.Created), at); err != nil {
 		return m, err
 	}
 	if e.Rewinding != nil {
 		// An interrupted rewind must be completed, which undoes the same observations here.
-		sequence = min(sequence, *e.Rewinding)
+		m.Sequence = min(m.Sequence, *e.Rewinding)
 	}
 	last, err := from.Kept.Last()
 	if err != nil {
 		return m, err
 	}
-	m.Sequence, m.Undone = sequence, last-sequence
-	value := e.Value
-	if m.Undone > 0 || e.Rewinding != nil {
-		if value, err = restored(e, sequence); err == nil {
-			err = rewind(ctx, from, sequence, value)
+	if m.Undone = last - m.Sequence; m.Undone > 0 || e.Rewinding != nil {
+		// Followers of the model learn from the epoch what was undone. An interrupted restore has begun the epoch already.
+		if e.Rewinding == nil || entry.Restored.Epoch == 0 {
+			entry.Restored.Epoch++
 		}
+		entry.Restored.Sequence = m.Sequence
+		_, rewind, err := from.Rewound(ctx, m.Sequence, func(uint64, error) {})
 		if err != nil {
 			return m, err
 		}
+		rewind.Value = entry.Encode()
+		if err := from.Kept.Rewind(ctx, rewind); err != nil {
+			return m, err
+		}
 	}
-	if entry.Deleted != 0 && after(entry.Deleted, at) {
-		m.Undeleted = true
-		return m, undelete(ctx, e.Model, value)
+	if m.Undeleted = entry.Deleted != 0 && after(entry.Deleted, at); m.Undeleted {
+		entry.Deleted, entry.Purge = 0, 0
+		entry.Revision++
+		err = e.Model.SetValue(ctx, entry.Encode())
 	}
-	return m, nil
-}
-
-// restored returns a model's entry after a restore to a sequence. Followers of the model
-// learn from the epoch what was undone. An interrupted restore has begun the epoch already.
-func restored(e storage.Entry, sequence uint64) ([]byte, error) {
-	entry, err := record.DecodeEntry(e.Value)
-	if err != nil {
-		return nil, err
-	}
-	if e.Rewinding == nil || entry.Restored.Epoch == 0 {
-		entry.Restored.Epoch++
-	}
-	entry.Restored.Sequence = sequence
-	return entry.Encode(), nil
+	return m, err
 }
 
 // after compares the time of an entry with any time; a far time does not fit in nanoseconds.
 func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
-
-// rewind does what the engine does at a model's turn. It writes the ids up to the sequence
-// first: a shortened record says that the ids of all earlier records are remembered.
-func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
-	d := recovery.Derivation{Context: context.WithoutCancel(ctx), Kept: from.Kept}
-	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
-	if err == nil {
-		err = d.Write()
-	}
-	if err != nil {
-		return err
-	}
-	if r.Sequence() != sequence {
-		return fmt.Errorf("the log ends at sequence %d, want %d", r.Sequence(), sequence)
-	}
-	last, err := from.EndingAt(ctx, sequence)
-	if err != nil {
-		return err
-	}
-	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Value: value, Undone: recovery.Undone(sequence)})
-}
-
-func undelete(ctx context.Context, m storage.Model, value []byte) error {
-	entry, err := record.DecodeEntry(value)
-	if err != nil {
-		return err
-	}
-	entry.Deleted, entry.Purge = 0, 0
-	entry.Revision++
-	return m.SetValue(ctx, entry.Encode())
-}
 
 // aliases gives aliases that were set later their previous model, and removes shares that began later or whose
 // second model is removed.

@@ -43,8 +43,8 @@ type Access struct {
 	tokens watched
 	keys   *keys
 	audit  *audit
-	// Both count readings after the first, of the tokens file and of the keys.
-	reloads, failures atomic.Uint64
+	// failures counts failed readings after the first, of the tokens file and of the keys.
+	failures atomic.Uint64
 	// The last failures. A failure that repeats is logged and counted once.
 	lastFailure, lastKeyFailure string
 }
@@ -141,7 +141,6 @@ func (a *Access) Reload() {
 		a.o.Log.Error("the tokens file cannot be taken; the entries of before stay", zap.Error(err))
 	}
 	if changed {
-		a.reloads.Add(1)
 		a.o.Log.Info("the tokens file was read", zap.Int("entries", a.Auth.Stats().Entries))
 	}
 	if a.keys == nil || a.keys.url != "" {
@@ -167,7 +166,6 @@ func (a *Access) keysRead(changed bool, err error) {
 		a.o.Log.Error("the keys of JWTs cannot be taken; those of before stay", zap.Error(err))
 	}
 	if changed {
-		a.reloads.Add(1)
 		a.Auth.ForgetJWTs()
 		a.o.Log.Info("the keys of JWTs were read")
 	}
@@ -204,20 +202,18 @@ func (a *Access) Close() error {
 // Stats are the figures of an Access.
 type Stats struct {
 	auth.Stats
-	Reloads        uint64
 	ReloadFailures uint64
 	AuditFailures  uint64
-	AuditOmitted   uint64
 }
 
 // Stats are the figures of this moment.
 func (a *Access) Stats() Stats {
-	s := Stats{Reloads: a.reloads.Load(), ReloadFailures: a.failures.Load()}
+	s := Stats{ReloadFailures: a.failures.Load()}
 	if a.Auth != nil {
 		s.Stats = a.Auth.Stats()
 	}
 	if a.audit != nil {
-		s.AuditFailures, s.AuditOmitted = a.audit.failures.Load(), a.audit.allOmitted.Load()
+		s.AuditFailures = a.audit.failures.Load()
 	}
 	return s
 }

@@ -36,10 +36,9 @@ type audit struct {
 		// machine failed during the write.
 		cut bool
 	}
-	// omitted counts refusals since the last line, allOmitted all of them, failures lines that
-	// could not be written.
-	allOmitted, failures atomic.Uint64
-	omitted              atomic.Int64
+	// omitted counts refusals since the last line, failures lines that could not be written.
+	omitted  atomic.Int64
+	failures atomic.Uint64
 }
 
 // line is a record as it is written.
@@ -115,7 +114,6 @@ func isCut(f *os.File) (bool, error) {
 func (a *audit) record(r *auth.Record) {
 	if r.Refused && !a.refusals.AllowN(r.Time, 1) {
 		a.omitted.Add(1)
-		a.allOmitted.Add(1)
 		return
 	}
 	l := line{

@@ -42,11 +42,8 @@ type Options struct {
 
 // Stats counts since the start.
 type Stats struct {
-	Reloads           uint64
-	ReloadFailures    uint64
-	HandshakeFailures uint64
-	Closed            uint64
-	Expires           time.Time
+	ReloadFailures uint64
+	Expires        time.Time
 }
 
 // Keeper is safe for concurrent use, but for Run, which is called once.
@@ -56,7 +53,7 @@ type Keeper struct {
 	// seen is the content read last, taken the content parsed last. Only Run uses them.
 	seen, taken content
 
-	reloads, reloadFailures, handshakeFailures, closed atomic.Uint64
+	reloadFailures atomic.Uint64
 
 	mu struct {
 		sync.Mutex
@@ -130,7 +127,6 @@ func (k *Keeper) reload() bool {
 		return false
 	}
 	k.take(m)
-	k.reloads.Add(1)
 	return true
 }
 
@@ -177,10 +173,7 @@ func (k *Keeper) clientAuth(m *material) tls.ClientAuthType {
 
 // Stats returns the figures, at a cost of O(1).
 func (k *Keeper) Stats() Stats {
-	return Stats{
-		Reloads: k.reloads.Load(), ReloadFailures: k.reloadFailures.Load(), HandshakeFailures: k.handshakeFailures.Load(),
-		Closed: k.closed.Load(), Expires: k.current.Load().certificate.Leaf.NotAfter,
-	}
+	return Stats{ReloadFailures: k.reloadFailures.Load(), Expires: k.current.Load().certificate.Leaf.NotAfter}
 }
 
 // verify verifies a client's certificate, chain[0], with the intermediate certificates.

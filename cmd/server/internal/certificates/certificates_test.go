@@ -206,7 +206,7 @@ func compare(t *testing.T, side string, err error, want string) {
 	}
 }
 
-// A connection that says no word of TLS is refused and counted.
+// A connection that says no word of TLS is refused.
 func TestPlaintext(t *testing.T) {
 	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
@@ -221,9 +221,6 @@ func TestPlaintext(t *testing.T) {
 	compare(t, "server", <-s.failed, "does not look like a TLS handshake")
 	_, _ = io.ReadAll(c)
 	_ = c.Close()
-	if n := s.Stats().HandshakeFailures; n != 1 {
-		t.Errorf("%d failures are counted", n)
-	}
 }
 
 // Look twice takes what the files hold, and once does not: somebody may be writing them.
@@ -247,7 +244,7 @@ func TestReload(t *testing.T) {
 	}
 	s.Look()
 	second := s.serial(t, trusts(a))
-	if stats := s.Stats(); second == first || stats.Reloads != 1 || stats.ReloadFailures != 0 {
+	if stats := s.Stats(); second == first || stats.ReloadFailures != 0 {
 		t.Errorf("after the change: serial %s, before %s, %+v", second, first, stats)
 	}
 	if err := ping(open); err != nil {
@@ -281,7 +278,7 @@ func TestReload(t *testing.T) {
 		if got := s.serial(t, trusts(a)); got != second {
 			t.Errorf("%s: the server shows another certificate", bad.name)
 		}
-		if stats := s.Stats(); stats.Reloads != 1 || stats.ReloadFailures != uint64(n)+1 {
+		if stats := s.Stats(); stats.ReloadFailures != uint64(n)+1 {
 			t.Errorf("%s: %+v", bad.name, stats)
 		}
 		logged := s.log.FilterLevelExact(zapcore.ErrorLevel).All()
@@ -301,8 +298,8 @@ func TestReload(t *testing.T) {
 	testca.Write(t, s.dir, "server.key", k)
 	s.Look()
 	s.Look()
-	if stats := s.Stats(); stats.Reloads != 2 {
-		t.Errorf("mended: %+v", stats)
+	if n := s.log.FilterMessage("certificate").Len(); n != 3 {
+		t.Errorf("mended: %d certificates were taken, want 3", n)
 	}
 }
 
@@ -329,9 +326,10 @@ func TestReloadOfLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	core, log := observer.New(zap.InfoLevel)
 	k, err := certificates.Open(certificates.Options{
 		Files: certificates.Files{Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")},
-		Log:   zap.NewNop(), Now: time.Now,
+		Log:   zap.New(core), Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -339,8 +337,8 @@ func TestReloadOfLinks(t *testing.T) {
 	version("..2")
 	k.Look()
 	k.Look()
-	if stats := k.Stats(); stats.Reloads != 1 || stats.ReloadFailures != 0 {
-		t.Errorf("%+v", stats)
+	if n := log.FilterMessage("certificate").Len(); n != 2 || k.Stats().ReloadFailures != 0 {
+		t.Errorf("%d certificates were taken, want 2; %+v", n, k.Stats())
 	}
 }
 
@@ -379,11 +377,8 @@ func TestClientCARotation(t *testing.T) {
 	if _, err := s.dial(t, resuming); err == nil {
 		t.Error("a client without an authority came back")
 	}
-	if stats := s.Stats(); stats.Closed != 1 || stats.Reloads != 2 {
-		t.Errorf("%+v", stats)
-	}
 	replace(append(bytes.Clone(next.PEM), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...))
-	if stats := s.Stats(); stats.ReloadFailures != 1 || stats.Reloads != 2 {
+	if stats := s.Stats(); stats.ReloadFailures != 1 {
 		t.Errorf("a part that is no certificate was passed over: %+v", stats)
 	}
 	if err := ping(after); err != nil {
@@ -414,9 +409,6 @@ func TestClientExpires(t *testing.T) {
 	}
 	if err := ping(long); err != nil {
 		t.Errorf("another connection: %v", err)
-	}
-	if stats := s.Stats(); stats.Closed != 1 {
-		t.Errorf("%+v", stats)
 	}
 }
 
@@ -497,9 +489,6 @@ func TestRun(t *testing.T) {
 	<-s.taken
 	cancel()
 	ended.Wait()
-	if stats := s.Stats(); stats.Reloads != 1 {
-		t.Errorf("%+v", stats)
-	}
 }
 
 // FuzzClientCA looks for a file that is taken though it has no certificate.

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -33,9 +31,6 @@ func (l listener) Accept() (net.Conn, error) {
 type connection struct {
 	net.Conn
 	keeper *Keeper
-	// done is true after the handshake.
-	done  atomic.Bool
-	close sync.Once
 	// chain is the client's certificate and the intermediate ones, valid until expires. gone is
 	// true after Close. The keeper's lock guards them.
 	chain   []*x509.Certificate
@@ -45,15 +40,10 @@ type connection struct {
 
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.close.Do(func() {
-		if !c.done.Load() {
-			c.keeper.handshakeFailures.Add(1)
-		}
-		c.keeper.mu.Lock()
-		defer c.keeper.mu.Unlock()
-		c.gone = true
-		delete(c.keeper.mu.clients, c)
-	})
+	c.keeper.mu.Lock()
+	c.gone = true
+	delete(c.keeper.mu.clients, c)
+	c.keeper.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -61,7 +51,6 @@ func (c *connection) Close() error {
 // since then, because sweep did not see the connection.
 func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
-		c.done.Store(true)
 		return nil
 	}
 	k.mu.Lock()
@@ -81,7 +70,6 @@ func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error 
 	if len(k.mu.clients) == 1 || c.expires.Before(k.mu.soonest) {
 		k.mu.soonest = c.expires
 	}
-	c.done.Store(true)
 	return nil
 }
 
@@ -130,7 +118,6 @@ func (k *Keeper) sweep(changed bool) {
 		_ = c.Close() // The server closes it too.
 	}
 	if len(bad) > 0 {
-		k.closed.Add(uint64(len(bad)))
-		k.o.Log.Info("connections closed whose clients' certificates have expired or lost a CA", zap.Int("connections", len(bad)))
+		k.o.Log.Info("connections closed whose clients' certificates have expired or whose CA is no longer trusted", zap.Int("connections", len(bad)))
 	}
 }
