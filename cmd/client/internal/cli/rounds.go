@@ -58,6 +58,7 @@ type rounds struct {
 	once                    bool // no other run goes on: the server ends with this one
 	title                   string
 	total                   int // number of rounds, -1 if not known
+	observed                func(drive.Observed)
 }
 
 // flags adds the flags.
@@ -125,6 +126,9 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 		Retry:   client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {
 			bar.step()
+			if r.observed != nil {
+				r.observed(o)
+			}
 			return out.write(o)
 		},
 	})
