@@ -24,8 +24,6 @@ const (
 	pollInterval = 20 * time.Millisecond
 	// The owner of group 0 looks every placeInterval whether the founded groups have their members.
 	placeInterval = time.Second
-	// Founded groups have no models yet, so that spreadSteps of them change at once.
-	spreadSteps = 8
 )
 
 // ErrHasGroups reports that a server leaves the cluster only after its groups have moved to other servers.
@@ -44,28 +42,15 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	inside, cancel := within(ctx, stepTimeout)
 	defer cancel()
 	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
-		step, left, err = h.rebalance(inside, leaving)
+		step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
 		h.rebalancing.Unlock()
 	}
 	if err != nil && !errors.Is(err, ErrNotReachable) { // A server may have ended during the step.
-		if _, _, why := h.look(ctx, leaving); errors.Is(why, ErrNotReachable) {
+		if _, _, why := (fleet{h}).Look(ctx, leaving); errors.Is(why, ErrNotReachable) {
 			err = why
 		}
 	}
 	return step, left, err
-}
-
-// rebalance makes the first step of a plan. The caller holds rebalancing.
-func (h *Host) rebalance(ctx context.Context, leaving []string) (step placement.Step, left int, err error) {
-	groups, servers, err := h.look(ctx, leaving)
-	if err != nil {
-		return step, 0, err
-	}
-	steps := placement.Plan(groups, servers)
-	if len(steps) == 0 {
-		return step, 0, nil
-	}
-	return steps[0], len(steps) - 1, h.make(ctx, steps[0])
 }
 
 // MayLeave fails with ErrHasGroups if a server, named by id or address, is a member of a group of models.
@@ -74,7 +59,7 @@ func (h *Host) MayLeave(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	groups, _, err := h.look(ctx, []string{m.Address})
+	groups, _, err := fleet{h}.Look(ctx, []string{m.Address})
 	if err != nil {
 		return err
 	}
@@ -90,8 +75,11 @@ func (h *Host) MayLeave(ctx context.Context, server string) error {
 	return fmt.Errorf("%w: %s has the groups %v: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, has, m.Address)
 }
 
-// look returns the groups, and the servers that do not leave.
-func (h *Host) look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
+// fleet implements placement.Fleet.
+type fleet struct{ *Host }
+
+// Look implements placement.Fleet.
+func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
 	n := h.groups[0].node.Load()
 	if n == nil || len(h.groups) == 1 {
 		return nil, nil, nil
@@ -260,7 +248,7 @@ func (h *Host) place(ctx context.Context) {
 func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
-	groups, servers, err := h.look(ctx, nil)
+	groups, servers, err := fleet{h}.Look(ctx, nil)
 	if err != nil {
 		return false, err
 	}
@@ -274,33 +262,20 @@ func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err erro
 	if !*begun {
 		return true, nil
 	}
-	if err := h.spread(ctx); err != nil {
+	if err := placement.Spread(ctx, fleet{h}); err != nil {
 		return false, err
 	}
 	h.log.Info("the groups are spread over the servers", zap.Int("groups", len(groups)), zap.Int("servers", len(servers)))
 	return true, nil
 }
 
-// spread makes the steps of plans until no step is left, at once the first steps of several groups. The caller holds
-// rebalancing.
-func (h *Host) spread(ctx context.Context) error {
-	for {
-		groups, servers, err := h.look(ctx, nil)
-		if err != nil {
-			return err
-		}
-		var failures [spreadSteps]error
-		var making sync.WaitGroup
-		begun := map[int]bool{}
-		for _, s := range placement.Plan(groups, servers) {
-			if k := len(begun); !begun[s.Group] && k < spreadSteps {
-				begun[s.Group] = true
-				making.Go(func() { failures[k] = h.make(ctx, s) })
-			}
-		}
-		making.Wait()
-		if err := errors.Join(failures[:]...); err != nil || len(begun) == 0 {
-			return err
-		}
+// Make implements placement.Fleet.
+func (h fleet) Make(ctx context.Context, steps []placement.Step) error {
+	failures := make([]error, len(steps))
+	var making sync.WaitGroup
+	for k, s := range steps {
+		making.Go(func() { failures[k] = h.make(ctx, s) })
 	}
+	making.Wait()
+	return errors.Join(failures...)
 }
