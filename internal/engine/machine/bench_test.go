@@ -65,7 +65,7 @@ func BenchmarkApplyTogether(b *testing.B) {
 		"r=2048": {Dimension: 5, FourierAWV: &model.FourierAWV{Frequencies: &frequencies}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s, _, err := catalog.Create(s)
+			s, _, err := catalog.Complete(s)
 			if err != nil {
 				b.Fatal(err)
 			}
