@@ -10,7 +10,6 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
 )
 
 // flooded are specs whose kernel at 0, offset^degree, is more than 1e12 λ.
@@ -40,54 +39,6 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1.0), Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
 	if _, _, err := engine.ValidateSpec(fits); err != nil {
 		t.Errorf("an offset that fits: %v", err)
-	}
-}
-
-// A model that was stored before its spec was refused, or completed otherwise,
-// comes back: from an export, from the registry, and to who creates it again.
-func TestAStoredModelOfARefusedSpecOpens(t *testing.T) {
-	specs := flooded()
-	specs["horizon"] = model.Spec{Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{
-		Horizon: ptr(int64(100)), Delta: ptr(0.1), Epsilon: ptr(0.3),
-	}}
-	// The defaults of their ridge and degree were others.
-	specs["ridge"] = model.Spec{Dimension: 1, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
-	specs["degree"] = model.Spec{Dimension: 1, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}}
-	for name, given := range specs {
-		t.Run(name, func(t *testing.T) {
-			spec, _, err := catalog.Complete(given)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := machine.New(spec, catalog.New)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := record.Record{Observations: []record.Observation{{Features: []float64{0}, Labels: []float64{1}, Weight: 1}}}
-			if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
-				t.Fatal(err)
-			}
-			snapshot, err := m.Snapshot(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			snapshot.Digest = codec.Digest(snapshot.Learner)
-			data, err := codec.Encode(snapshot)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, c := files{newFS()}, newClock()
-			h := start(t, d, c)
-			if _, err := h.ImportModel(context.Background(), "m", data); err != nil {
-				t.Fatal(err)
-			}
-			h.stop(t)
-			h = start(t, d, c)
-			h.predict(t, "m", 0)
-			if _, err := h.CreateModel(context.Background(), "m", given); err != nil {
-				t.Errorf("created again: %v", err)
-			}
-		})
 	}
 }
 

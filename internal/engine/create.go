@@ -30,23 +30,22 @@ type CreateOptions struct {
 }
 
 // CreateModel creates a model. The same id and spec again return the existing model, with the metadata that
-// it has; another spec is ErrModelExists. If the spec omits scaling, or categories omit theirs, the existing
-// model's are used: the defaults may have changed since that model was created.
+// it has; another spec is ErrModelExists.
 func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
-	_, _, err := catalog.Complete(spec)
+	spec, cost, err := catalog.Complete(spec)
 	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
 		return Info{}, err
 	}
-	info, err := e.createModel(ctx, id, spec, o)
+	info, err := e.createModel(ctx, id, spec, cost, o)
 	if errors.Is(err, errStored) && e.o.Owner != nil {
 		// An earlier call of unknown outcome, or a call at another owner, has created the model.
-		info, err = e.createModel(ctx, id, spec, o)
+		info, err = e.createModel(ctx, id, spec, cost, o)
 	}
 	return info, err
 }
 
-// createModel is CreateModel with checked arguments.
-func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
+// createModel is CreateModel with checked arguments and a completed spec.
+func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, cost model.Cost, o CreateOptions) (Info, error) {
 	if !o.ValidateOnly {
 		if err := e.asOwner(ctx); err != nil {
 			return Info{}, err
@@ -67,10 +66,6 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, o 
 		return Info{}, err
 	}
 	defer releaseSlot()
-	spec, cost, err := catalog.Create(spec)
-	if err != nil {
-		return Info{}, err
-	}
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
@@ -127,7 +122,7 @@ func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error)
 		}
 		return Info{}, fmt.Errorf("model %q: %w: it follows %q", existing.ID(), ErrModelExists, follows)
 	}
-	if !sameSpec(*existing.Spec(), spec) {
+	if !reflect.DeepEqual(*existing.Spec(), spec) {
 		return Info{}, fmt.Errorf("model %q: %w: it has another spec", existing.ID(), ErrModelExists)
 	}
 	return figures.Describe(existing.Model)
@@ -233,32 +228,6 @@ func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.F
 	return registered, value, err
 }
 
-// sameSpec tells whether a given spec is that of an existing model, which this version created, or one that
-// completed specs otherwise.
-func sameSpec(existing, given model.Spec) bool {
-	if given.Scaling == nil {
-		given.Scaling = existing.Scaling
-	}
-	existing.Inputs = model.WithJointScale(existing.Inputs, func(_ int, joint *bool) *bool {
-		if joint == nil {
-			joint = new(bool) // Before the field existed no scale was joint.
-		}
-		return joint
-	})
-	given.Inputs = model.WithJointScale(given.Inputs, func(i int, joint *bool) *bool {
-		if joint == nil && i < len(existing.Inputs) && existing.Inputs[i].Categorical != nil {
-			joint = existing.Inputs[i].Categorical.JointScale
-		}
-		return joint
-	})
-	created, _, err := catalog.Create(given)
-	if err == nil && reflect.DeepEqual(existing, created) {
-		return true
-	}
-	completed, _, err := catalog.Complete(given)
-	return err == nil && reflect.DeepEqual(existing, completed)
-}
-
 // errStored: the store has the model, but the table does not.
 var errStored = fmt.Errorf("%w", ErrModelExists)
 
@@ -272,5 +241,5 @@ func registryError(id string, err error) error {
 
 // ValidateSpec fills in a spec's defaults and estimates what the model would cost.
 func ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
-	return catalog.Create(spec)
+	return catalog.Complete(spec)
 }

@@ -73,14 +73,14 @@ type VectorInput struct {
 	Length *int `json:"length,omitempty"`
 }
 
-// WithJointScale copies the inputs, with the JointScale that of returns for the category i
-// and its given value.
-func WithJointScale(inputs []*Input, of func(i int, given *bool) *bool) []*Input {
+// WithoutScale copies completed inputs without JointScale, which is how a model scales the
+// inputs and not what they are.
+func WithoutScale(inputs []*Input) []*Input {
 	out := slices.Clone(inputs)
 	for i, in := range out {
-		if in != nil && in.Categorical != nil {
+		if in.Categorical != nil {
 			input, categorical := *in, *in.Categorical
-			categorical.JointScale = of(i, categorical.JointScale)
+			categorical.JointScale = nil
 			input.Categorical, out[i] = &categorical, &input
 		}
 	}

@@ -12,9 +12,6 @@ type Spec struct {
 	Dimension int    `json:"dimension"`
 	Outputs   int    `json:"outputs"`
 	Seed      uint64 `json:"seed"`
-	// Revision is that of the learner's rules. It is nil of models of before there were
-	// revisions, and of learners that have one set of rules.
-	Revision *int `json:"revision,omitempty"`
 	// Scaling is applied to inputs and labels before the learner. Nil is the default. A
 	// completed spec has one, unless its learner scales for itself.
 	Scaling *Scaling `json:"scaling,omitempty"`
@@ -24,8 +21,8 @@ type Spec struct {
 	Inputs []*Input `json:"inputs,omitempty"`
 	// Classes says that labels are classes. Nil: labels are real.
 	Classes *Classes `json:"classes,omitempty"`
-	// LabelGate is GateOn, GateOff or empty: off, and for auto the rule of models that are
-	// older than the gate.
+	// LabelGate is GateOn, GateOff or empty: off. A completed spec of auto with real labels
+	// has one of the two.
 	LabelGate string `json:"label_gate,omitempty"`
 	// Label says which labels are possible. Nil: every real label, or classes.
 	Label *Label `json:"label,omitempty"`

@@ -187,7 +187,7 @@ func newLearner(text string, history int) (*learner, error) {
 		return nil, err
 	}
 	// The defaults of a new model are not those of catalog.New: a version, a gate.
-	spec, _, err := catalog.Create(spec)
+	spec, _, err := catalog.Complete(spec)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, err := catalog.Create(s)
+			s, _, err := catalog.Complete(s)
 			if err != nil {
 				t.Fatal(err)
 			}

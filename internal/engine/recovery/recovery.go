@@ -365,7 +365,7 @@ func (d *Derivation) Write() error {
 }
 
 // DecodeEntry decodes a registry entry into the source of the model and the rest, without
-// the spec. It fills in defaults that are younger than the entry.
+// the spec.
 func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record.Entry, error) {
 	err := entry.Err
 	var registered record.Entry

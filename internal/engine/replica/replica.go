@@ -326,12 +326,8 @@ func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	if f := is.Entry.Follow; f != nil {
 		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
 	}
-	// How a model scales its categories is its own matter.
-	unscaled := func(inputs []*model.Input) []*model.Input {
-		return model.WithJointScale(inputs, func(int, *bool) *bool { return nil })
-	}
 	switch {
-	case !reflect.DeepEqual(unscaled(spec.Inputs), unscaled(is.Spec.Inputs)):
+	case !reflect.DeepEqual(model.WithoutScale(spec.Inputs), model.WithoutScale(is.Spec.Inputs)):
 		refuse("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
 			fmt.Sprintf("the same %d inputs, in all that is said of them, as the model that it follows has", len(is.Spec.Inputs)))
 	case len(spec.Inputs) == 0:

@@ -44,6 +44,14 @@ func (m *mixer) reach(n uint64) {
 		m.floor -= overshootFactor * least(g.below)
 		m.ceiling += overshootFactor * least(g.above)
 	}
+}
+
+// widen adds the range that advice is cut to after n labels to the widest one.
+func (m *mixer) widen(n uint64) {
+	g := m.gated
+	if g == nil {
+		return
+	}
 	if n == 1 {
 		g.lowest, g.highest = m.floor, m.ceiling
 	}

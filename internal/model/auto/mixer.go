@@ -60,6 +60,7 @@ func (m *mixer) observe(y float64, n uint64, value float64, r row) {
 		m.recent = float64((1-step)*m.recent) + float64(step*y)
 	}
 	m.reach(n)
+	m.widen(n)
 	if m.signs = m.signs && math.Abs(y) == 1; m.signs {
 		m.calibration.learn(value, y, r.weight)
 	}

@@ -1,5 +1,10 @@
 package awv
 
+import "math"
+
+// WholeHistory is the Window that keeps every round, as eq. (4) of the paper does.
+const WholeHistory = math.MaxInt
+
 // Centres are copies of the dictionary's centres, in the order in which they
 // were added.
 func (n *Nystrom) Centres() [][]float64 {

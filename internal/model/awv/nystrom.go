@@ -2,7 +2,6 @@ package awv
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"hindsight/internal/model"
@@ -22,7 +21,7 @@ type NystromOptions struct {
 	// MaxDictionary caps the centres.
 	MaxDictionary int
 	// Window is the number of last rounds that a new feature is summed over. 0 takes its past
-	// as 0; WholeHistory keeps every round.
+	// as 0; eq. (4) of the paper keeps every round.
 	Window int
 	// Frees frees the rounds once the dictionary is full.
 	Frees bool
@@ -32,10 +31,6 @@ type NystromOptions struct {
 	// Seed seeds the sampling.
 	Seed uint64
 }
-
-// WholeHistory is the Window that keeps every round, as eq. (4) of the paper does. Nothing
-// bounds its memory.
-const WholeHistory = math.MaxInt
 
 // Nystrom is PKAWV over a Nyström dictionary that KORS grows. A kept point joins the
 // dictionary first and is then learned as an ordinary round in the larger space: in eq. (4)
@@ -73,7 +68,7 @@ func NewNystrom(o NystromOptions) *Nystrom {
 }
 
 // NystromCost is the cost with a full dictionary and a full window, whether or not the rounds
-// are freed. For WholeHistory it counts one round per centre, the fewest possible.
+// are freed.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -82,11 +77,7 @@ func NystromCost(o NystromOptions) model.Cost {
 	d := uint64(o.Dimension)
 	c := RidgesCost(int(m), o.Options, o.Path, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
-	switch {
-	case len(o.Given) > 0:
-	case o.Window == WholeHistory:
-		c.StateBytes += m * o.roundBytes(int(m))
-	default:
+	if len(o.Given) == 0 {
 		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
 	}
 	c.PredictFlops += m*d + m*m/2 + d + m // The last are k(x,x) and ‖φ(x)‖².

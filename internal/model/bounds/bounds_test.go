@@ -14,7 +14,7 @@ import (
 
 func create(t *testing.T, s model.Spec) model.Learner {
 	t.Helper()
-	s, _, err := catalog.Create(s)
+	s, _, err := catalog.Complete(s)
 	if err != nil {
 		t.Fatal(err)
 	}

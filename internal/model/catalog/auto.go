@@ -24,6 +24,9 @@ const (
 )
 
 func automatic(c *completion, given *model.Auto) entry {
+	if c.spec.Classes == nil && c.spec.LabelGate == "" {
+		c.spec.LabelGate = model.GateOn
+	}
 	o := auto.Options{Dimension: c.spec.Dimension, Outputs: c.outputs, Seed: c.spec.Seed}
 	o.Lags = filled(&given.Lags, defaultLags)
 	if o.Lags < 0 || o.Lags > auto.MaxLags {

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	defaultLambda          = 0.1
 	defaultFeatures        = 512  // Of the Taylor basis, when its degree is left to the server.
 	defaultGivenFeatures   = 4096 // When its degree is given.
 	defaultFrequencies     = 50
@@ -18,14 +19,6 @@ const (
 	maxObservations        = 20_000
 	fourierStream          = 0x666f7572
 )
-
-// defaultLambda is the ridge of an AWV learner whose spec has none.
-func (c *completion) defaultLambda() float64 {
-	if c.stored {
-		return 1
-	}
-	return 0.1
-}
 
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
@@ -71,9 +64,6 @@ const (
 // inputs of norm up to 1 where the server determines the scaling, and up to 3 where it is
 // given or none. A higher degree costs time and improves no prediction.
 func (c *completion) usefulDegree(sigma float64) int {
-	if c.stored {
-		return leastAutoDegree
-	}
 	radius := foundRadius
 	if s := c.spec.Scaling; s != nil && (s.Fixed != nil || s.None != nil) {
 		radius = givenRadius
@@ -182,13 +172,13 @@ func (c *completion) waves(of **model.Kernel, count **int, rows **bool, most int
 func exact(c *completion, given *model.KernelAWV) entry {
 	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.outputs}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
+	o.Lambda = c.ridge("lambda", &given.Lambda, defaultLambda)
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
-	if c.failed() {
+	if c.keepsRidge(o.Kernel, "lambda", o.Lambda, awv.KernelRange); c.failed() {
 		return entry{}
 	}
 	return entry{
-		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
+		cost: awv.KernelCost(o), capacity: o.Capacity,
 		inputLimit: feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda),
 		make:       func(int) model.Learner { return awv.NewKernel(o) },
 	}

@@ -177,7 +177,7 @@ func BenchmarkTogether(b *testing.B) {
 		"semiparametric_awv": {Dimension: 4, SemiparametricAWV: &model.SemiparametricAWV{Frequencies: ptr(512)}},
 		"five ridges": {Dimension: 4, FourierAWV: &model.FourierAWV{
 			Frequencies: ptr(256), Ridges: model.Ridges{Lambdas: []float64{1e-3, 1e-2, 0.1, 1, 10}},
-		}, Revision: ptr(1)},
+		}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			bounded, gated, both := s, s, s

@@ -63,8 +63,6 @@ type entry struct {
 	make func(outputs int) model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
-	// unfit is the reason why no new model may have the spec, or nil.
-	unfit error
 	// forgetting is the learner's factor, 0 for none.
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
@@ -78,8 +76,6 @@ type entry struct {
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.
 	recoding float64
-	// revised: the learner has revisions of its rules.
-	revised bool
 	// middle is the middle of the range of the labels, the prediction before the first label.
 	middle float64
 	affine bool
@@ -89,68 +85,26 @@ type entry struct {
 	scalesItself bool
 }
 
-// Complete checks a spec, possibly a stored one, and fills in its defaults. It does not write
-// to what the spec points to; the result may share it.
+// Complete checks a spec and fills in its defaults. A completed spec is complete: Complete
+// returns it as it is. It does not write to what the spec points to; the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
-	s, e, err := look(s, true)
+	s, e, err := look(s)
 	return s, e.cost, err
 }
 
-// Create is Complete for the spec of a new model. It refuses some specs that earlier servers
-// accepted, and completes some otherwise; stored models keep what Complete makes of their
-// specs. Both leave the spec that Create returns as it is. For a new model
-//
-//	AWV         the ridge is 0.1, not 1; a Taylor degree goes up to usefulDegree, not 8
-//	Nyström     β replaces horizon and delta; a whole history gets a window
-//	auto        has a label gate, 64 classes, not 2
-//	categories  have a joint scale, not one each
-//	revision    is the newest if the learner has revisions
-func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
-	s, e, err := look(s, false)
-	if err == nil && renew(&s, e) {
-		s, e, err = look(s, false)
-	}
-	if err == nil {
-		err = e.unfit
-	}
-	if err != nil {
-		return model.Spec{}, model.Cost{}, err
-	}
-	return s, e.cost, nil
-}
-
-// renew sets what a new model has and a stored one has not, where the given spec leaves it
-// open, and tells whether the completed spec s changed.
-func renew(s *model.Spec, e entry) (changed bool) {
-	if e.revised && s.Revision == nil {
-		s.Revision, changed = pointer(nil, newestRevision), true
-	}
-	if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
-		s.LabelGate, changed = model.GateOn, true
-	}
-	if s.PKAWVNystrom != nil {
-		created := createNystrom(s.PKAWVNystrom)
-		changed = changed || created != s.PKAWVNystrom
-		s.PKAWVNystrom = created
-	}
-	return changed
-}
-
-// New returns a learner of a completed spec, without observations. If the spec is not
-// complete it takes the defaults of a new model, except label gate, horizon, delta, whole
-// history, revision and category scales, which are as in stored specs.
+// New returns a learner of the spec, without observations. A spec that is not complete gets the
+// defaults of Complete.
 func New(s model.Spec) (model.Learner, error) {
-	s, e, err := look(s, false)
+	s, e, err := look(s)
 	if err != nil {
 		return nil, err
 	}
 	return e.make(s.Outputs), nil
 }
 
-// look completes a spec, with the earlier defaults if it may be a stored one.
-func look(s model.Spec, stored bool) (model.Spec, entry, error) {
-	c := &completion{spec: s, stored: stored, at: "spec"}
+// look completes a spec.
+func look(s model.Spec) (model.Spec, entry, error) {
+	c := &completion{spec: s, at: "spec"}
 	l, ok := c.learner()
 	shaped := !c.failed()
 	c.coverage()
@@ -163,7 +117,6 @@ func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 		e = entry{scalesItself: c.spec.Auto != nil}
 	}
 	c.at = "spec"
-	c.checkRevision(e)
 	e.classifies = e.classifies || c.spec.Classes != nil
 	c.keepIntervals(e)
 	c.label(e)

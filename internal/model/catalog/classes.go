@@ -30,7 +30,7 @@ func (c *completion) labels() (outputs int) {
 		if s.Classes == nil {
 			s.Classes = &model.Classes{}
 		}
-	case s.Name() == model.DefaultLearner && !c.stored:
+	case s.Name() == model.DefaultLearner:
 		most = defaultAutoClasses
 	}
 	if s.Classes == nil {

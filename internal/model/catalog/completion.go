@@ -23,9 +23,7 @@ const (
 // The methods take the field's name below at and a pointer to the field. They set the field
 // to a copy of its value or to the default, and return the value.
 type completion struct {
-	spec model.Spec
-	// stored selects the earlier defaults: see Create.
-	stored bool
+	spec   model.Spec
 	schema *input.Schema
 	// outputs is the largest number of outputs of the learner.
 	outputs int
@@ -36,19 +34,6 @@ type completion struct {
 
 // maxWrong bounds the reported fields.
 const maxWrong = 100
-
-// newestRevision is the revision of models whose learner has revisions.
-const newestRevision = 1
-
-func (c *completion) checkRevision(e entry) {
-	switch given := c.spec.Revision; {
-	case given == nil || c.failed():
-	case !e.revised:
-		c.refuse("revision", *given, "nothing: "+c.spec.Name()+" has one set of rules without lambdas")
-	case *given != newestRevision:
-		c.refuse("revision", *given, fmt.Sprintf("%d, or nothing", newestRevision))
-	}
-}
 
 func (c *completion) failed() bool { return len(c.wrong) > 0 }
 

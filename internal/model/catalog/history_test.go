@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"reflect"
 	"testing"
 
 	"hindsight/internal/model"
@@ -23,7 +22,7 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			given.History = model.HistoryFull
-			spec, cost, err := catalog.Create(model.Spec{Dimension: 2, PKAWVNystrom: &given})
+			spec, cost, err := catalog.Complete(model.Spec{Dimension: 2, PKAWVNystrom: &given})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,33 +54,5 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 				t.Errorf("%d bytes after %d rounds, %d after %d", size, rounds, atWindow, window)
 			}
 		})
-	}
-}
-
-// A stored spec without a window keeps its whole history, in Complete and in New. What
-// Create makes of it stays as it is.
-func TestAStoredFullHistoryStaysWhole(t *testing.T) {
-	given := model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
-		Kernel: &model.Kernel{Kind: "linear"}, History: model.HistoryFull, MaxDictionary: ptr(4), Lambda: ptr(1.0),
-	}}
-	stored, _, err := catalog.Complete(given)
-	if err != nil || stored.PKAWVNystrom.HistoryWindow != nil {
-		t.Fatalf("stored %+v, %v", stored.PKAWVNystrom, err)
-	}
-	created, _, err := catalog.Create(given)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if given.PKAWVNystrom.HistoryWindow != nil {
-		t.Errorf("what was given has changed: %+v", given.PKAWVNystrom)
-	}
-	for name, again := range map[string]func(model.Spec) (model.Spec, model.Cost, error){"Create": catalog.Create, "Complete": catalog.Complete} {
-		if got, _, err := again(created); err != nil || !reflect.DeepEqual(got, created) {
-			t.Errorf("%s again: %+v, %v", name, got.PKAWVNystrom, err)
-		}
-	}
-	const round = 8 * (2 + 1 + 1) // The bytes of a round in a state.
-	if whole, bounded := len(learned(t, stored)), len(learned(t, created)); whole-bounded != (200-32)*round {
-		t.Errorf("%d bytes of state stored, %d created", whole, bounded)
 	}
 }

@@ -81,7 +81,7 @@ func (c *completion) lists() (lists []scaling.List) {
 		switch {
 		case in.Vector != nil:
 			lists = append(lists, scaling.List{From: from, To: from + *in.Vector.Length})
-		case in.Categorical != nil && in.Categorical.JointScale != nil && *in.Categorical.JointScale:
+		case in.Categorical != nil && *in.Categorical.JointScale:
 			lists = append(lists, scaling.List{From: from, To: to, Joint: true})
 		}
 	}

@@ -32,7 +32,7 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 		}
 		spec.Inputs = append(spec.Inputs, in)
 	}
-	created, _, err := catalog.Create(spec)
+	created, _, err := catalog.Complete(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,16 +67,12 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	return k
 }
 
-// unfit refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
+// keepsRidge refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
 // most·ridge: the Gram matrix then rounds the ridge away at every input.
-func (c *completion) unfit(k kernel.Kernel, name string, ridge, most float64) error {
-	if k.Kind != kernel.Polynomial || math.Pow(k.Offset, float64(k.Degree)) <= most*ridge {
-		return nil
-	}
-	return &model.FieldError{
-		Field: c.at + ".kernel.offset", Err: model.ErrInvalidSpec, Got: fmt.Sprint(k.Offset),
-		Want: fmt.Sprintf("at most %g: offset^degree is at most %g %s",
-			math.Pow(most*ridge, 1/float64(k.Degree)), most, name),
+func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, most float64) {
+	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= most*ridge) {
+		c.refuse("kernel.offset", k.Offset, fmt.Sprintf("at most %g: offset^degree is at most %g %s",
+			math.Pow(most*ridge, 1/float64(k.Degree)), most, name))
 	}
 }
 

@@ -95,8 +95,8 @@ func (c *completion) tracked(given **bool, o kons.Options) bool {
 func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
 	return entry{
 		cost: cost, classifies: o.Loss != losses.Squared, ranged: o.Low != o.High,
-		revised: true, middle: o.Low/2 + o.High/2,
-		make: func(int) model.Learner { return learner() },
+		middle: o.Low/2 + o.High/2,
+		make:   func(int) model.Learner { return learner() },
 	}
 }
 
@@ -121,7 +121,7 @@ func prosNKONS(c *completion, given *model.ProsNKONS) entry {
 	}
 	o.Restart = c.choice("growth", &given.Growth, model.GrowthGrow, model.GrowthRestart) == model.GrowthRestart
 	o.TrackRegret = c.tracked(&given.TrackRegret, o.Options)
-	if c.failed() {
+	if c.keepsRidge(k, "alpha", o.Alpha, awv.KernelRange); c.failed() {
 		return entry{}
 	}
 	limit := feature.KernelInputLimit(k, c.spec.Dimension, o.Dictionary.Bound)
@@ -129,7 +129,7 @@ func prosNKONS(c *completion, given *model.ProsNKONS) entry {
 		return entry{}
 	}
 	e := stepping(o.Options, kons.NystromCost(o), func() model.Learner { return kons.NewNystrom(o) })
-	e.inputLimit, e.unfit = limit, c.unfit(k, "alpha", o.Alpha, awv.KernelRange)
+	e.inputLimit = limit
 	return e
 }
 
@@ -153,11 +153,11 @@ func exactKONS(c *completion, given *model.KONS) entry {
 		}
 	}
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
-	if c.failed() {
+	if c.keepsRidge(o.Kernel, "alpha", o.Alpha, kons.KernelRange); c.failed() {
 		return entry{}
 	}
 	e := stepping(o.Options, kons.ExactCost(o), func() model.Learner { return kons.NewExact(o) })
 	e.inputLimit = feature.KernelInputLimit(o.Kernel, o.Dimension, kons.KernelRange*o.Alpha)
-	e.unfit, e.capacity = c.unfit(o.Kernel, "alpha", o.Alpha, kons.KernelRange), o.Capacity
+	e.capacity = o.Capacity
 	return e
 }

@@ -30,10 +30,10 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	c.remembers(&given.Ridges, o.Forgetting)
 	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
-	o.Beta = c.oversampling(given)
+	o.Beta = c.oversampling(given, o.Epsilon)
 	o.MaxDictionary = c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary)
-	o.Window, o.Frees = c.history(given)
-	if c.failed() {
+	o.Window, o.Frees = c.history(given, o.MaxDictionary)
+	if c.keepsRidge(o.Kernel, "lambda", o.Lambda, awv.KernelRange); c.failed() {
 		return entry{}
 	}
 	limit := feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda)
@@ -42,33 +42,13 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	}
 	return entry{
 		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
-		unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
-		make:  func(int) model.Learner { return awv.NewNystrom(o) },
+		make: func(int) model.Learner { return awv.NewNystrom(o) },
 	}.mixing(o.Path)
 }
 
-// createNystrom is a completed spec as a new model has it: β replaces horizon and δ, and a
-// whole history has a window. Without a change it returns given.
-func createNystrom(given *model.PKAWVNystrom) *model.PKAWVNystrom {
-	sampled, bounded := given.Horizon != nil, given.History == model.HistoryFull && given.HistoryWindow == nil
-	if !sampled && !bounded {
-		return given
-	}
-	created := *given
-	if sampled {
-		beta := math.Max(feature.KORSBeta(float64(*given.Horizon), *given.Delta, *given.Epsilon), minScale)
-		created.Beta, created.Horizon, created.Delta = &beta, nil, nil
-	}
-	if bounded {
-		window := windowOfFull * *given.MaxDictionary
-		created.HistoryWindow = &window
-	}
-	return &created
-}
-
-// oversampling is β of KORS, by default 1 as in the paper's experiments. A completed spec
-// with horizon and δ comes from a version that took the β of ε = ½ for every ε.
-func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
+// oversampling is β of KORS, by default 1 as in the paper's experiments. It replaces horizon
+// and δ in the completed spec.
+func (c *completion) oversampling(given *model.PKAWVNystrom, epsilon float64) float64 {
 	switch {
 	case (given.Horizon == nil) != (given.Delta == nil):
 		c.refuse("horizon", "one of horizon and delta", "both, or neither")
@@ -78,27 +58,28 @@ func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	case given.Beta != nil:
 		c.refuse("beta", *given.Beta, "beta, or horizon and delta")
 	}
-	horizon, delta := filled(&given.Horizon, 0), filled(&given.Delta, 0)
+	horizon, delta := *given.Horizon, *given.Delta
 	if horizon < 1 {
 		c.refuse("horizon", horizon, "1 or more")
 	}
 	if !(delta > 0 && delta < 1) {
 		c.refuse("delta", delta, "above 0 and below 1")
 	}
-	return math.Max(feature.KORSBeta(float64(horizon), delta, 0.5), minScale)
+	beta := math.Max(feature.KORSBeta(float64(horizon), delta, epsilon), minScale)
+	given.Beta, given.Horizon, given.Delta = &beta, nil, nil
+	return beta
 }
 
-// history is the window of a growing dictionary, and whether a full dictionary frees it. A
-// stored spec without a window keeps its whole history.
-func (c *completion) history(given *model.PKAWVNystrom) (window int, frees bool) {
+// history is the window of a growing dictionary, and whether a full dictionary frees it.
+func (c *completion) history(given *model.PKAWVNystrom, maxDictionary int) (window int, frees bool) {
 	history := c.choice("history", &given.History, model.HistoryNone, model.HistoryWindow, model.HistoryFull)
 	switch {
 	case history == model.HistoryNone && given.HistoryWindow != nil:
 		c.refuse("history_window", *given.HistoryWindow, "nothing without a history")
-	case history == model.HistoryFull && given.HistoryWindow == nil:
-		return awv.WholeHistory, true
-	case history != model.HistoryNone:
-		return c.whole("history_window", &given.HistoryWindow, 0, maxWindow), history == model.HistoryFull
+	case history == model.HistoryFull:
+		return c.whole("history_window", &given.HistoryWindow, windowOfFull*maxDictionary, maxWindow), true
+	case history == model.HistoryWindow:
+		return c.whole("history_window", &given.HistoryWindow, 0, maxWindow), false
 	}
 	return 0, false
 }

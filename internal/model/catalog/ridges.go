@@ -26,7 +26,7 @@ func (c *completion) ridges(
 			c.refuse("range", several.Range, "nothing without lambdas")
 		}
 		several.Range = nil
-		return one("lambda", lambda, c.defaultLambda()), awv.Path{}
+		return one("lambda", lambda, defaultLambda), awv.Path{}
 	}
 	if *lambda != nil {
 		c.refuse("lambda", **lambda, "lambda or lambdas")
@@ -48,7 +48,7 @@ func (c *completion) ridges(
 
 // mixing completes the entry of a learner that may have several ridges.
 func (e entry) mixing(path awv.Path) entry {
-	e.ranged, e.revised = path.Low != nil, len(path.Lambdas) > 0
+	e.ranged = path.Low != nil
 	if e.ranged {
 		e.middle = path.Low[0]/2 + path.High[0]/2
 	}

@@ -92,7 +92,7 @@ func TestRidgesAreToldInTheUnitsOfTheLabels(t *testing.T) {
 func TestRidgesOfClassesHaveARange(t *testing.T) {
 	for _, classes := range []int{2, 3} {
 		l, err := catalog.New(model.Spec{
-			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes}, Revision: ptr(1),
+			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes},
 			FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}},
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 	}
 	for _, names := range [][]string{{"city", "price"}, {"price", "city"}} {
 		given := slices.Clone(names)
-		named, _, err := catalog.Create(spec(model.SemiparametricAWV{ParametricInputs: given}))
+		named, _, err := catalog.Complete(spec(model.SemiparametricAWV{ParametricInputs: given}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 			t.Errorf("%v, given %v, became %+v", names, given, got)
 		}
 		// The features of load are 0 and 1, those of city 2 to 5.
-		numbered, _, err := catalog.Create(spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}}))
+		numbered, _, err := catalog.Complete(spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}}))
 		if err != nil {
 			t.Fatal(err)
 		}

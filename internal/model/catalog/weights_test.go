@@ -13,7 +13,7 @@ import (
 // created is a learner of a new model.
 func created(t *testing.T, spec string) model.Learner {
 	t.Helper()
-	completed, _, err := catalog.Create(sent(t, []byte(spec)))
+	completed, _, err := catalog.Complete(sent(t, []byte(spec)))
 	if err != nil {
 		t.Fatalf("%s: %v", spec, err)
 	}

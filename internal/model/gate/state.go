@@ -53,7 +53,9 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 	v.Within(restartAlarm, &s.alarm)
 	v.Within(maxRows*model.MaxWeight, &s.weights.Sum)
 	v.Within(maxSum, &s.learnedLoss.High, &s.learnedLoss.Low, &s.asideLoss.High, &s.asideLoss.Low)
-	v.Float(&c.loss, &c.regret, &c.bound, &c.certificate, &c.passed)
+	v.Within(maxSum, &c.loss)
+	v.Float(&c.regret)
+	v.Within(maxSum, &c.bound, &c.certificate, &c.passed)
 	v.Within(maxAdvice, &c.labelBound)
 	if v.Reading() {
 		s.weights.Rows = float64(s.rows)
@@ -89,12 +91,8 @@ func (s *state) check(v *codec.Visitor, o Options) {
 		v.Corrupt("an alarm of %g", s.alarm)
 	case s.weights.Sum < 0 || s.rows > 0 && !(s.weights.Sum > 0):
 		v.Corrupt("weights of %g together of %d rows", s.weights.Sum, s.rows)
-	}
-	// A figure that a learner does not know is NaN.
-	for _, sum := range []float64{c.loss, c.regret, c.bound, c.certificate, c.passed} {
-		if math.IsInf(sum, 0) {
-			v.Corrupt("a sum over the starts is %g", sum)
-		}
+	case !(math.IsNaN(c.regret) || math.Abs(c.regret) <= maxSum): // A regret that a learner does not know is NaN.
+		v.Corrupt("a regret of %g over the starts", c.regret)
 	}
 }
 

@@ -157,7 +157,7 @@ func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, er
 }
 
 func completeCategorical(at string, in *model.CategoricalInput) (*model.CategoricalInput, error) {
-	out := &model.CategoricalInput{JointScale: in.JointScale}
+	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true)}
 	switch {
 	case in.MaxCategories != nil && in.HashBuckets != nil:
 		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")

@@ -106,7 +106,7 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []*model.Input{
-		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(64)}, Missing: model.MissingCategory},
+		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(64), JointScale: ptr(true)}, Missing: model.MissingCategory},
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(false)}, Missing: model.MissingIndicator},
 		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfWeek, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
 		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingRefuse},

@@ -33,11 +33,6 @@ func (m *inputMoments) add(rows []row) {
 	}
 }
 
-// unweighted tells whether the number of observations determines Σw and Σω.
-func (m *inputMoments) unweighted() bool {
-	return m.weights.Sum == m.weights.Rows && m.counted == m.weights.Rows
-}
-
 // scale sets the scaling of the inputs, in O(d).
 func (m *inputMoments) scale(a *Affine, lists []List) {
 	for i := range m.inputs {
@@ -52,17 +47,13 @@ const maxSquares = 1e220
 // maxWeights bounds Σw: model.MaxWeight each, and 2⁶⁴ of them.
 const maxWeights = 1e29
 
-// visitWeights visits Σw and Σω.
-func (m *inputMoments) visitWeights(v *codec.Visitor) {
+// visit visits Σw, Σω, the means and the sums of squares. The number of observations is the
+// learner's.
+func (m *inputMoments) visit(v *codec.Visitor) {
 	v.Within(maxWeights, &m.weights.Sum, &m.counted)
 	if v.Reading() && !(m.weights.Sum > 0 && m.counted > 0) {
 		v.Corrupt("weights of %g together that count %g", m.weights.Sum, m.counted)
 	}
-}
-
-// visit visits the means and the sums of squares. The number of observations is the
-// learner's.
-func (m *inputMoments) visit(v *codec.Visitor) {
 	for i := range m.inputs {
 		mean := &m.inputs[i].Mean
 		v.Within(2*model.MaxMagnitude, &mean.High, &mean.Low)

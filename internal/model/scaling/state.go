@@ -14,16 +14,12 @@ const (
 	stateFrozen     = 2
 	stateCatchingUp = 5
 	stateRunning    = 4
-	// As stateRunning, with Σw and Σω, which the number of observations does not determine.
-	stateRunningWeighted = 6
 )
 
 func (l *Learner) tag() uint64 {
 	switch {
-	case l.warm == nil && l.o.Running && l.moments.unweighted():
-		return stateRunning
 	case l.warm == nil && l.o.Running:
-		return stateRunningWeighted
+		return stateRunning
 	case l.warm == nil:
 		return stateFrozen
 	case !l.warm.frozen:
@@ -37,8 +33,7 @@ func (l *Learner) tag() uint64 {
 // other state is a tag and, while warming up, the observations, from which all else
 // follows; while catching up the scaling, the sums of the warm-up, the observations to learn
 // and the learner; then the scaling, what the warm-up lost, and the learner. A running
-// scaling has the moments of the inputs in place of their scaling, after Σw and Σω unless all
-// weights were 1.
+// scaling has Σw, Σω and the moments of the inputs in place of their scaling.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	if l.o.Warmup == 0 {
 		return l.inner.AppendBinary(dst)
@@ -87,9 +82,6 @@ func (l *Learner) visit(v *codec.Visitor) {
 	case stateWarming:
 		l.visitWarming(v)
 		return
-	case stateRunningWeighted:
-		l.moments.visitWeights(v)
-		l.moments.visit(v)
 	case stateRunning:
 		l.moments.visit(v)
 	default:
@@ -114,7 +106,7 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 	if tag == stateWarming {
 		return
 	}
-	running := tag == stateRunning || tag == stateRunningWeighted
+	running := tag == stateRunning
 	if !running && tag != stateFrozen && tag != stateCatchingUp || running != l.o.Running {
 		v.Corrupt("tag %d of an unknown or another kind of scaling", tag)
 		return
@@ -122,11 +114,10 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 	l.affine = Affine{
 		Offset: make([]float64, l.o.Dimension), Scale: make([]float64, l.o.Dimension), LabelOffset: make([]float64, l.o.Outputs),
 	}
-	switch tag {
-	case stateFrozen, stateRunning, stateRunningWeighted:
-		l.warm = nil
-	default:
+	if tag == stateCatchingUp {
 		l.warm.frozen = true
+	} else {
+		l.warm = nil
 	}
 }
 
@@ -214,9 +205,6 @@ func (l *Learner) check(v *codec.Visitor) {
 			return
 		}
 		m.weights.Rows = float64(learned)
-		if m.counted == 0 { // Of stateRunning.
-			m.weights.Sum, m.counted = m.weights.Rows, m.weights.Rows
-		}
 		if m.counted > m.weights.Rows {
 			v.Corrupt("%d observations that count %g", learned, m.counted)
 			return

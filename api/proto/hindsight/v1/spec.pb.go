@@ -465,9 +465,6 @@ type ModelSpec struct {
 	// "on" or "off"; real labels only. The gate sets aside a label far above all before it, and
 	// restarts the learner when the labels have changed for good. Default: on for auto, else off.
 	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
-	// The revision of the rules of lambdas, fourier_kons, pros_n_kons and kons, which a model
-	// keeps. Only the newest, the default, is accepted.
-	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	// Which labels are possible. Predictions and intervals then lie within, and Observe refuses
 	// other labels. Real labels and squared loss only.
 	Label *Label `protobuf:"bytes,24,opt,name=label,proto3" json:"label,omitempty"`
@@ -578,13 +575,6 @@ func (x *ModelSpec) GetLabelGate() string {
 		return x.LabelGate
 	}
 	return ""
-}
-
-func (x *ModelSpec) GetRevision() int32 {
-	if x != nil && x.Revision != nil {
-		return *x.Revision
-	}
-	return 0
 }
 
 func (x *ModelSpec) GetLabel() *Label {
@@ -3415,7 +3405,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x92\t\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xe4\b\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3425,8 +3415,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06inputs\x18\x06 \x03(\v2\x13.hindsight.v1.InputR\x06inputs\x12/\n" +
 	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12\x1d\n" +
 	"\n" +
-	"label_gate\x18\b \x01(\tR\tlabelGate\x12\x1f\n" +
-	"\brevision\x18\t \x01(\x05H\x01R\brevision\x88\x01\x01\x12)\n" +
+	"label_gate\x18\b \x01(\tR\tlabelGate\x12)\n" +
 	"\x05label\x18\x18 \x01(\v2\x13.hindsight.v1.LabelR\x05label\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
@@ -3446,8 +3435,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
 	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
 	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
-	"\alearnerB\v\n" +
-	"\t_revision\"_\n" +
+	"\alearner\"_\n" +
 	"\x05Label\x12\x15\n" +
 	"\x03min\x18\x01 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
 	"\x03max\x18\x02 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x18\n" +

@@ -252,7 +252,7 @@ class LinearAwv(_message.Message):
     def __init__(self, forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
 
 class ModelSpec(_message.Message):
-    __slots__ = ["ada_raker", "auto", "classes", "coverage", "dimension", "fogd", "fourier_awv", "fourier_kons", "inputs", "kernel_awv", "kons", "label", "label_gate", "linear_awv", "outputs", "pkawv_nystrom", "pkawv_taylor", "pros_n_kons", "raker", "revision", "rlsc", "scaling", "seed", "semiparametric_awv"]
+    __slots__ = ["ada_raker", "auto", "classes", "coverage", "dimension", "fogd", "fourier_awv", "fourier_kons", "inputs", "kernel_awv", "kons", "label", "label_gate", "linear_awv", "outputs", "pkawv_nystrom", "pkawv_taylor", "pros_n_kons", "raker", "rlsc", "scaling", "seed", "semiparametric_awv"]
     ADA_RAKER_FIELD_NUMBER: _ClassVar[int]
     AUTO_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
@@ -272,7 +272,6 @@ class ModelSpec(_message.Message):
     PKAWV_TAYLOR_FIELD_NUMBER: _ClassVar[int]
     PROS_N_KONS_FIELD_NUMBER: _ClassVar[int]
     RAKER_FIELD_NUMBER: _ClassVar[int]
-    REVISION_FIELD_NUMBER: _ClassVar[int]
     RLSC_FIELD_NUMBER: _ClassVar[int]
     SCALING_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
@@ -296,12 +295,11 @@ class ModelSpec(_message.Message):
     pkawv_taylor: PkawvTaylor
     pros_n_kons: ProsNKons
     raker: Raker
-    revision: int
     rlsc: Rlsc
     scaling: Scaling
     seed: int
     semiparametric_awv: SemiparametricAwv
-    def __init__(self, dimension: _Optional[int] = ..., outputs: _Optional[int] = ..., seed: _Optional[int] = ..., scaling: _Optional[_Union[Scaling, _Mapping]] = ..., coverage: _Optional[_Iterable[float]] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., classes: _Optional[_Union[Classes, _Mapping]] = ..., label_gate: _Optional[str] = ..., revision: _Optional[int] = ..., label: _Optional[_Union[Label, _Mapping]] = ..., pkawv_taylor: _Optional[_Union[PkawvTaylor, _Mapping]] = ..., pkawv_nystrom: _Optional[_Union[PkawvNystrom, _Mapping]] = ..., fourier_awv: _Optional[_Union[FourierAwv, _Mapping]] = ..., linear_awv: _Optional[_Union[LinearAwv, _Mapping]] = ..., kernel_awv: _Optional[_Union[KernelAwv, _Mapping]] = ..., raker: _Optional[_Union[Raker, _Mapping]] = ..., ada_raker: _Optional[_Union[AdaRaker, _Mapping]] = ..., fogd: _Optional[_Union[Fogd, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., rlsc: _Optional[_Union[Rlsc, _Mapping]] = ..., fourier_kons: _Optional[_Union[FourierKons, _Mapping]] = ..., pros_n_kons: _Optional[_Union[ProsNKons, _Mapping]] = ..., kons: _Optional[_Union[Kons, _Mapping]] = ..., semiparametric_awv: _Optional[_Union[SemiparametricAwv, _Mapping]] = ...) -> None: ...
+    def __init__(self, dimension: _Optional[int] = ..., outputs: _Optional[int] = ..., seed: _Optional[int] = ..., scaling: _Optional[_Union[Scaling, _Mapping]] = ..., coverage: _Optional[_Iterable[float]] = ..., inputs: _Optional[_Iterable[_Union[Input, _Mapping]]] = ..., classes: _Optional[_Union[Classes, _Mapping]] = ..., label_gate: _Optional[str] = ..., label: _Optional[_Union[Label, _Mapping]] = ..., pkawv_taylor: _Optional[_Union[PkawvTaylor, _Mapping]] = ..., pkawv_nystrom: _Optional[_Union[PkawvNystrom, _Mapping]] = ..., fourier_awv: _Optional[_Union[FourierAwv, _Mapping]] = ..., linear_awv: _Optional[_Union[LinearAwv, _Mapping]] = ..., kernel_awv: _Optional[_Union[KernelAwv, _Mapping]] = ..., raker: _Optional[_Union[Raker, _Mapping]] = ..., ada_raker: _Optional[_Union[AdaRaker, _Mapping]] = ..., fogd: _Optional[_Union[Fogd, _Mapping]] = ..., auto: _Optional[_Union[Auto, _Mapping]] = ..., rlsc: _Optional[_Union[Rlsc, _Mapping]] = ..., fourier_kons: _Optional[_Union[FourierKons, _Mapping]] = ..., pros_n_kons: _Optional[_Union[ProsNKons, _Mapping]] = ..., kons: _Optional[_Union[Kons, _Mapping]] = ..., semiparametric_awv: _Optional[_Union[SemiparametricAwv, _Mapping]] = ...) -> None: ...
 
 class NoScaling(_message.Message):
     __slots__ = []

@@ -119,10 +119,10 @@ func deterministic() []model.Spec {
 			MaxDictionary: new(30), NewtonSteps: model.NewtonSteps{Loss: model.LossSquaredHinge},
 			Growth: model.GrowthRestart,
 		}},
-		{Dimension: 4, Revision: new(1), FourierAWV: &model.FourierAWV{
+		{Dimension: 4, FourierAWV: &model.FourierAWV{
 			Frequencies: new(9), Ridges: model.Ridges{Lambdas: []float64{0.1, 10}, Range: []float64{-2, 3.3}},
 		}},
-		{Dimension: 3, Revision: new(1), FourierKONS: &model.FourierKONS{
+		{Dimension: 3, FourierKONS: &model.FourierKONS{
 			Frequencies: new(9), NewtonSteps: model.NewtonSteps{Range: []float64{-2, 3.3}},
 		}},
 		{Dimension: 3, RLSC: &model.RLSC{Forgetting: new(0.99)}},
