@@ -23,9 +23,6 @@ type Error struct {
 	Violations []Violation
 	// RetryDelay is how long the server asks to wait before the same call is sent again, or 0.
 	RetryDelay time.Duration
-	// MovedTo is the address of the server that has the model, with ErrModelMoved, or that will
-	// have the model, with ErrModelMoving. It is empty with other errors.
-	MovedTo string
 
 	status      *status.Status
 	asked       bool   // the server asks to repeat the call
@@ -113,8 +110,6 @@ var (
 	ErrAliasLimit          error = reason("ALIAS_LIMIT")
 	ErrModelHasAliases     error = reason("MODEL_HAS_ALIASES")
 	ErrModelFollows        error = reason("MODEL_FOLLOWS")
-	ErrModelMoving         error = reason("MODEL_MOVING")
-	ErrModelMoved          error = reason("MODEL_MOVED")
 	ErrTokenMissing        error = reason("TOKEN_MISSING")
 	ErrTokenInvalid        error = reason("TOKEN_INVALID")
 	ErrTokenExpired        error = reason("TOKEN_EXPIRED")
@@ -157,7 +152,7 @@ func fromStatus(s *status.Status) *Error {
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			e.Reason, e.MovedTo = d.GetReason(), movedTo(d)
+			e.Reason = d.GetReason()
 		case *errdetails.RetryInfo:
 			e.RetryDelay, e.asked = d.GetRetryDelay().AsDuration(), true
 		case *errdetails.BadRequest:
@@ -169,15 +164,6 @@ func fromStatus(s *status.Status) *Error {
 	// A server that answers UNAVAILABLE itself adds a reason.
 	e.unreachable = e.Code == codes.Unavailable && e.Reason == ""
 	return e
-}
-
-// movedTo is the address of the server that a model was moved to.
-func movedTo(d *errdetails.ErrorInfo) string {
-	switch d.GetReason() {
-	case "MODEL_MOVING", "MODEL_MOVED":
-		return d.GetMetadata()["address"]
-	}
-	return ""
 }
 
 // Error returns one line: the message, the name of the code, the reason, the wrong fields that the

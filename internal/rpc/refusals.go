@@ -85,8 +85,8 @@ func (r *refusals) report(ctx context.Context, method string, err error) error {
 	message := "call refused"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		// Shutting down, moving a model and an election are no faults.
-		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrMoving) && !errors.Is(err, engine.ErrNotOwner) {
+		// Shutting down and an election are no faults.
+		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
 			level, message = zap.ErrorLevel, "call failed"
 		}
 	default: // The client is told why.

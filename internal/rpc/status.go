@@ -72,8 +72,6 @@ func table() []refusal {
 		{err: engine.ErrAliasChanged, code: codes.Aborted, reason: "ALIAS_MISMATCH"},
 		{err: engine.ErrAliasLimit, code: codes.ResourceExhausted, reason: "ALIAS_LIMIT"},
 		{err: engine.ErrAliased, code: codes.FailedPrecondition, reason: "MODEL_HAS_ALIASES"},
-		{err: engine.ErrMoving, code: codes.Unavailable, reason: "MODEL_MOVING", retryAfter: time.Second},
-		{err: engine.ErrMoved, code: codes.FailedPrecondition, reason: "MODEL_MOVED"},
 		{err: engine.ErrFollows, code: codes.FailedPrecondition, reason: "MODEL_FOLLOWS"},
 		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
 		{err: engine.ErrEtag, code: codes.Aborted, reason: "ETAG_MISMATCH"},
@@ -141,10 +139,6 @@ func statusOf(err error) *status.Status {
 		details = append(details, violations(fields))
 	}
 	message = clipEncoded(message, maxMessage)
-	var moved *engine.MovedError
-	if errors.As(err, &moved) {
-		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
-	}
 	var owner *ownerError
 	if errors.As(err, &owner) && owner.address != "" {
 		info.Metadata = map[string]string{"address": owner.address}

@@ -143,15 +143,6 @@ class ModelHasAliases(FailedPrecondition):
     """An alias names the model: set it to another model first, or delete it."""
 
 
-class ModelMoved(FailedPrecondition):
-    """Another server has the model: see address. Call it there, with the same ids."""
-
-    @property
-    def address(self) -> str:
-        """The address of the server that has the model."""
-        return self.metadata.get("address", "")
-
-
 class Aborted(HindsightError):
     """The model or the alias has changed since it was read: read it again."""
 
@@ -197,15 +188,6 @@ class NotOwner(Unavailable):
 
 class OutcomeUnknown(Unavailable):
     """The observation may be learned or not. Send it again under its id."""
-
-
-class ModelMoving(Unavailable):
-    """The model is being moved to another server: see address. Try again here."""
-
-    @property
-    def address(self) -> str:
-        """The address of the server that will have the model."""
-        return self.metadata.get("address", "")
 
 
 class DeadlineExceeded(HindsightError):
@@ -261,8 +243,6 @@ _BY_REASON: dict[str, type[HindsightError]] = {
     "MODEL_HAS_ALIASES": ModelHasAliases,
     "ETAG_MISMATCH": EtagMismatch,
     "ALIAS_MISMATCH": AliasMismatch,
-    "MODEL_MOVED": ModelMoved,
-    "MODEL_MOVING": ModelMoving,
     "OBSERVATION_CONFLICT": ObservationConflict,
     "OVERLOADED": Overloaded,
     "PENDING_LIMIT": Overloaded,
