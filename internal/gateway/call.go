@@ -31,6 +31,7 @@ import (
 )
 
 const (
+	contentJSON = "application/json"
 	// A byte of JSON takes about this many bytes in memory: five in a list of short numbers,
 	// eight in records of texts and numbers.
 	decodedBytes = 8
@@ -56,7 +57,17 @@ func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
 	writeJSON(w, text)
 }
 
+// encode writes a message in the JSON of protocol buffers, as one line. Fields without presence are always written.
+func encode(m proto.Message) ([]byte, error) {
+	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return text, nil
+}
+
 func writeJSON(w http.ResponseWriter, text []byte) {
+	text = append(text, '\n')
 	w.Header().Set("Content-Type", contentJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	_, _ = w.Write(text) //nolint:gosec // It is JSON, and nosniff. An error means that the client has left.
