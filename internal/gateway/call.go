@@ -213,7 +213,7 @@ func (g *Gateway) checkContent(r *http.Request) error {
 	case !isContent(r, contentJSON):
 		return wrongContent(r, contentJSON, "curl --json DATA sets it")
 	case encoding != "" && encoding != "identity":
-		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 			fmt.Sprintf("Content-Encoding: got %q, want none", encoding))
 	case r.ContentLength > int64(g.MaxMessageBytes):
 		return g.tooLarge()
@@ -236,12 +236,12 @@ func isContent(r *http.Request, want string) bool {
 }
 
 func wrongContent(r *http.Request, want, remedy string) error {
-	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 		fmt.Sprintf("Content-Type: got %q, want %s; %s", r.Header.Get("Content-Type"), want, remedy))
 }
 
 func (g *Gateway) tooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
 }
 
@@ -251,7 +251,7 @@ func (g *Gateway) incomplete(err error) error {
 	case <-g.draining:
 		return shuttingDown()
 	default:
-		return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
 	}
 }
 
@@ -259,7 +259,7 @@ func (g *Gateway) incomplete(err error) error {
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")
 
 func overloaded(message string) *failure {
-	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,
+	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, hindsightv1.ErrorReason_OVERLOADED, message,
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
 }
 
@@ -295,7 +295,7 @@ func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
 	if most := maxShare * a.budget.limit; values*valueBytes > most {
-		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
 	}
 	if !a.count(size - a.size) {
@@ -342,10 +342,10 @@ func (b *budget) give(n int64) { b.held.Add(-n) }
 
 // invalidJSON refuses a body.
 func invalidJSON(message string) error {
-	const reason = "INVALID_JSON"
+	const reason = hindsightv1.ErrorReason_INVALID_JSON
 	message = "body: " + message
 	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason.String()}},
 	})
 }
 
