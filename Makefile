@@ -257,7 +257,7 @@ web-check: ## check that web/dist belongs to the console's source, if npm is ins
 	@if ! command -v npm >/dev/null 2>&1; then \
 		echo 'web-check: npm is not installed, nothing checked'; \
 	else \
-		$(MAKE) --no-print-directory web/node_modules && cd web && npx tsc --noEmit || exit 1; \
+		$(MAKE) --no-print-directory web/node_modules && cd web && npm run --silent types && npx tsc --noEmit || exit 1; \
 		new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
 		npx vite build --logLevel warn --emptyOutDir --outDir "$$new" || exit 1; \
 		diff -r dist "$$new" || { echo 'web-check: web/dist does not belong to its source; run: make web'; exit 1; }; \

@@ -10,12 +10,14 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // Error is an error of a call: a refusal of the server, or that no server answered.
 type Error struct {
 	Code codes.Code
-	// Reason is the server's reason, such as MODEL_NOT_FOUND. It is empty if no server
+	// Reason is the name of an ErrorReason of the API, such as MODEL_NOT_FOUND. It is empty if no server
 	// answered.
 	Reason  string
 	Message string
@@ -23,9 +25,6 @@ type Error struct {
 	Violations []Violation
 	// RetryDelay is how long the server asks to wait before the same call is sent again, or 0.
 	RetryDelay time.Duration
-	// MovedTo is the address of the server that has the model, with ErrModelMoved, or that will
-	// have the model, with ErrModelMoving. It is empty with other errors.
-	MovedTo string
 
 	status      *status.Status
 	asked       bool   // the server asks to repeat the call
@@ -43,10 +42,12 @@ type Violation struct {
 }
 
 // reason is a sentinel: the errors of one reason.
-type reason string
+type reason hindsightv1.ErrorReason
+
+func (r reason) String() string { return hindsightv1.ErrorReason(r).String() }
 
 func (r reason) Error() string {
-	return "hindsight: " + strings.ToLower(strings.ReplaceAll(string(r), "_", " "))
+	return "hindsight: " + strings.ToLower(strings.ReplaceAll(r.String(), "_", " "))
 }
 
 // family is a sentinel: the errors of one status code.
@@ -74,60 +75,58 @@ var (
 
 // The reasons. A reason that is not here compares by Error.Reason.
 var (
-	ErrModelNotFound       error = reason("MODEL_NOT_FOUND")
-	ErrPredictionNotFound  error = reason("PREDICTION_NOT_FOUND")
-	ErrSnapshotNotFound    error = reason("SNAPSHOT_NOT_FOUND")
-	ErrModelExists         error = reason("MODEL_EXISTS")
-	ErrObservationConflict error = reason("OBSERVATION_CONFLICT")
-	ErrDimensionMismatch   error = reason("DIMENSION_MISMATCH")
-	ErrNotFinite           error = reason("NOT_FINITE")
-	ErrFeatureOutOfRange   error = reason("FEATURE_OUT_OF_RANGE")
-	ErrLabelMissing        error = reason("LABEL_MISSING")
-	ErrLabelOutOfRange     error = reason("LABEL_OUT_OF_RANGE")
-	ErrLabelKind           error = reason("LABEL_KIND")
-	ErrInvalidClass        error = reason("INVALID_CLASS")
-	ErrWeightOutOfRange    error = reason("WEIGHT_OUT_OF_RANGE")
-	ErrUnknownInput        error = reason("UNKNOWN_INPUT")
-	ErrMissingInput        error = reason("MISSING_INPUT")
-	ErrInputType           error = reason("INPUT_TYPE")
-	ErrInputTooLarge       error = reason("INPUT_TOO_LARGE")
-	ErrInvalidSpec         error = reason("INVALID_SPEC")
-	ErrInvalidID           error = reason("INVALID_ID")
-	ErrInvalidRequest      error = reason("INVALID_REQUEST")
-	ErrBatchTooLarge       error = reason("BATCH_TOO_LARGE")
-	ErrSpecTooLarge        error = reason("SPEC_TOO_LARGE")
-	ErrModelLimit          error = reason("MODEL_LIMIT")
-	ErrPendingLimit        error = reason("PENDING_LIMIT")
-	ErrObservationLimit    error = reason("OBSERVATION_LIMIT")
-	ErrClassLimit          error = reason("CLASS_LIMIT")
-	ErrOverloaded          error = reason("OVERLOADED")
-	ErrOutcomeUnknown      error = reason("OUTCOME_UNKNOWN")
-	ErrStorageFailed       error = reason("STORAGE_FAILED")
-	ErrShuttingDown        error = reason("SHUTTING_DOWN")
-	ErrStateCorrupt        error = reason("STATE_CORRUPT")
-	ErrETagMismatch        error = reason("ETAG_MISMATCH")
-	ErrWatcherLimit        error = reason("WATCHER_LIMIT")
-	ErrAliasNotFound       error = reason("ALIAS_NOT_FOUND")
-	ErrAliasExists         error = reason("ALIAS_EXISTS")
-	ErrAliasMismatch       error = reason("ALIAS_MISMATCH")
-	ErrAliasLimit          error = reason("ALIAS_LIMIT")
-	ErrModelHasAliases     error = reason("MODEL_HAS_ALIASES")
-	ErrModelFollows        error = reason("MODEL_FOLLOWS")
-	ErrModelMoving         error = reason("MODEL_MOVING")
-	ErrModelMoved          error = reason("MODEL_MOVED")
-	ErrTokenMissing        error = reason("TOKEN_MISSING")
-	ErrTokenInvalid        error = reason("TOKEN_INVALID")
-	ErrTokenExpired        error = reason("TOKEN_EXPIRED")
-	ErrCertificateUnknown  error = reason("CERTIFICATE_UNKNOWN")
-	ErrRoleTooLow          error = reason("ROLE_TOO_LOW")
-	ErrModelOutOfScope     error = reason("MODEL_OUT_OF_SCOPE")
-	ErrRateLimit           error = reason("RATE_LIMIT")
-	ErrConcurrencyLimit    error = reason("CONCURRENCY_LIMIT")
-	ErrSessionLimit        error = reason("SESSION_LIMIT")
-	ErrNotOwner            error = reason("NOT_OWNER")
-	ErrNoCluster           error = reason("NO_CLUSTER")
-	ErrServerNotFound      error = reason("SERVER_NOT_FOUND")
-	ErrServerState         error = reason("SERVER_STATE")
+	ErrModelNotFound       error = reason(hindsightv1.ErrorReason_MODEL_NOT_FOUND)
+	ErrPredictionNotFound  error = reason(hindsightv1.ErrorReason_PREDICTION_NOT_FOUND)
+	ErrSnapshotNotFound    error = reason(hindsightv1.ErrorReason_SNAPSHOT_NOT_FOUND)
+	ErrModelExists         error = reason(hindsightv1.ErrorReason_MODEL_EXISTS)
+	ErrObservationConflict error = reason(hindsightv1.ErrorReason_OBSERVATION_CONFLICT)
+	ErrDimensionMismatch   error = reason(hindsightv1.ErrorReason_DIMENSION_MISMATCH)
+	ErrNotFinite           error = reason(hindsightv1.ErrorReason_NOT_FINITE)
+	ErrFeatureOutOfRange   error = reason(hindsightv1.ErrorReason_FEATURE_OUT_OF_RANGE)
+	ErrLabelMissing        error = reason(hindsightv1.ErrorReason_LABEL_MISSING)
+	ErrLabelOutOfRange     error = reason(hindsightv1.ErrorReason_LABEL_OUT_OF_RANGE)
+	ErrLabelKind           error = reason(hindsightv1.ErrorReason_LABEL_KIND)
+	ErrInvalidClass        error = reason(hindsightv1.ErrorReason_INVALID_CLASS)
+	ErrWeightOutOfRange    error = reason(hindsightv1.ErrorReason_WEIGHT_OUT_OF_RANGE)
+	ErrUnknownInput        error = reason(hindsightv1.ErrorReason_UNKNOWN_INPUT)
+	ErrMissingInput        error = reason(hindsightv1.ErrorReason_MISSING_INPUT)
+	ErrInputType           error = reason(hindsightv1.ErrorReason_INPUT_TYPE)
+	ErrInputTooLarge       error = reason(hindsightv1.ErrorReason_INPUT_TOO_LARGE)
+	ErrInvalidSpec         error = reason(hindsightv1.ErrorReason_INVALID_SPEC)
+	ErrInvalidID           error = reason(hindsightv1.ErrorReason_INVALID_ID)
+	ErrInvalidRequest      error = reason(hindsightv1.ErrorReason_INVALID_REQUEST)
+	ErrBatchTooLarge       error = reason(hindsightv1.ErrorReason_BATCH_TOO_LARGE)
+	ErrSpecTooLarge        error = reason(hindsightv1.ErrorReason_SPEC_TOO_LARGE)
+	ErrModelLimit          error = reason(hindsightv1.ErrorReason_MODEL_LIMIT)
+	ErrPendingLimit        error = reason(hindsightv1.ErrorReason_PENDING_LIMIT)
+	ErrObservationLimit    error = reason(hindsightv1.ErrorReason_OBSERVATION_LIMIT)
+	ErrClassLimit          error = reason(hindsightv1.ErrorReason_CLASS_LIMIT)
+	ErrOverloaded          error = reason(hindsightv1.ErrorReason_OVERLOADED)
+	ErrOutcomeUnknown      error = reason(hindsightv1.ErrorReason_OUTCOME_UNKNOWN)
+	ErrStorageFailed       error = reason(hindsightv1.ErrorReason_STORAGE_FAILED)
+	ErrShuttingDown        error = reason(hindsightv1.ErrorReason_SHUTTING_DOWN)
+	ErrStateCorrupt        error = reason(hindsightv1.ErrorReason_STATE_CORRUPT)
+	ErrETagMismatch        error = reason(hindsightv1.ErrorReason_ETAG_MISMATCH)
+	ErrWatcherLimit        error = reason(hindsightv1.ErrorReason_WATCHER_LIMIT)
+	ErrAliasNotFound       error = reason(hindsightv1.ErrorReason_ALIAS_NOT_FOUND)
+	ErrAliasExists         error = reason(hindsightv1.ErrorReason_ALIAS_EXISTS)
+	ErrAliasMismatch       error = reason(hindsightv1.ErrorReason_ALIAS_MISMATCH)
+	ErrAliasLimit          error = reason(hindsightv1.ErrorReason_ALIAS_LIMIT)
+	ErrModelHasAliases     error = reason(hindsightv1.ErrorReason_MODEL_HAS_ALIASES)
+	ErrModelFollows        error = reason(hindsightv1.ErrorReason_MODEL_FOLLOWS)
+	ErrTokenMissing        error = reason(hindsightv1.ErrorReason_TOKEN_MISSING)
+	ErrTokenInvalid        error = reason(hindsightv1.ErrorReason_TOKEN_INVALID)
+	ErrTokenExpired        error = reason(hindsightv1.ErrorReason_TOKEN_EXPIRED)
+	ErrCertificateUnknown  error = reason(hindsightv1.ErrorReason_CERTIFICATE_UNKNOWN)
+	ErrRoleTooLow          error = reason(hindsightv1.ErrorReason_ROLE_TOO_LOW)
+	ErrModelOutOfScope     error = reason(hindsightv1.ErrorReason_MODEL_OUT_OF_SCOPE)
+	ErrRateLimit           error = reason(hindsightv1.ErrorReason_RATE_LIMIT)
+	ErrConcurrencyLimit    error = reason(hindsightv1.ErrorReason_CONCURRENCY_LIMIT)
+	ErrSessionLimit        error = reason(hindsightv1.ErrorReason_SESSION_LIMIT)
+	ErrNotOwner            error = reason(hindsightv1.ErrorReason_NOT_OWNER)
+	ErrNoCluster           error = reason(hindsightv1.ErrorReason_NO_CLUSTER)
+	ErrServerNotFound      error = reason(hindsightv1.ErrorReason_SERVER_NOT_FOUND)
+	ErrServerState         error = reason(hindsightv1.ErrorReason_SERVER_STATE)
 )
 
 // ErrUnreachable says that no server answered.
@@ -157,7 +156,7 @@ func fromStatus(s *status.Status) *Error {
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			e.Reason, e.MovedTo = d.GetReason(), movedTo(d)
+			e.Reason = d.GetReason()
 		case *errdetails.RetryInfo:
 			e.RetryDelay, e.asked = d.GetRetryDelay().AsDuration(), true
 		case *errdetails.BadRequest:
@@ -169,15 +168,6 @@ func fromStatus(s *status.Status) *Error {
 	// A server that answers UNAVAILABLE itself adds a reason.
 	e.unreachable = e.Code == codes.Unavailable && e.Reason == ""
 	return e
-}
-
-// movedTo is the address of the server that a model was moved to.
-func movedTo(d *errdetails.ErrorInfo) string {
-	switch d.GetReason() {
-	case "MODEL_MOVING", "MODEL_MOVED":
-		return d.GetMetadata()["address"]
-	}
-	return ""
 }
 
 // Error returns one line: the message, the name of the code, the reason, the wrong fields that the
@@ -210,7 +200,7 @@ func (e *Error) Is(target error) bool {
 	}
 	switch t := target.(type) {
 	case reason:
-		return e.Reason == string(t)
+		return e.Reason == t.String()
 	case family:
 		return e.Code == codes.Code(t)
 	}

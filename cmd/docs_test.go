@@ -433,7 +433,7 @@ func learns(ctx context.Context, t *testing.T, url string, observations float64)
 		}
 		var answer struct {
 			Stats struct {
-				Observations float64 `json:"observations"`
+				Observations float64 `json:"observations,string"`
 			} `json:"stats"`
 		}
 		err = errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close())

@@ -182,7 +182,7 @@ func wants(t *testing.T, out string, wanted ...string) {
 func TestCurl(t *testing.T) {
 	need(t, "curl", "bash")
 	out := run(t, ".", "curl/round.sh", start(t).http)
-	wants(t, out, `"sequence":3`, `"duplicate":true`, `"reason":"UNKNOWN_INPUT"`, `"observations":3`)
+	wants(t, out, `"sequence":"3"`, `"duplicate":true`, `"reason":"UNKNOWN_INPUT"`, `"observations":"3"`)
 }
 
 func TestNode(t *testing.T) {

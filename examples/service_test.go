@@ -103,7 +103,9 @@ func survive(t *testing.T, service string, s server, startServer, startService f
 	settled(t, service, trips)
 
 	var stats struct {
-		Stats struct{ Observations int }
+		Stats struct {
+			Observations int `json:",string"`
+		}
 	}
 	get(t, s.http+"/v1/models/connections/stats", &stats)
 	if stats.Stats.Observations != trips {

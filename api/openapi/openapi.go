@@ -2,11 +2,7 @@
 // from the proto files.
 package openapi
 
-import (
-	_ "embed"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
-)
+import _ "embed"
 
 var (
 	//go:embed openapi.json
@@ -26,17 +22,3 @@ func Page() []byte { return page }
 
 // Style returns page.css. The caller does not change it.
 func Style() []byte { return style }
-
-// Always reports whether a response has a field of one value even if the field is not set:
-// numbers and booleans without presence.
-func Always(f protoreflect.FieldDescriptor) bool {
-	if f.HasPresence() || f.IsList() || f.IsMap() {
-		return false
-	}
-	switch f.Kind() {
-	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
-		return false
-	default:
-		return true
-	}
-}

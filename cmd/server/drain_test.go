@@ -1,12 +1,19 @@
 package main_test
 
 import (
+	"context"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // A server ends by SIGTERM while clients predict and observe, as a pod that is replaced,
@@ -33,8 +40,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	for k := range clients {
 		own := p.dial(t)
 		go func() {
-			f := newFollower(own)
-			failures <- f.load(t.Context(), k, each, func() {
+			failures <- load(t.Context(), hindsightv1.NewPredictionServiceClient(own), k, each, func() {
 				if learned.Add(1) == clients*each/3 {
 					close(third)
 				}
@@ -84,4 +90,50 @@ func (p *process) dial(t *testing.T) *grpc.ClientConn {
 		}
 	})
 	return connection
+}
+
+func insecureTransport() grpc.DialOption {
+	return grpc.WithTransportCredentials(insecure.NewCredentials())
+}
+
+// retry makes a call until a server answers.
+func retry(call func() error) error {
+	for {
+		if err := call(); status.Code(err) != codes.Unavailable {
+			return err
+		}
+	}
+}
+
+// load predicts and observes: every second observation is the label of the prediction
+// before.
+func load(ctx context.Context, c hindsightv1.PredictionServiceClient, k, n int, learned func()) error {
+	last := ""
+	for i := range n {
+		x := []float64{float64(i % 7), float64(k)}
+		var predicted *hindsightv1.PredictResponse
+		err := retry(func() (err error) {
+			predicted, err = c.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: x})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("prediction %d: %w", i, err)
+		}
+		o := &hindsightv1.ObserveRequest{Model: "m", Target: &hindsightv1.ObserveRequest_Label{Label: 1}}
+		if i%2 == 1 {
+			o.PredictionId = last
+		} else {
+			o.Features, o.ObservationId = x, fmt.Sprint("o-", k, "-", i)
+		}
+		err = retry(func() error {
+			_, err := c.Observe(ctx, o)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("observation %d: %w", i, err)
+		}
+		learned()
+		last = predicted.GetPrediction().GetPredictionId()
+	}
+	return nil
 }

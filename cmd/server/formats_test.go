@@ -42,7 +42,7 @@ import (
 var (
 	recordName   = flag.String("record", "", "record testdata/formats/NAME")
 	recordServer = flag.String("server", "", "the program that leaves the directory")
-	recordModels = flag.String("models", "taylor,nystrom,auto,records,classes,named,deleted,aliased,moved,follows-taylor", "the models of the directory")
+	recordModels = flag.String("models", "taylor,nystrom,auto,records,classes,named,deleted,aliased,follows-taylor", "the models of the directory")
 )
 
 const (
@@ -68,9 +68,8 @@ type recordedModel struct {
 	Class        string  `json:"class,omitempty"`
 	// Waiting are predictions whose labels had not come.
 	Waiting []string `json:"waiting"`
-	// Deleted, MovedTo and Follows are what it is beside that, DisplayName its name.
+	// Deleted and Follows are what it is beside that, DisplayName its name.
 	Deleted     bool   `json:"deleted,omitempty"`
-	MovedTo     string `json:"moved_to,omitempty"`
 	Follows     string `json:"follows,omitempty"`
 	DisplayName string `json:"display_name,omitempty"`
 	Alias       string `json:"alias,omitempty"`
@@ -245,9 +244,6 @@ func (c clients) special(t *testing.T, id string) (recordedModel, error) {
 	case "aliased":
 		m.Alias = "champion"
 		_, err = c.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: m.Alias, Model: id})
-	case "moved":
-		m.MovedTo = "192.0.2.1:50051"
-		err = update("move", &hindsightv1.Model{Move: &hindsightv1.Move{Address: m.MovedTo, Complete: true}})
 	default:
 		t.Fatalf("no model %s", id)
 	}
@@ -313,7 +309,7 @@ func TestRecordedDirectory(t *testing.T) {
 	// The models have what they learned since.
 	c, end = openAt(t, dir, want.At.Add(2*time.Minute))
 	for _, m := range want.Models {
-		if m.Follows == "" && m.MovedTo == "" {
+		if m.Follows == "" {
 			m.Observations += recordedWaiting
 		}
 		got := recordedModel{ID: m.ID}
@@ -334,7 +330,7 @@ func (c clients) checkAll(t *testing.T, want *recorded) {
 		c.check(t, m)
 	}
 	for _, m := range want.Models { // Others follow what these learn.
-		if m.Follows == "" && m.MovedTo == "" {
+		if m.Follows == "" {
 			c.goOn(t, m)
 		}
 	}
@@ -356,7 +352,7 @@ func (c clients) check(t *testing.T, want recordedModel) {
 	}
 	r, err := c.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: want.ID})
 	m := r.GetModel()
-	if err != nil || m.GetDisplayName() != want.DisplayName || m.GetFollows() != want.Follows || m.GetMove().GetAddress() != want.MovedTo ||
+	if err != nil || m.GetDisplayName() != want.DisplayName || m.GetFollows() != want.Follows ||
 		want.Alias != "" && !slices.Contains(m.GetAliases(), want.Alias) {
 		t.Errorf("%s: %v, %v", want.ID, m, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -18,7 +17,6 @@ import (
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
-	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -51,7 +49,7 @@ const lastSpans = 5 * time.Second
 // count makes the counters of calls and of the cluster.
 func (s *server) count() (err error) {
 	s.observed = newCalls()
-	s.refused, err = s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
+	s.refused, err = s.instruments.Refusals(rpc.Reasons())
 	err = errors.Join(err, s.registry.Register(s.observed))
 	if s.config.ClusterAddress != "" {
 		err = errors.Join(err, s.instruments.WatchCluster(s.replicated.read))

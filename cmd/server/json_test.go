@@ -161,11 +161,11 @@ func TestEventsOfAModel(t *testing.T) {
 		t.Fatalf("the stream ended without %s: %v", name, lines.Err())
 		return ""
 	}
-	if data := event("stats"); !strings.HasPrefix(data, `data: {"model":"m",`) || !strings.Contains(data, `"observations":0,`) {
+	if data := event("stats"); !strings.HasPrefix(data, `data: {"model":"m",`) || !strings.Contains(data, `"observations":"0"`) {
 		t.Errorf("statistics %q", data)
 	}
 	p.learn(t, 0, 1)
-	if data := event("outcome"); !strings.HasPrefix(data, `data: {"outcome":{"sequence":1,`) {
+	if data := event("outcome"); !strings.HasPrefix(data, `data: {"outcome":{"sequence":"1",`) {
 		t.Errorf("an outcome %q", data)
 	}
 	p.terminate(t)

@@ -30,7 +30,6 @@ type (
 	Snapshot        = hosted.Snapshot
 	ExportOptions   = hosted.ExportOptions
 	RowError        = hosted.RowError
-	MovedError      = hosted.MovedError
 	Info            = figures.Info
 	Figures         = figures.Figures
 	LearnedInput    = figures.LearnedInput
@@ -51,9 +50,6 @@ type (
 	Difference      = replica.Difference
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
 	Metadata = record.Metadata
-	// Move says where a model is moved to. A model with a Move learns nothing, keeps no predictions and is not
-	// restored, so that an export has everything that it accepted. It goes on predicting.
-	Move = record.Move
 )
 
 // The orders of a list, and the states of a model.
@@ -94,8 +90,6 @@ var (
 	ErrOverloaded         = hosted.ErrOverloaded
 	ErrPendingLimit       = hosted.ErrPendingLimit
 	ErrFollows            = hosted.ErrFollows
-	ErrMoving             = hosted.ErrMoving
-	ErrMoved              = hosted.ErrMoved
 	ErrUnknown            = hosted.ErrUnknown
 	ErrClosed             = hosted.ErrClosed
 	ErrCorrupt            = hosted.ErrCorrupt

@@ -177,7 +177,7 @@ func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Ent
 		})
 	}
 	followed := m.Entry().Follow != nil
-	m.SetMetadata(registered)
+	m.SetEntry(registered)
 	if follows := registered.Follow != nil; followed != follows {
 		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
 	}

@@ -96,7 +96,7 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 		}
 		return described, nil
 	}
-	registered, value, err := e.newRegistryEntry(&o.Metadata, spec, follow, nil)
+	registered, value, err := e.newRegistryEntry(&o.Metadata, spec, follow)
 	if err != nil {
 		return Info{}, err
 	}
@@ -221,9 +221,9 @@ func (e *Engine) existing(id string) (*entry, error) {
 }
 
 // newRegistryEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *record.Imported) (*record.Entry, []byte, error) {
+func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.Follow) (*record.Entry, []byte, error) {
 	now := e.table.distinct(e.o.Now().UnixNano())
-	registered := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
+	registered := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
 	value, err := hosted.EncodeEntry(registered, spec)
 	return registered, value, err
 }

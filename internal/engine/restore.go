@@ -60,10 +60,6 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 	if err != nil {
 		return Info{}, 0, err
 	}
-	if err := m.CheckNotMoved(); err != nil {
-		release()
-		return Info{}, 0, err
-	}
 	last := make(chan uint64, 1)
 	err = m.turnClaimed(ctx, release, func(ctx context.Context) error {
 		end, err := m.LogEnd()

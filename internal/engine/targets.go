@@ -55,11 +55,7 @@ func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
 // Predict is that of hosted.Model.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
-	if o.Shared = t.leader != nil; o.Shared && o.Remember {
-		if err := t.leader.CheckNotMoved(); err != nil {
-			return nil, err
-		}
-	}
+	o.Shared = t.leader != nil
 	if o.Remember && (o.Shared || t.model.Entry().Follow == nil) {
 		if err := t.model.engine.asOwner(ctx); err != nil {
 			return nil, err

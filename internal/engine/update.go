@@ -46,7 +46,6 @@ const (
 	maxAnnotationKey   = 63
 	maxAnnotationBytes = 16 << 10
 	maxPendingLimit    = 1_000_000_000
-	maxAddress         = 300
 	// MaxLabelTTL bounds how long a prediction may be pending.
 	MaxLabelTTL = 366 * 24 * time.Hour
 )
@@ -86,11 +85,6 @@ func CheckMetadata(m *Metadata) error {
 	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
 		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
 	}
-	if m.Move != nil {
-		if n := len(m.Move.Address); n == 0 || n > maxAddress {
-			refuse("move.address", fmt.Sprintf("%d bytes", n), fmt.Sprintf("the address of a server, at most %d bytes", maxAddress))
-		}
-	}
 	return model.JoinFields(errs...)
 }
 
@@ -104,9 +98,8 @@ type UpdateOptions struct {
 	ValidateOnly bool
 }
 
-// UpdateModel changes the metadata of a model, durably. It neither loads the model nor waits for its turn,
-// unless the model gets a Move: then the accepted observations are learned or refused on return, and none is
-// learned afterwards. Equal metadata is a no-op.
+// UpdateModel changes the metadata of a model, durably. It neither loads the model nor waits for its turn.
+// Equal metadata is a no-op.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
 	if !o.ValidateOnly {
 		if err := e.asOwner(ctx); err != nil {
@@ -134,9 +127,6 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if err := CheckMetadata(&metadata); err != nil {
 		return Info{}, err
 	}
-	if f := registered.Follow; f != nil && metadata.Move != nil {
-		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", m.ID(), ErrFollows, f.Leader.ID)
-	}
 	if o.ValidateOnly {
 		info, err := figures.Describe(m.Model)
 		info.Metadata = metadata
@@ -148,13 +138,8 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		if err := m.Register(ctx, next); err != nil {
 			return Info{}, err
 		}
-		m.SetMetadata(next)
+		m.SetEntry(next)
 		e.o.Log.Info("model updated", zap.String("model", m.ID()))
-	}
-	if metadata.Move != nil {
-		if err := m.Settle(ctx); err != nil {
-			return Info{}, fmt.Errorf("engine: wait for the observations of model %q: %w", m.ID(), err)
-		}
 	}
 	return figures.Describe(m.Model)
 }

@@ -30,6 +30,7 @@ import (
 )
 
 const (
+	contentJSON = "application/json"
 	// A byte of JSON takes about this many bytes in memory: five in a list of short numbers,
 	// eight in records of texts and numbers.
 	decodedBytes = 8
@@ -53,7 +54,17 @@ func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
 	writeJSON(w, text)
 }
 
+// encode writes a message in the JSON of protocol buffers, as one line. Fields without presence are always written.
+func encode(m proto.Message) ([]byte, error) {
+	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return text, nil
+}
+
 func writeJSON(w http.ResponseWriter, text []byte) {
+	text = append(text, '\n')
 	w.Header().Set("Content-Type", contentJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	_, _ = w.Write(text) //nolint:gosec // It is JSON, and nosniff. An error means that the client has left.
@@ -199,7 +210,7 @@ func (g *Gateway) checkContent(r *http.Request) error {
 	case !isContent(r, contentJSON):
 		return wrongContent(r, contentJSON, "curl --json DATA sets it")
 	case encoding != "" && encoding != "identity":
-		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 			fmt.Sprintf("Content-Encoding: got %q, want none", encoding))
 	case r.ContentLength > int64(g.MaxMessageBytes):
 		return g.tooLarge()
@@ -222,12 +233,12 @@ func isContent(r *http.Request, want string) bool {
 }
 
 func wrongContent(r *http.Request, want, remedy string) error {
-	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 		fmt.Sprintf("Content-Type: got %q, want %s; %s", r.Header.Get("Content-Type"), want, remedy))
 }
 
 func (g *Gateway) tooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
 }
 
@@ -237,7 +248,7 @@ func (g *Gateway) incomplete(err error) error {
 	case <-g.draining:
 		return shuttingDown()
 	default:
-		return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
 	}
 }
 
@@ -245,7 +256,7 @@ func (g *Gateway) incomplete(err error) error {
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")
 
 func overloaded(message string) *failure {
-	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,
+	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, hindsightv1.ErrorReason_OVERLOADED, message,
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
 }
 
@@ -281,7 +292,7 @@ func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
 	if most := maxShare * a.budget.Limit(); values*valueBytes > most {
-		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
 	}
 	if !a.count(size - a.size) {
@@ -302,10 +313,10 @@ func valuesOf(data []byte) int64 {
 
 // invalidJSON refuses a body.
 func invalidJSON(message string) error {
-	const reason = "INVALID_JSON"
+	const reason = hindsightv1.ErrorReason_INVALID_JSON
 	message = "body: " + message
 	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason.String()}},
 	})
 }
 

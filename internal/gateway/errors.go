@@ -20,6 +20,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // domain is the ErrorInfo domain of every refusal.
@@ -36,18 +38,10 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.status.Message() }
 
-// Reasons are those that the gateway alone has. The gRPC server has the others.
-func Reasons() []string {
-	return []string{
-		"BODY_INCOMPLETE", "CROSS_ORIGIN", "INVALID_JSON", "INVALID_PARAMETER", "INVALID_PATH", "METHOD_NOT_ALLOWED",
-		"REQUEST_TOO_LARGE", "ROUTE_NOT_FOUND", "UNSUPPORTED_MEDIA_TYPE",
-	}
-}
-
 // refuse is a refusal by the gateway.
-func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoadapt.MessageV1) *failure {
+func refuse(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, message string, more ...protoadapt.MessageV1) *failure {
 	s := status.New(c, message)
-	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: domain}}, more...)
+	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason.String(), Domain: domain}}, more...)
 	if detailed, err := s.WithDetails(details...); err == nil {
 		s = detailed
 	}
@@ -55,7 +49,7 @@ func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoa
 }
 
 func shuttingDown() *failure {
-	return refuse(http.StatusServiceUnavailable, codes.Unavailable, "SHUTTING_DOWN", "the server is starting or shutting down",
+	return refuse(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 }
 
@@ -67,7 +61,7 @@ func failed(err error) *failure {
 	}
 	s := status.Convert(err)
 	if s.Code() == codes.ResourceExhausted && len(s.Proto().GetDetails()) == 0 { // gRPC's limit of a message.
-		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE, s.Message())
 	}
 	return &failure{runtime.HTTPStatusFromCode(s.Code()), s, false}
 }
@@ -75,21 +69,21 @@ func failed(err error) *failure {
 func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) *failure {
 	methods := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", methods)
-	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
+	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, hindsightv1.ErrorReason_METHOD_NOT_ALLOWED,
 		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
 // notFound refuses a path that does not exist, or that lacks a name.
 func (g *Gateway) notFound(r *http.Request) *failure {
 	if t := g.find(r.URL.Path, true); t != nil {
-		const reason = "INVALID_ID"
+		const reason = hindsightv1.ErrorReason_INVALID_ID
 		field := strings.Trim(t.segments[3], "{}")
 		message := fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path)
 		return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason}},
+			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},
 		})
 	}
-	return refuse(http.StatusNotFound, codes.NotFound, "ROUTE_NOT_FOUND",
+	return refuse(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND,
 		"nothing is at "+r.Method+" "+r.URL.Path+"; GET /openapi.json lists what is there")
 }
 

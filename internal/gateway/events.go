@@ -150,8 +150,7 @@ func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	default:
 		return nil
 	}
-	// Not outermost, so that statistics have the form that they have in a response.
-	text, err := appendMessage(nil, data.ProtoReflect(), false)
+	text, err := encode(data)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,6 @@
 package gateway
 
-import (
-	"time"
-
-	"google.golang.org/protobuf/proto"
-)
-
-// Encode is a message as JSON.
-func Encode(m proto.Message) ([]byte, error) { return encode(m) }
+import "time"
 
 // WithHeartbeat sets how often a stream of events without an event has a comment.
 func WithHeartbeat(every time.Duration) func(*Options) {

@@ -11,10 +11,12 @@ import (
 
 	"github.com/rs/cors"
 	"google.golang.org/grpc/codes"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 func crossOrigin(message string) *failure {
-	return refuse(http.StatusForbidden, codes.PermissionDenied, "CROSS_ORIGIN", message)
+	return refuse(http.StatusForbidden, codes.PermissionDenied, hindsightv1.ErrorReason_CROSS_ORIGIN, message)
 }
 
 // protect lets pages of other origins call only if Origins names them. Otherwise a page of

@@ -158,7 +158,7 @@ func (g *Gateway) find(path string, nameless bool) *route {
 // that the call does not have, and headers that make a call conditional.
 func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if !utf8.ValidString(r.URL.Path) {
-		return nil, refuse(http.StatusBadRequest, codes.InvalidArgument, "INVALID_PATH", "the path is not UTF-8")
+		return nil, refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_INVALID_PATH, "the path is not UTF-8")
 	}
 	t := g.find(r.URL.Path, false)
 	if t == nil {
@@ -338,8 +338,8 @@ func setField(m protoreflect.Message, f protoreflect.FieldDescriptor, key, text 
 }
 
 func badParameter(name, message string) *failure {
-	const reason = "INVALID_PARAMETER"
+	const reason = hindsightv1.ErrorReason_INVALID_PARAMETER
 	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: name, Description: message, Reason: reason}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: name, Description: message, Reason: reason.String()}},
 	})
 }

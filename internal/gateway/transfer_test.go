@@ -40,7 +40,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("imported %s", in.body)
 	}
 	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
-	if a.at("stats", "stateDigest") != b.at("stats", "stateDigest") || b.at("stats", "pendingLabels") != number("1") {
+	if a.at("stats", "stateDigest") != b.at("stats", "stateDigest") || b.at("stats", "pendingLabels") != "1" {
 		t.Errorf("statistics %s, want those of %s", b.body, a.body)
 	}
 	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).

@@ -49,7 +49,7 @@ func Sentinels() []error {
 func TableReasons() []string {
 	var out []string
 	for _, r := range table() {
-		out = append(out, r.reason)
+		out = append(out, r.reason.String())
 	}
 	return out
 }

@@ -187,7 +187,7 @@ func (f *forwarding) absent(err error) error {
 // notOwner reports whether an error is ErrNotOwner, of this server or of another one. Nothing was
 // changed then.
 func notOwner(err error) bool {
-	return errors.Is(err, engine.ErrNotOwner) || reasonOf(status.Convert(err)) == notOwnerReason
+	return errors.Is(err, engine.ErrNotOwner) || reasonOf(status.Convert(err)) == hindsightv1.ErrorReason_NOT_OWNER.String()
 }
 
 // fresh is a request that may bound the sequence and the age of the state.
@@ -355,7 +355,7 @@ func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
 	s := status.Convert(err)
 	reason := reasonOf(s)
 	switch {
-	case reason == notOwnerReason:
+	case reason == hindsightv1.ErrorReason_NOT_OWNER.String():
 		return err
 	case !sent && reason == "" && s.Code() == codes.Unavailable:
 		return fmt.Errorf("%w: %s", engine.ErrNotOwner, s.Message())

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -33,12 +33,11 @@ type refusal struct {
 	http int
 	// wait is the delay of the RetryInfo.
 	wait string
-	// again and remedy are written by hand in the page.
-	again, remedy string
+	// remedy is the comment of the reason in the proto file.
+	remedy string
 }
 
-// The reference of the errors has every reason of the table and of the gateway, and no other.
-// Two of its columns are written by hand: whether to send again, and what to do.
+// The reference of the errors has every reason of the API. The table or the gateway has each, and no other.
 func TestErrorReference(t *testing.T) {
 	refusals := refusalsOfHTTP(t)
 	for _, err := range rpc.Sentinels() {
@@ -55,12 +54,12 @@ func TestErrorReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Errors
 
-The columns "again" and "what to do" are written here; ` + "`make reference`" + ` writes the others.
+Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
-A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these reasons: in
-gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `. Decide by the
-reason; messages are for people. A BadRequest lists every wrong field. A duration is the RetryInfo. Send again
-with the same ids. Treat an unknown reason by its code, and send again only with a RetryInfo. Without a reason:
+A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + `, and as reason the name of an
+ErrorReason: in gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `. Decide by the reason; messages are for
+people. A BadRequest lists every wrong field. A duration is the RetryInfo. Send again with the same ids. Treat an
+unknown reason by its code, and send again only with a RetryInfo. Without a reason:
 
 - UNAVAILABLE: no server answered. Check the address; send again.
 - DEADLINE_EXCEEDED: too little time, or too much load. Send again.
@@ -74,10 +73,11 @@ with the same ids. Treat an unknown reason by its code, and send again only with
 	names := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(refusals)) {
 		r := refusals[name]
+		again := "no"
 		if r.wait != "" {
-			r.again = strings.TrimSpace(r.again + " " + r.wait)
+			again = "yes " + r.wait
 		}
-		answer := fmt.Sprintf("%s %d | %s | %s |\n", code.Code(r.code), r.http, r.again, r.remedy)
+		answer := fmt.Sprintf("%s %d | %s | %s |\n", code.Code(r.code), r.http, again, r.remedy)
 		if names[answer] == nil {
 			answers = append(answers, answer)
 		}
@@ -91,30 +91,26 @@ with the same ids. Treat an unknown reason by its code, and send again only with
 	}
 }
 
-// remedies adds what the page says to do.
+// remedies adds the comments of the reasons.
 func remedies(t *testing.T, refusals map[string]refusal) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/errors.md")
+	text, err := os.ReadFile("../../api/proto/hindsight/v1/error.proto")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for row := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.TrimSpace(row), "|")
-		if len(cells) != 6 {
-			continue
+	for _, found := range regexp.MustCompile(`((?:  // .*\n)+)  ([A-Z_]+) = [1-9]`).FindAllStringSubmatch(string(text), -1) {
+		r, ok := refusals[found[2]]
+		if !ok {
+			t.Errorf("no call is refused with %s", found[2])
 		}
-		for name := range strings.SplitSeq(cells[1], ",") {
-			name = strings.Trim(name, " `")
-			if r, ok := refusals[name]; ok {
-				r.again, _, _ = strings.Cut(strings.TrimSpace(cells[3]), " ")
-				r.remedy = strings.TrimSpace(cells[4])
-				refusals[name] = r
-			}
-		}
+		words := strings.Fields(strings.ReplaceAll(strings.TrimSuffix(found[1], ".\n"), "  // ", ""))
+		words[0] = strings.ToLower(words[0][:1]) + words[0][1:]
+		r.remedy = strings.Join(words, " ")
+		refusals[found[2]] = r
 	}
 	for name, r := range refusals {
-		if r.again != "yes" && r.again != "no" || r.remedy == "" {
-			t.Errorf("docs/reference/errors.md does not say whether to send again and what to do on %s", name)
+		if r.remedy == "" {
+			t.Errorf("error.proto has no comment of %s", name)
 		}
 	}
 }
@@ -148,15 +144,15 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 		constants := map[string]string{}
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
-			case *ast.ValueSpec: // const reason = "…"
+			case *ast.ValueSpec: // const reason = hindsightv1.ErrorReason_…
 				for i, value := range node.Values {
-					constants[node.Names[i].Name] = literal(value, nil)
+					constants[node.Names[i].Name] = reasonOf(value, nil)
 				}
 			case *ast.CallExpr:
 				if f, ok := node.Fun.(*ast.Ident); !ok || f.Name != "refuse" || len(node.Args) < 4 {
 					return true
 				}
-				reason := literal(node.Args[2], constants)
+				reason := reasonOf(node.Args[2], constants)
 				code, known := grpc[selected(node.Args[1])]
 				if reason == "" || !known {
 					t.Errorf("%s: a refusal that the reference cannot read", name)
@@ -176,17 +172,13 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 	return found
 }
 
-// literal is the text of a string or of a constant of the file.
-func literal(e ast.Expr, constants map[string]string) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		if text, err := strconv.Unquote(e.Value); err == nil {
-			return text
-		}
-	case *ast.Ident:
-		return constants[e.Name]
+// reasonOf is the name of a reason, or of a constant of the file.
+func reasonOf(e ast.Expr, constants map[string]string) string {
+	if name, ok := e.(*ast.Ident); ok {
+		return constants[name.Name]
 	}
-	return ""
+	name, _ := strings.CutPrefix(selected(e), "ErrorReason_")
+	return name
 }
 
 // selected is b of a.b.

@@ -9,31 +9,26 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 )
 
 // otherReason stands for an unknown reason or code.
 const otherReason = "OTHER"
 
-// Reasons are those that Options.Refused receives: the reasons of the error table, the codes of
+// Reasons are those that Options.Refused receives: the reasons of the API, the codes of
 // refusals without a reason, and OTHER last.
 func Reasons() []string {
-	seen := map[string]bool{}
 	var all []string
-	add := func(reason string) {
-		if !seen[reason] {
-			seen[reason] = true
-			all = append(all, reason)
+	for n := range hindsightv1.ErrorReason_name {
+		if n != 0 {
+			all = append(all, hindsightv1.ErrorReason(n).String())
 		}
 	}
-	for _, r := range table() {
-		add(r.reason)
-	}
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
-		add(codeName(c))
+		all = append(all, codeName(c))
 	}
-	add(otherReason)
-	return all
+	return append(all, otherReason)
 }
 
 // refusals turns the errors of handlers into statuses, counts them, and logs those whose cause
@@ -85,8 +80,8 @@ func (r *refusals) report(ctx context.Context, method string, err error) error {
 	message := "call refused"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		// Shutting down, moving a model and an election are no faults.
-		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrMoving) && !errors.Is(err, engine.ErrNotOwner) {
+		// Shutting down and an election are no faults.
+		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
 			level, message = zap.ErrorLevel, "call failed"
 		}
 	default: // The client is told why.

@@ -82,16 +82,13 @@ func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 }
 
 // changeable are the fields of Model that UpdateModel changes.
-const changeable = "display_name, labels, annotations, label_ttl, max_pending_labels, move, labels.KEY or annotations.KEY"
+const changeable = "display_name, labels, annotations, label_ttl, max_pending_labels, labels.KEY or annotations.KEY"
 
 // editOf returns the change that a request makes. It refuses paths of fixed fields.
 func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	given, err := metadataFromProto(r.GetModel(), r.GetModel() != nil && r.GetModel().MaxPendingLabels != nil)
 	if err = model.FieldsAt(err, "model"); err != nil {
 		return nil, err
-	}
-	if move := r.GetModel().GetMove(); move != nil {
-		given.Move = &engine.Move{Address: move.GetAddress(), Complete: move.GetComplete()}
 	}
 	var edits []func(*engine.Metadata)
 	var errs []error
@@ -126,11 +123,7 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 	switch path {
 	case "*":
-		return func(m *engine.Metadata) {
-			move := m.Move // A client that does not know it does not end it.
-			*m = given.Clone()
-			m.Move = move
-		}
+		return func(m *engine.Metadata) { *m = given.Clone() }
 	case "display_name":
 		return func(m *engine.Metadata) { m.DisplayName = given.DisplayName }
 	case "labels":
@@ -141,8 +134,6 @@ func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 		return func(m *engine.Metadata) { m.LabelTTL = given.LabelTTL }
 	case "max_pending_labels":
 		return func(m *engine.Metadata) { m.MaxPending = given.MaxPending }
-	case "move":
-		return func(m *engine.Metadata) { m.Move = given.Move }
 	}
 	// A key may have dots.
 	switch field, key, _ := strings.Cut(path, "."); {

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/hex"
 	"reflect"
 	"time"
 
@@ -39,12 +38,6 @@ func infoToProto(i *engine.Info) *hindsightv1.Model {
 		DisplayName: i.DisplayName, Labels: i.Labels, Annotations: i.Annotations,
 		Etag: i.ETag, UpdateTime: timeToProto(i.Updated), DeleteTime: timeToProto(i.Deleted), PurgeTime: timeToProto(i.Purge),
 		Aliases: i.Aliases, Follows: i.Follows,
-	}
-	if m := i.Move; m != nil {
-		out.Move = &hindsightv1.Move{Address: m.Address, Complete: m.Complete}
-	}
-	if s := i.Imported; s != nil {
-		out.Imported = &hindsightv1.ImportedState{Sequence: s.Sequence, StateDigest: hex.EncodeToString(s.Digest[:])}
 	}
 	if i.LabelTTL > 0 {
 		out.LabelTtl = durationpb.New(time.Duration(i.LabelTTL))

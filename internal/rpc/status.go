@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -29,75 +30,70 @@ var errBatchTooLarge = errors.New("batch too large")
 type refusal struct {
 	err    error
 	code   codes.Code
-	reason string
+	reason hindsightv1.ErrorReason
 	// retryAfter is how long a client should wait; 0 where waiting does not help.
 	retryAfter time.Duration
 	// hidden keeps the cause from the client. The log shows it.
 	hidden bool
 }
 
-// notOwnerReason is the reason of ErrNotOwner. The server that forwards a call recognizes it.
-const notOwnerReason = "NOT_OWNER"
-
 // table maps every error to code and reason. The first matching row wins: ErrUnknown may wrap a
 // storage error, and ErrCorrupt the error of an impossible number on disk.
 func table() []refusal {
 	return []refusal{
-		{err: engine.ErrNotOwner, code: codes.Unavailable, reason: notOwnerReason, retryAfter: 50 * time.Millisecond},
-		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
-		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
-		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: "DIMENSION_MISMATCH"},
-		{err: model.ErrNotFinite, code: codes.InvalidArgument, reason: "NOT_FINITE"},
-		{err: model.ErrFeatureOutOfRange, code: codes.InvalidArgument, reason: "FEATURE_OUT_OF_RANGE"},
-		{err: model.ErrLabelOutOfRange, code: codes.InvalidArgument, reason: "LABEL_OUT_OF_RANGE"},
-		{err: model.ErrWeightOutOfRange, code: codes.InvalidArgument, reason: "WEIGHT_OUT_OF_RANGE"},
-		{err: model.ErrInvalidSpec, code: codes.InvalidArgument, reason: "INVALID_SPEC"},
-		{err: model.ErrSpecTooLarge, code: codes.InvalidArgument, reason: "SPEC_TOO_LARGE"},
-		{err: input.ErrUnknownInput, code: codes.InvalidArgument, reason: "UNKNOWN_INPUT"},
-		{err: input.ErrMissingInput, code: codes.InvalidArgument, reason: "MISSING_INPUT"},
-		{err: input.ErrInputType, code: codes.InvalidArgument, reason: "INPUT_TYPE"},
-		{err: input.ErrInputTooLarge, code: codes.InvalidArgument, reason: "INPUT_TOO_LARGE"},
-		{err: model.ErrInvalidClass, code: codes.InvalidArgument, reason: "INVALID_CLASS"},
-		{err: model.ErrLabelKind, code: codes.InvalidArgument, reason: "LABEL_KIND"},
-		{err: engine.ErrLabelMissing, code: codes.InvalidArgument, reason: "LABEL_MISSING"},
-		{err: engine.ErrInvalidID, code: codes.InvalidArgument, reason: "INVALID_ID"},
-		{err: engine.ErrInvalidRequest, code: codes.InvalidArgument, reason: "INVALID_REQUEST"},
-		{err: errBatchTooLarge, code: codes.InvalidArgument, reason: "BATCH_TOO_LARGE"},
-		{err: engine.ErrModelNotFound, code: codes.NotFound, reason: "MODEL_NOT_FOUND"},
-		{err: engine.ErrSnapshotNotFound, code: codes.NotFound, reason: "SNAPSHOT_NOT_FOUND"},
-		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: "PREDICTION_NOT_FOUND"},
-		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
-		{err: engine.ErrAliasNotFound, code: codes.NotFound, reason: "ALIAS_NOT_FOUND"},
-		{err: engine.ErrAliasExists, code: codes.AlreadyExists, reason: "ALIAS_EXISTS"},
-		{err: engine.ErrAliasChanged, code: codes.Aborted, reason: "ALIAS_MISMATCH"},
-		{err: engine.ErrAliasLimit, code: codes.ResourceExhausted, reason: "ALIAS_LIMIT"},
-		{err: engine.ErrAliased, code: codes.FailedPrecondition, reason: "MODEL_HAS_ALIASES"},
-		{err: engine.ErrMoving, code: codes.Unavailable, reason: "MODEL_MOVING", retryAfter: time.Second},
-		{err: engine.ErrMoved, code: codes.FailedPrecondition, reason: "MODEL_MOVED"},
-		{err: engine.ErrFollows, code: codes.FailedPrecondition, reason: "MODEL_FOLLOWS"},
-		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
-		{err: engine.ErrEtag, code: codes.Aborted, reason: "ETAG_MISMATCH"},
-		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
-		{err: model.ErrObservationLimit, code: codes.FailedPrecondition, reason: "OBSERVATION_LIMIT"},
-		{err: model.ErrClassLimit, code: codes.FailedPrecondition, reason: "CLASS_LIMIT"},
-		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
-		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: "MODEL_LIMIT"},
-		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
-		{err: engine.ErrWatcherLimit, code: codes.ResourceExhausted, reason: "WATCHER_LIMIT", retryAfter: 5 * time.Second},
-		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
-		{err: auth.ErrMissing, code: codes.Unauthenticated, reason: "TOKEN_MISSING"},
-		{err: auth.ErrInvalid, code: codes.Unauthenticated, reason: "TOKEN_INVALID"},
-		{err: auth.ErrExpired, code: codes.Unauthenticated, reason: "TOKEN_EXPIRED"},
-		{err: auth.ErrCertificate, code: codes.Unauthenticated, reason: "CERTIFICATE_UNKNOWN"},
-		{err: auth.ErrRole, code: codes.PermissionDenied, reason: "ROLE_TOO_LOW"},
-		{err: auth.ErrScope, code: codes.PermissionDenied, reason: "MODEL_OUT_OF_SCOPE"},
-		{err: auth.ErrRate, code: codes.ResourceExhausted, reason: "RATE_LIMIT", retryAfter: time.Second},
-		{err: auth.ErrConcurrency, code: codes.ResourceExhausted, reason: "CONCURRENCY_LIMIT", retryAfter: 50 * time.Millisecond},
-		{err: auth.ErrSessions, code: codes.ResourceExhausted, reason: "SESSION_LIMIT"},
-		{err: ErrNoCluster, code: codes.FailedPrecondition, reason: "NO_CLUSTER"},
-		{err: ErrServerNotFound, code: codes.NotFound, reason: "SERVER_NOT_FOUND"},
-		{err: ErrServerState, code: codes.FailedPrecondition, reason: "SERVER_STATE"},
-		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
+		{err: engine.ErrNotOwner, code: codes.Unavailable, reason: hindsightv1.ErrorReason_NOT_OWNER, retryAfter: 50 * time.Millisecond},
+		{err: engine.ErrUnknown, code: codes.Unavailable, reason: hindsightv1.ErrorReason_OUTCOME_UNKNOWN, retryAfter: 100 * time.Millisecond},
+		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: hindsightv1.ErrorReason_STATE_CORRUPT, hidden: true},
+		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_DIMENSION_MISMATCH},
+		{err: model.ErrNotFinite, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_NOT_FINITE},
+		{err: model.ErrFeatureOutOfRange, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_FEATURE_OUT_OF_RANGE},
+		{err: model.ErrLabelOutOfRange, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_LABEL_OUT_OF_RANGE},
+		{err: model.ErrWeightOutOfRange, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_WEIGHT_OUT_OF_RANGE},
+		{err: model.ErrInvalidSpec, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INVALID_SPEC},
+		{err: model.ErrSpecTooLarge, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_SPEC_TOO_LARGE},
+		{err: input.ErrUnknownInput, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_UNKNOWN_INPUT},
+		{err: input.ErrMissingInput, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_MISSING_INPUT},
+		{err: input.ErrInputType, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INPUT_TYPE},
+		{err: input.ErrInputTooLarge, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INPUT_TOO_LARGE},
+		{err: model.ErrInvalidClass, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INVALID_CLASS},
+		{err: model.ErrLabelKind, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_LABEL_KIND},
+		{err: engine.ErrLabelMissing, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_LABEL_MISSING},
+		{err: engine.ErrInvalidID, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INVALID_ID},
+		{err: engine.ErrInvalidRequest, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_INVALID_REQUEST},
+		{err: errBatchTooLarge, code: codes.InvalidArgument, reason: hindsightv1.ErrorReason_BATCH_TOO_LARGE},
+		{err: engine.ErrModelNotFound, code: codes.NotFound, reason: hindsightv1.ErrorReason_MODEL_NOT_FOUND},
+		{err: engine.ErrSnapshotNotFound, code: codes.NotFound, reason: hindsightv1.ErrorReason_SNAPSHOT_NOT_FOUND},
+		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: hindsightv1.ErrorReason_PREDICTION_NOT_FOUND},
+		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: hindsightv1.ErrorReason_MODEL_EXISTS},
+		{err: engine.ErrAliasNotFound, code: codes.NotFound, reason: hindsightv1.ErrorReason_ALIAS_NOT_FOUND},
+		{err: engine.ErrAliasExists, code: codes.AlreadyExists, reason: hindsightv1.ErrorReason_ALIAS_EXISTS},
+		{err: engine.ErrAliasChanged, code: codes.Aborted, reason: hindsightv1.ErrorReason_ALIAS_MISMATCH},
+		{err: engine.ErrAliasLimit, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_ALIAS_LIMIT},
+		{err: engine.ErrAliased, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_MODEL_HAS_ALIASES},
+		{err: engine.ErrFollows, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_MODEL_FOLLOWS},
+		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: hindsightv1.ErrorReason_MODEL_EXISTS},
+		{err: engine.ErrEtag, code: codes.Aborted, reason: hindsightv1.ErrorReason_ETAG_MISMATCH},
+		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: hindsightv1.ErrorReason_OBSERVATION_CONFLICT},
+		{err: model.ErrObservationLimit, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_OBSERVATION_LIMIT},
+		{err: model.ErrClassLimit, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_CLASS_LIMIT},
+		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_OVERLOADED, retryAfter: 50 * time.Millisecond},
+		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_MODEL_LIMIT},
+		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_PENDING_LIMIT, retryAfter: time.Minute},
+		{err: engine.ErrWatcherLimit, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_WATCHER_LIMIT, retryAfter: 5 * time.Second},
+		{err: engine.ErrStorage, code: codes.Unavailable, reason: hindsightv1.ErrorReason_STORAGE_FAILED, hidden: true},
+		{err: auth.ErrMissing, code: codes.Unauthenticated, reason: hindsightv1.ErrorReason_TOKEN_MISSING},
+		{err: auth.ErrInvalid, code: codes.Unauthenticated, reason: hindsightv1.ErrorReason_TOKEN_INVALID},
+		{err: auth.ErrExpired, code: codes.Unauthenticated, reason: hindsightv1.ErrorReason_TOKEN_EXPIRED},
+		{err: auth.ErrCertificate, code: codes.Unauthenticated, reason: hindsightv1.ErrorReason_CERTIFICATE_UNKNOWN},
+		{err: auth.ErrRole, code: codes.PermissionDenied, reason: hindsightv1.ErrorReason_ROLE_TOO_LOW},
+		{err: auth.ErrScope, code: codes.PermissionDenied, reason: hindsightv1.ErrorReason_MODEL_OUT_OF_SCOPE},
+		{err: auth.ErrRate, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_RATE_LIMIT, retryAfter: time.Second},
+		{err: auth.ErrConcurrency, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_CONCURRENCY_LIMIT, retryAfter: 50 * time.Millisecond},
+		{err: auth.ErrSessions, code: codes.ResourceExhausted, reason: hindsightv1.ErrorReason_SESSION_LIMIT},
+		{err: ErrNoCluster, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_NO_CLUSTER},
+		{err: ErrServerNotFound, code: codes.NotFound, reason: hindsightv1.ErrorReason_SERVER_NOT_FOUND},
+		{err: ErrServerState, code: codes.FailedPrecondition, reason: hindsightv1.ErrorReason_SERVER_STATE},
+		{err: engine.ErrClosed, code: codes.Unavailable, reason: hindsightv1.ErrorReason_SHUTTING_DOWN, retryAfter: time.Second},
 	}
 }
 
@@ -133,7 +129,7 @@ func statusOf(err error) *status.Status {
 	if r.hidden {
 		message = r.err.Error()
 	}
-	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain}
+	info := &errdetails.ErrorInfo{Reason: r.reason.String(), Domain: domain}
 	details := []protoadapt.MessageV1{info}
 	if fields := fieldsOf(err); !r.hidden && len(fields) > 0 {
 		message = fields.Error()
@@ -141,10 +137,6 @@ func statusOf(err error) *status.Status {
 		details = append(details, violations(fields))
 	}
 	message = clipEncoded(message, maxMessage)
-	var moved *engine.MovedError
-	if errors.As(err, &moved) {
-		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
-	}
 	var owner *ownerError
 	if errors.As(err, &owner) && owner.address != "" {
 		info.Metadata = map[string]string{"address": owner.address}
@@ -228,7 +220,7 @@ func violations(fields model.FieldErrors) *errdetails.BadRequest {
 			Field: short(field.Field), Description: fmt.Sprintf("got %s, want %s", short(field.Got), clip(field.Want, 2*maxQuoted)),
 		}
 		if r := find(field); r != nil {
-			violation.Reason = r.reason
+			violation.Reason = r.reason.String()
 		}
 		size += proto.Size(violation)
 		if size > maxDetails {

@@ -67,7 +67,7 @@ func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sentinels []string
-	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ +error = reason\("([A-Z_]+)"\)$`).FindAllStringSubmatch(string(source), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ +error = reason\(hindsightv1\.ErrorReason_([A-Z_]+)\)$`).FindAllStringSubmatch(string(source), -1) {
 		sentinels = append(sentinels, found[1])
 	}
 	slices.Sort(sentinels)

@@ -1,6 +1,6 @@
-/** number is a number of the server. An absent number is 0. */
-export function number(v: number | undefined): number {
-  return v ?? 0;
+/** number is a number of the server, which writes one of 64 bits as text. An absent number is 0. */
+export function number(v: number | string | undefined): number {
+  return Number(v ?? 0);
 }
 
 /** full writes a number with all its digits. */

@@ -120,7 +120,8 @@ export async function learn(server, id, spec, observations, more = {}) {
 }
 
 export async function stats(server, id) {
-  return (await server.call("GET", `models/${id}/stats`)).stats;
+  const s = (await server.call("GET", `models/${id}/stats`)).stats;
+  return { ...s, observations: Number(s.observations), pendingLabels: Number(s.pendingLabels) };
 }
 
 /**

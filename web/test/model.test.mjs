@@ -368,7 +368,7 @@ test("the programs are of this very model, and curl's runs", async () => {
     const { curl } = await programs(page);
     assert.ok(curl.includes("[0.5,0.5,0.5]"), "three features");
     const answers = execFileSync("bash", ["-e", "-c", curl], { stdio: ["ignore", "pipe", "ignore"] }).toString();
-    assert.match(answers, /"predictionId":"first"[^]*"sequence":1/);
+    assert.match(answers, /"predictionId":"first"[^]*"sequence":"1"/);
     await until("the page learns of it", async () => (await told(page, "observations")) === 1);
   });
 });

@@ -108,7 +108,7 @@ test("an alias is set, changes over, and is removed", async () => {
 });
 
 test("a follower is beside the model that it follows, on the pages of both", async () => {
-  await until("the follower has learned", async () => (await model("challenger-1")).sequence === 30);
+  await until("the follower has learned", async () => (await model("challenger-1")).sequence === "30");
   const { comparisons } = await it.server.call("GET", "models/champion-1/comparison");
   const challenger = comparisons.find((c) => c.model === "challenger-1");
   for (const id of ["champion-1", "challenger-1"]) {
@@ -152,18 +152,18 @@ test("the file of an export is imported, and another file is refused", () => vis
   await dialog.getByLabel("File of an export").setInputFiles({ name: "champion-1.hindsight", mimeType: "", buffer });
   await press(dialog, "Import");
   await page.getByRole("heading", { level: 1, name: "copy" }).waitFor();
-  assert.equal((await model("copy")).sequence, 70);
+  assert.equal((await model("copy")).sequence, "70");
 }));
 
 test("a seed of 64 bits has all its digits, shown and written by hand", async () => {
   await open("seeded", {}, async (page) => {
     const spec = await page.getByLabel("Spec as JSON").textContent();
-    assert.ok(spec.includes(`"seed": ${SEED},`), spec);
+    assert.ok(spec.includes(`"seed": "${SEED}",`), spec);
   });
   await visit(it, "#/create", {}, async (page) => {
     await page.getByRole("textbox", { name: "Id", exact: true }).fill("sown");
     await press(page, "As JSON");
-    await page.getByRole("textbox", { name: "Spec as JSON" }).fill(`{"dimension": 1, "seed": ${SEED}, "linearAwv": {}}`);
+    await page.getByRole("textbox", { name: "Spec as JSON" }).fill(`{"dimension": 1, "seed": "${SEED}", "linearAwv": {}}`);
     const create = page.getByRole("button", { name: "Create", exact: true });
     await judged(page, create);
     await create.click();

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"hindsight/api/openapi"
 	_ "hindsight/api/proto/hindsight/v1" // It registers the messages.
 )
 
@@ -54,12 +53,6 @@ func finish(document, patch object) error {
 		}
 	}
 	walk(document, func(o object) {
-		if o["type"] == "string" && (o["format"] == "int64" || o["format"] == "uint64") {
-			o["type"] = "integer"
-		}
-		if o["type"] == "integer" && o["format"] == "uint64" {
-			o["minimum"] = 0
-		}
 		if reference, ok := o["$ref"].(string); ok {
 			o["$ref"] = strings.Replace(reference, schemaPath+protoNames, schemaPath, 1)
 		}
@@ -140,8 +133,8 @@ func reach(part any, schemas object, found map[string]bool) {
 	})
 }
 
-// require says which fields responses always have, as the encoder of the gateway decides. A
-// message that requests hold too requires none.
+// require says which fields responses always have: those without presence. A message that
+// requests hold too requires none.
 func require(schemas object, sent map[string]bool) error {
 	for name, s := range schemas {
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(protoNames + name))
@@ -153,7 +146,7 @@ func require(schemas object, sent map[string]bool) error {
 		properties := at(s.(object), "properties")
 		for i := range message.Fields().Len() {
 			field := message.Fields().Get(i)
-			if !openapi.Always(field) && (!field.IsList() || !strings.HasSuffix(name, "Response")) {
+			if field.HasPresence() {
 				continue
 			}
 			if properties[field.JSONName()] == nil {

@@ -13,6 +13,7 @@ from typing import Any, Optional
 import grpc
 
 from hindsight._client import details_pb2
+from hindsight.v1 import error_pb2
 
 _DOMAIN = "hindsight"
 _TRAILER = "grpc-status-details-bin"
@@ -143,15 +144,6 @@ class ModelHasAliases(FailedPrecondition):
     """An alias names the model: set it to another model first, or delete it."""
 
 
-class ModelMoved(FailedPrecondition):
-    """Another server has the model: see address. Call it there, with the same ids."""
-
-    @property
-    def address(self) -> str:
-        """The address of the server that has the model."""
-        return self.metadata.get("address", "")
-
-
 class Aborted(HindsightError):
     """The model or the alias has changed since it was read: read it again."""
 
@@ -199,15 +191,6 @@ class OutcomeUnknown(Unavailable):
     """The observation may be learned or not. Send it again under its id."""
 
 
-class ModelMoving(Unavailable):
-    """The model is being moved to another server: see address. Try again here."""
-
-    @property
-    def address(self) -> str:
-        """The address of the server that will have the model."""
-        return self.metadata.get("address", "")
-
-
 class DeadlineExceeded(HindsightError):
     """The deadline has passed. An observation may be learned nevertheless."""
 
@@ -249,28 +232,26 @@ _BY_CODE: dict[grpc.StatusCode, type[HindsightError]] = {
     _Code.UNAUTHENTICATED: Unauthenticated,
     _Code.INTERNAL: Internal,
 }
-_BY_REASON: dict[str, type[HindsightError]] = {
-    "INVALID_SPEC": InvalidSpec,
-    "MODEL_NOT_FOUND": ModelNotFound,
-    "PREDICTION_NOT_FOUND": PredictionNotFound,
-    "ALIAS_NOT_FOUND": AliasNotFound,
-    "SNAPSHOT_NOT_FOUND": SnapshotNotFound,
-    "MODEL_EXISTS": ModelExists,
-    "ALIAS_EXISTS": AliasExists,
-    "MODEL_FOLLOWS": ModelFollows,
-    "MODEL_HAS_ALIASES": ModelHasAliases,
-    "ETAG_MISMATCH": EtagMismatch,
-    "ALIAS_MISMATCH": AliasMismatch,
-    "MODEL_MOVED": ModelMoved,
-    "MODEL_MOVING": ModelMoving,
-    "OBSERVATION_CONFLICT": ObservationConflict,
-    "OVERLOADED": Overloaded,
-    "PENDING_LIMIT": Overloaded,
-    "WATCHER_LIMIT": Overloaded,
-    "STORAGE_FAILED": StorageFailed,
-    "OUTCOME_UNKNOWN": OutcomeUnknown,
-    "NOT_OWNER": NotOwner,
-    "STATE_CORRUPT": StateCorrupt,
+_BY_REASON: dict[int, type[HindsightError]] = {
+    error_pb2.INVALID_SPEC: InvalidSpec,
+    error_pb2.MODEL_NOT_FOUND: ModelNotFound,
+    error_pb2.PREDICTION_NOT_FOUND: PredictionNotFound,
+    error_pb2.ALIAS_NOT_FOUND: AliasNotFound,
+    error_pb2.SNAPSHOT_NOT_FOUND: SnapshotNotFound,
+    error_pb2.MODEL_EXISTS: ModelExists,
+    error_pb2.ALIAS_EXISTS: AliasExists,
+    error_pb2.MODEL_FOLLOWS: ModelFollows,
+    error_pb2.MODEL_HAS_ALIASES: ModelHasAliases,
+    error_pb2.ETAG_MISMATCH: EtagMismatch,
+    error_pb2.ALIAS_MISMATCH: AliasMismatch,
+    error_pb2.OBSERVATION_CONFLICT: ObservationConflict,
+    error_pb2.OVERLOADED: Overloaded,
+    error_pb2.PENDING_LIMIT: Overloaded,
+    error_pb2.WATCHER_LIMIT: Overloaded,
+    error_pb2.STORAGE_FAILED: StorageFailed,
+    error_pb2.OUTCOME_UNKNOWN: OutcomeUnknown,
+    error_pb2.NOT_OWNER: NotOwner,
+    error_pb2.STATE_CORRUPT: StateCorrupt,
 }
 
 
@@ -305,8 +286,9 @@ def of_status(status: Any) -> HindsightError:
 
 
 def _class(code: grpc.StatusCode, reason: str, retry_after: Optional[float]) -> type[HindsightError]:
-    if reason in _BY_REASON:
-        return _BY_REASON[reason]
+    number = dict(error_pb2.ErrorReason.items()).get(reason)
+    if number in _BY_REASON:
+        return _BY_REASON[number]
     if code is _Code.RESOURCE_EXHAUSTED and retry_after is not None:
         return Overloaded
     return _BY_CODE.get(code, HindsightError)

@@ -223,10 +223,6 @@ class ErrorsTest(unittest.TestCase):
         self.assertEqual((e.reason, e.metadata, len(e.violations), e.retryable), ("NOT_FINITE", {"field": "x"}, 2, False))
         self.assertEqual(str(e), "something (NOT_FINITE); features[1]: got NaN; label: got Inf")
 
-    def test_moved(self):
-        for kind in (errors.ModelMoved, errors.ModelMoving):
-            self.assertEqual(kind("gone", metadata={"address": "b:1"}).address, "b:1")
-
     def test_no_server(self):
         e = errors.of_call(FakeError(grpc.StatusCode.UNAVAILABLE, None), "h:1")
         self.assertIs(type(e), errors.Unreachable)
@@ -238,8 +234,6 @@ class ErrorsTest(unittest.TestCase):
         for s, want, retryable in (
             (status(code.RESOURCE_EXHAUSTED, "OVERLOADED", 0.05), errors.Overloaded, True),
             (status(code.RESOURCE_EXHAUSTED, "PENDING_LIMIT", 60), errors.Overloaded, True),
-            (status(code.UNAVAILABLE, "MODEL_MOVING", 1), errors.ModelMoving, True),
-            (status(code.FAILED_PRECONDITION, "MODEL_MOVED"), errors.ModelMoved, False),
             (status(code.RESOURCE_EXHAUSTED, "MODEL_LIMIT"), errors.LimitReached, False),
             (status(code.RESOURCE_EXHAUSTED, "OF_A_LATER_SERVER", 1), errors.Overloaded, True),
             (status(code.UNAVAILABLE, "STORAGE_FAILED"), errors.StorageFailed, False),

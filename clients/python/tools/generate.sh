@@ -15,7 +15,7 @@ protoc -I "$api" -I "$third_party" -I "$here/proto" \
 	--python_out="$work" --pyi_out="$work" --grpc_python_out="$work" \
 	--plugin=protoc-gen-grpc_python="$(command -v grpc_python_plugin)" \
 	--include_source_info --include_imports --descriptor_set_out="$work/api.binpb" \
-	hindsight/v1/{access,spec,model,prediction,cluster}.proto hindsight/client/details.proto \
+	hindsight/v1/{access,spec,error,model,prediction,cluster}.proto hindsight/client/details.proto \
 	google/api/{http,annotations}.proto
 
 # The files of google are those that are registered already, see hindsight/_google. In
@@ -24,7 +24,7 @@ sed -i -E 's/^from google\.api import .*$/import hindsight._google/' "$work"/*/*
 sed -i -E 's/^from google\.api import/from hindsight._google import/' "$work"/*/*/*.pyi
 
 mkdir -p "$out/hindsight/v1" "$out/hindsight/_google" "$out/hindsight/_client" "$out/hindsight/messages"
-cp "$work"/hindsight/v1/{model,prediction,cluster}_pb2{.py,.pyi,_grpc.py} "$work"/hindsight/v1/{access,spec}_pb2.py{,i} "$out/hindsight/v1/"
+cp "$work"/hindsight/v1/{model,prediction,cluster}_pb2{.py,.pyi,_grpc.py} "$work"/hindsight/v1/{access,spec,error}_pb2.py{,i} "$out/hindsight/v1/"
 cp "$work"/google/api/*_pb2.py{,i} "$out/hindsight/_google/"
 sed 's/hindsight\.client\.details_pb2/hindsight._client.details_pb2/' "$work/hindsight/client/details_pb2.py" >"$out/hindsight/_client/details_pb2.py"
 cp "$work/hindsight/client/details_pb2.pyi" "$out/hindsight/_client/"

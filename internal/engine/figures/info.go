@@ -32,8 +32,6 @@ type Info struct {
 	Figures *Figures
 	// Follows is the model whose observations this model learns, empty if none.
 	Follows string
-	// Imported is nil unless the model was imported.
-	Imported *record.Imported
 	// Aliases are those that name the model. Describe leaves them empty.
 	Aliases []string
 	Learned
@@ -81,7 +79,7 @@ func describe(m *hosted.Model) Info {
 	is := m.Identity()
 	e := is.Entry
 	info := Info{
-		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e), Imported: e.Imported,
+		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e),
 		Times: Times{
 			Created: hosted.TimeOf(e.Created), Updated: hosted.TimeOf(e.Updated), Deleted: hosted.TimeOf(e.Deleted), Purge: hosted.TimeOf(e.Purge),
 		},

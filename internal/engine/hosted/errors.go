@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"hindsight/internal/engine/machine"
-	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 )
@@ -23,8 +22,6 @@ var (
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
 	// ErrFollows refuses an observation of a model that learns from another model's log.
 	ErrFollows = errors.New("the model follows another one and learns its observations alone")
-	ErrMoving  = errors.New("the model is being moved to another server; try again")
-	ErrMoved   = errors.New("another server has the model")
 	ErrClosed  = errors.New("the server is shutting down")
 	// ErrUnknown: the log may or may not have the change.
 	ErrUnknown = recovery.ErrUnknown
@@ -47,25 +44,6 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
-
-// MovedError refuses a call to a model that has a Move. It is ErrMoved or ErrMoving.
-type MovedError struct {
-	Model string
-	record.Move
-}
-
-// Error says where the model is moved to.
-func (e *MovedError) Error() string {
-	return fmt.Sprintf("model %q: %v: %s", e.Model, e.Unwrap(), e.Address)
-}
-
-// Unwrap gives the sentinel.
-func (e *MovedError) Unwrap() error {
-	if e.Complete {
-		return ErrMoved
-	}
-	return ErrMoving
-}
 
 // NotFound says that no model has the id.
 func NotFound(id string) error { return fmt.Errorf("model %q: %w", Brief(id), ErrModelNotFound) }

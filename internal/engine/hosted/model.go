@@ -279,23 +279,6 @@ func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storag
 // SetEntry serves a registered entry.
 func (m *Model) SetEntry(next *record.Entry) { m.entry.Store(next) }
 
-// SetMetadata serves a registered entry with other metadata. Every prediction is remembered under the
-// previous metadata or refused.
-func (m *Model) SetMetadata(next *record.Entry) {
-	m.pending.keeping.Lock()
-	defer m.pending.keeping.Unlock()
-	m.entry.Store(next)
-}
-
-// CheckNotMoved refuses a model that has a Move. A check at the turn, or while pending.keeping is held,
-// stays true until the turn or the lock ends.
-func (m *Model) CheckNotMoved() error {
-	if move := m.entry.Load().Move; move != nil {
-		return &MovedError{Model: m.ID(), Move: *move}
-	}
-	return nil
-}
-
 // Gauges are figures of a model's service, which are read at any time.
 type Gauges struct {
 	CallCounts

@@ -14,7 +14,7 @@ import (
 
 // The life of an observation:
 //
-//	caller  Submit    refuses a replica and a moved model
+//	caller  Submit    refuses a replica
 //	        lookFor   looks up what is known of the observation's id
 //	        check     refuses what the learner would not learn
 //	        box.Put   queues the ticket
@@ -31,9 +31,6 @@ import (
 func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
 	if f := m.entry.Load().Follow; f != nil {
 		return nil, fmt.Errorf("model %q: %w: observe %q", m.ID(), ErrFollows, f.Leader.ID)
-	}
-	if err := m.CheckNotMoved(); err != nil {
-		return nil, err
 	}
 	t := newTicket(len(observations), m.env.Now())
 	if id := TraceID(ctx); id != "" {

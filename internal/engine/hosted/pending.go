@@ -15,8 +15,6 @@ type pending struct {
 	id       name          // immutable
 	store    storage.Model // immutable
 	choosing choosing
-	// keeping is held, shared, while predictions are remembered.
-	keeping sync.RWMutex
 }
 
 // choosing has the ids of callers under which predictions are being remembered. The zero value has none.

@@ -17,11 +17,6 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	started := m.env.Now()
 	m.Touch(started)
 	o.Remember = o.Remember && (o.Shared || m.entry.Load().Follow == nil) // The labels are those of the leader.
-	if o.Remember {
-		if err := m.CheckNotMoved(); err != nil {
-			return nil, err
-		}
-	}
 	for n := range rows {
 		if err := m.checkRow(&rows[n]); err != nil {
 			return nil, &RowError{Row: n, Err: err}
@@ -127,11 +122,6 @@ func (m *Model) inputMissing(field, want string) error {
 // remember stores the inputs and the answer of every row under the row's id. A prediction that is
 // pending under an id of the caller, with the same input, is answered as it was first.
 func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
-	m.pending.keeping.RLock()
-	defer m.pending.keeping.RUnlock()
-	if err := m.CheckNotMoved(); err != nil {
-		return err
-	}
 	metadata := &m.entry.Load().Metadata
 	if err := m.env.CheckPending(m.ID(), metadata.MaxPending, m.pending.count(), int64(len(rows))); err != nil {
 		return err

@@ -68,12 +68,8 @@ func (w writer) finish(t *Ticket) {
 	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
 }
 
-// ready loads the model and learns the records of other servers. It fails if the model no longer learns, or is
-// moving.
+// ready loads the model and learns the records of other servers. It fails if the model no longer learns.
 func (w writer) ready() error {
-	if err := w.CheckNotMoved(); err != nil {
-		return err
-	}
 	return w.catchUp()
 }
 

@@ -18,24 +18,6 @@ type Metadata struct {
 	// LabelTTL is the time that a prediction is pending, in nanoseconds, MaxPending the limit
 	// of pending predictions. 0 is the default of the server.
 	LabelTTL, MaxPending int64
-	// Move is nil unless the model is being moved or was moved. Move is immutable, and not
-	// exported.
-	Move *Move
-}
-
-// Move is a move of the model to another server.
-type Move struct {
-	// Address is that of the other server.
-	Address string
-	// Complete is true once the other server has the model.
-	Complete bool
-}
-
-// Imported is the state that a model was imported with.
-type Imported struct {
-	Sequence uint64
-	// Digest is the digest of the learner's state.
-	Digest [32]byte
 }
 
 // Clone returns a deep copy.
@@ -48,17 +30,10 @@ func (m *Metadata) Clone() Metadata {
 // Equal reports whether two metadata are equal. A nil map equals an empty one.
 func (m *Metadata) Equal(o *Metadata) bool {
 	return m.DisplayName == o.DisplayName && m.LabelTTL == o.LabelTTL && m.MaxPending == o.MaxPending &&
-		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations) && m.Move.equal(o.Move)
+		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations)
 }
 
-func (m *Move) equal(o *Move) bool {
-	if m == nil || o == nil {
-		return m == o
-	}
-	return *m == *o
-}
-
-// append appends the bytes of the metadata without Move to dst.
+// append appends the bytes of the metadata to dst.
 func (m *Metadata) append(dst []byte) []byte {
 	dst = appendString(dst, m.DisplayName)
 	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(m.LabelTTL)), uint64(m.MaxPending))
@@ -155,19 +130,9 @@ type Entry struct {
 	Follow *Follow
 	// Restored is the newest restore.
 	Restored Restored
-	// Imported is nil unless the model was imported. It is immutable.
-	Imported *Imported
 	// Spec is the spec in JSON.
 	Spec []byte
 }
-
-// Flags of the parts of an entry.
-const (
-	entryMoved    = 1
-	entryComplete = 2
-	entryImported = 4
-	entryRestored = 8
-)
 
 // Encode returns the bytes of the entry.
 func (e *Entry) Encode() []byte {
@@ -175,50 +140,8 @@ func (e *Entry) Encode() []byte {
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
 	}
-	return append(e.appendPlace(e.Follow.append(e.append(out))), e.Spec...)
-}
-
-// appendPlace appends flags, the move, the import and the restore.
-func (e *Entry) appendPlace(out []byte) []byte {
-	at := len(out)
-	out = append(out, 0)
-	if e.Move != nil {
-		out[at] |= entryMoved
-		if e.Move.Complete {
-			out[at] |= entryComplete
-		}
-		out = appendString(out, e.Move.Address)
-	}
-	if e.Imported != nil {
-		out[at] |= entryImported
-		out = append(codec.AppendUint64(out, e.Imported.Sequence), e.Imported.Digest[:]...)
-	}
-	if e.Restored.Epoch != 0 {
-		out[at] |= entryRestored
-		out = codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence)
-	}
-	return out
-}
-
-func (d *decoder) place(e *Entry) {
-	flags := d.octet()
-	if flags&entryMoved != 0 {
-		e.Move = &Move{Address: d.text(), Complete: flags&entryComplete != 0}
-	}
-	if flags&entryImported != 0 {
-		e.Imported = &Imported{Sequence: d.Uint64()}
-		copy(e.Imported.Digest[:], d.Bytes(len(e.Imported.Digest)))
-	}
-	if flags&entryRestored != 0 {
-		e.Restored = Restored{Epoch: d.Uint64(), Sequence: d.Uint64()}
-		if e.Restored.Epoch == 0 {
-			d.refuse("a restore of epoch 0")
-		}
-	}
-	const known = entryMoved | entryComplete | entryImported | entryRestored
-	if flags&entryMoved == 0 && flags&entryComplete != 0 || flags&^known != 0 {
-		d.refuse(fmt.Sprintf("flags of %d", flags))
-	}
+	out = e.Follow.append(e.append(out))
+	return append(codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence), e.Spec...)
 }
 
 // DecodeEntry reads the bytes that Encode wrote.
@@ -227,8 +150,11 @@ func DecodeEntry(data []byte) (Entry, error) {
 	e := Entry{
 		Created: int64(d.Uint64()), Updated: int64(d.Uint64()), Deleted: int64(d.Uint64()), Purge: int64(d.Uint64()),
 		Revision: d.Uint64(), Metadata: d.metadata(), Follow: d.follow(),
+		Restored: Restored{Epoch: d.Uint64(), Sequence: d.Uint64()},
 	}
-	d.place(&e)
+	if e.Restored.Epoch == 0 && e.Restored.Sequence != 0 {
+		d.refuse("a restored sequence without a restore")
+	}
 	if e.Deleted == 0 && e.Purge != 0 {
 		d.refuse("the time of a removal without a deletion")
 	}

@@ -19,7 +19,7 @@ const (
 	versionRecord  = 5
 	versionSeen    = 3
 	versionWaiting = 3
-	versionEntry   = 6
+	versionEntry   = 7
 	versionAlias   = 4
 	versionCarried = 2
 )

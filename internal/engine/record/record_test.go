@@ -175,52 +175,16 @@ func TestEntryRoundTrip(t *testing.T) {
 		return e.Encode()
 	}
 	for what, bad := range map[string][]byte{
-		"a newer version":       append([]byte{data[0] + 1}, data[1:]...),
-		"an older version":      append([]byte{data[0] - 1}, data[1:]...),
-		"a purge alone":         spoil(func(e *record.Entry) { e.Deleted = 0 }),
-		"a negative time":       spoil(func(e *record.Entry) { e.LabelTTL = -1 }),
-		"keys in another order": bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
+		"a newer version":          append([]byte{data[0] + 1}, data[1:]...),
+		"an older version":         append([]byte{data[0] - 1}, data[1:]...),
+		"a sequence of no restore": spoil(func(e *record.Entry) { e.Restored.Sequence = 1 }),
+		"a purge alone":            spoil(func(e *record.Entry) { e.Deleted = 0 }),
+		"a negative time":          spoil(func(e *record.Entry) { e.LabelTTL = -1 }),
+		"keys in another order":    bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
 	} {
 		if _, err := record.DecodeEntry(bad); err == nil {
 			t.Errorf("%s is read", what)
 		}
-	}
-}
-
-func TestMovedEntry(t *testing.T) {
-	plain := sampleEntry()
-	for name, change := range map[string]func(*record.Entry){
-		"moving":   func(e *record.Entry) { e.Move = &record.Move{Address: "b:1"} },
-		"moved":    func(e *record.Entry) { e.Move = &record.Move{Address: "b:1", Complete: true} },
-		"imported": func(e *record.Entry) { e.Imported = &record.Imported{Sequence: 9, Digest: [32]byte{1, 31: 2}} },
-		"both": func(e *record.Entry) {
-			e.Move, e.Imported = &record.Move{Address: "b:1"}, &record.Imported{Sequence: 1}
-		},
-	} {
-		want := sampleEntry()
-		change(&want)
-		data := want.Encode()
-		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-		for n := range len(data) - len(want.Spec) {
-			if _, err := record.DecodeEntry(data[:n]); err == nil {
-				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
-			}
-		}
-		flags := len(plain.Encode()) - len(plain.Spec) - 1
-		for _, bad := range []byte{2, 16} {
-			spoiled := bytes.Clone(data)
-			spoiled[flags] = bad
-			if _, err := record.DecodeEntry(spoiled); err == nil {
-				t.Errorf("%s: flags of %d are read", name, bad)
-			}
-		}
-	}
-	moved := sampleEntry()
-	moved.Move = &record.Move{Address: "b:1"}
-	if carried := (record.Carried{Metadata: moved.Metadata}); bytes.Contains(carried.Encode(), []byte("b:1")) {
-		t.Error("an export carries the move")
 	}
 }
 
@@ -234,7 +198,7 @@ func TestRestoredEntry(t *testing.T) {
 		"follows, restored": func(e *record.Entry) { e.Follow = follow(7) },
 		"restored":          func(e *record.Entry) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} },
 		"all": func(e *record.Entry) {
-			e.Follow, e.Restored, e.Imported = follow(1), record.Restored{Epoch: 2, Sequence: 9}, &record.Imported{Sequence: 1}
+			e.Follow, e.Restored = follow(1), record.Restored{Epoch: 2, Sequence: 9}
 		},
 	} {
 		want := sampleEntry()
@@ -341,8 +305,6 @@ func FuzzDecode(f *testing.F) {
 	f.Add(carried.Encode())
 	f.Add([]byte{1})
 	entry := sampleEntry()
-	f.Add(entry.Encode())
-	entry.Move, entry.Imported = &record.Move{Address: "b:1", Complete: true}, &record.Imported{Sequence: 1}
 	f.Add(entry.Encode())
 	entry.Restored, entry.Follow = record.Restored{Epoch: 1, Sequence: 2}, &record.Follow{Leader: record.Ref{ID: "l", Created: 1}}
 	f.Add(entry.Encode())

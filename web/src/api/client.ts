@@ -1,33 +1,38 @@
-import { reach, refused } from "./refusal";
-import type {
-  Alias, Cluster, Comparison, CreateBody, History, InputImportance, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
-  SpecCost, Stats,
-} from "./types";
-import { parse } from "./exact";
-import { SIGNED_OUT } from "./session";
+import createClient from "openapi-fetch";
+import { reach, refused, unreachable } from "./refusal";
+import type { paths } from "./schema";
+import { SIGNED_OUT, httpAddress } from "./session";
+import type { CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec, SpecCost, Stats } from "./types";
 
-/** The addresses are relative, so that the console also works below a path of a proxy. */
-async function answer(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const call = `${method} /${path}`;
-  const request: RequestInit = { method, signal: signal ?? null };
-  if (body !== undefined) {
-    const file = body instanceof Blob;
-    request.body = file ? body : JSON.stringify(body);
-    request.headers = { "Content-Type": file ? "application/octet-stream" : "application/json" };
-  }
-  const response = await reach(call, path, request);
-  if (!response.ok) {
+/** The address is that of the page, so that the console also works below a path of a proxy. */
+const base = httpAddress();
+const api = createClient<paths>({ baseUrl: base });
+
+const callOf = (request: Request): string => `${request.method} ${request.url.slice(base.length)}`;
+
+api.use({
+  async onResponse({ request, response }) {
+    if (response.ok) return;
     if (response.status === 401) dispatchEvent(new Event(SIGNED_OUT));
-    throw await refused(call, response);
-  }
-  return response;
+    throw await refused(callOf(request), response);
+  },
+  onError: ({ request, error }) => (request.signal.aborted ? undefined : unreachable(callOf(request), error)),
+});
+
+/** dataOf is the answer of a call. A call without an answer has thrown. */
+async function dataOf<T>(call: Promise<{ data?: T }>): Promise<T> {
+  return (await call).data as T;
 }
 
-async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  return parse(await (await answer(method, path, body, signal)).text()) as T;
+/** modelOf is the model of an answer, which has an id. */
+async function modelOf(call: Promise<{ data?: { model?: unknown } }>): Promise<Model> {
+  return (await dataOf(call)).model as Model;
 }
 
-const at = (model: string): string => `v1/models/${encodeURIComponent(model)}`;
+const of = (model: string) => ({ path: { model } });
+
+/** sent is a body as it was typed: the server says what is wrong with it. */
+const sent = (body: unknown): never => body as never;
 
 export interface Listing {
   contains: string;
@@ -39,132 +44,129 @@ export interface Listing {
   showDeleted: boolean;
 }
 
-export async function listModels(l: Listing, signal?: AbortSignal): Promise<ModelPage> {
-  const query = new URLSearchParams({ pageSize: String(l.pageSize), includeSummary: "true" });
-  if (l.contains) query.set("contains", l.contains);
-  for (const tag of l.tags ?? []) query.set(`labels[${tag.split("=")[0]}]`, tag.slice(tag.indexOf("=") + 1));
-  if (l.orderBy) query.set("orderBy", l.orderBy);
-  if (l.pageToken) query.set("pageToken", l.pageToken);
-  if (l.showDeleted) query.set("showDeleted", "true");
-  return json("GET", `v1/models?${query}`, undefined, signal);
+export async function listModels({ tags = [], ...l }: Listing, signal?: AbortSignal): Promise<ModelPage> {
+  const labels = Object.fromEntries(tags.map((t) => [t.slice(0, t.indexOf("=")), t.slice(t.indexOf("=") + 1)]));
+  return await dataOf(api.GET("/v1/models", { params: { query: { ...l, labels, includeSummary: true } }, signal: signal ?? null })) as ModelPage;
 }
 
-export async function listAliases(signal?: AbortSignal): Promise<Alias[]> {
-  return (await json<{ aliases?: Alias[] }>("GET", "v1/aliases", undefined, signal)).aliases ?? [];
+export async function listAliases(signal?: AbortSignal) {
+  return (await dataOf(api.GET("/v1/aliases", { signal: signal ?? null }))).aliases;
 }
 
-export async function setAlias(alias: string, model: string, expectedModel: string): Promise<Alias> {
-  return (await json<{ alias: Alias }>("PUT", `v1/aliases/${encodeURIComponent(alias)}`, { model, expectedModel })).alias;
+export async function setAlias(alias: string, model: string, expectedModel: string): Promise<void> {
+  await api.PUT("/v1/aliases/{alias}", { params: { path: { alias } }, body: sent({ model, expectedModel }) });
 }
 
 export async function deleteAlias(alias: string): Promise<void> {
-  await json("DELETE", `v1/aliases/${encodeURIComponent(alias)}`);
+  await api.DELETE("/v1/aliases/{alias}", { params: { path: { alias } } });
 }
 
 /** updateModel changes the fields of the mask, unless the model has changed since its etag was read. */
-export async function updateModel(model: Partial<Model> & { id: string; etag: string }, updateMask: string): Promise<Model> {
-  return (await json<{ model: Model }>("PATCH", `${at(model.id)}?${new URLSearchParams({ updateMask })}`, model)).model;
+export function updateModel(model: Record<string, unknown> & { id: string; etag: string }, updateMask: string): Promise<Model> {
+  return modelOf(api.PATCH("/v1/models/{model}", { params: { ...of(model.id), query: { updateMask } }, body: sent(model) }));
 }
 
-export async function compareModels(model: string, signal?: AbortSignal): Promise<Comparison[]> {
-  return (await json<{ comparisons?: Comparison[] }>("GET", `${at(model)}/comparison`, undefined, signal)).comparisons ?? [];
+export async function compareModels(model: string, signal?: AbortSignal) {
+  return (await dataOf(api.GET("/v1/models/{model}/comparison", { params: of(model), signal: signal ?? null }))).comparisons;
 }
 
 /** importModel creates a model from the file of an export. */
-export async function importModel(id: string, file: Blob): Promise<Model> {
-  return (await json<{ model: Model }>("POST", `v1/models:import?${new URLSearchParams({ id })}`, file)).model;
+export function importModel(id: string, file: Blob): Promise<Model> {
+  const headers = { "Content-Type": "application/octet-stream" };
+  return modelOf(api.POST("/v1/models:import", { params: { query: { id } }, body: sent(file), bodySerializer: (b: unknown) => b as Blob, headers }));
 }
 
-export async function getModel(model: string, signal?: AbortSignal): Promise<Model> {
-  return (await json<{ model: Model }>("GET", at(model), undefined, signal)).model;
+export function getModel(model: string, signal?: AbortSignal): Promise<Model> {
+  return modelOf(api.GET("/v1/models/{model}", { params: of(model), signal: signal ?? null }));
 }
 
 export async function getStats(model: string, signal?: AbortSignal): Promise<Stats> {
-  return (await json<{ stats: Stats }>("GET", `${at(model)}/stats`, undefined, signal)).stats;
+  return (await dataOf(api.GET("/v1/models/{model}/stats", { params: of(model), signal: signal ?? null }))).stats as Stats;
 }
 
-export async function getImportances(model: string): Promise<InputImportance[]> {
-  return (await json<{ stats: Stats }>("GET", `${at(model)}/stats?includeImportances=true`)).stats.importances ?? [];
+export async function getImportances(model: string) {
+  const params = { ...of(model), query: { includeImportances: true } };
+  return (await dataOf(api.GET("/v1/models/{model}/stats", { params }))).stats?.importances ?? [];
 }
 
-export async function getHistory(model: string, signal?: AbortSignal): Promise<History> {
-  return json("GET", `${at(model)}/history`, undefined, signal);
+export function getHistory(model: string, signal?: AbortSignal): Promise<History> {
+  return dataOf(api.GET("/v1/models/{model}/history", { params: of(model), signal: signal ?? null }));
 }
 
-export async function createModel(body: CreateBody): Promise<Model> {
-  return (await json<{ model: Model }>("POST", "v1/models", body)).model;
+export function createModel(body: CreateBody): Promise<Model> {
+  return modelOf(api.POST("/v1/models", { body: sent(body) }));
 }
 
-export async function listLearners(signal?: AbortSignal): Promise<Learner[]> {
-  return (await json<{ learners?: Learner[] }>("GET", "v1/learners", undefined, signal)).learners ?? [];
+export async function listLearners(signal?: AbortSignal) {
+  return (await dataOf(api.GET("/v1/learners", { signal: signal ?? null }))).learners;
 }
 
 export async function validateSpec(spec: Spec, signal?: AbortSignal): Promise<SpecCost> {
-  return json("POST", "v1/specs:validate", { spec }, signal);
+  return await dataOf(api.POST("/v1/specs:validate", { body: sent({ spec }), signal: signal ?? null })) as SpecCost;
 }
 
 export async function predict(model: string, body: PredictBody): Promise<Prediction> {
-  return (await json<{ prediction: Prediction }>("POST", `${at(model)}:predict`, body)).prediction;
+  return (await dataOf(api.POST("/v1/models/{model}:predict", { params: of(model), body: sent(body) }))).prediction as Prediction;
 }
 
 export async function observe(model: string, body: ObserveBody): Promise<Outcome> {
-  return (await json<{ outcome: Outcome }>("POST", `${at(model)}:observe`, body)).outcome;
+  return (await dataOf(api.POST("/v1/models/{model}:observe", { params: of(model), body: sent(body) }))).outcome as Outcome;
 }
 
 export async function observeBatch(model: string, observations: Record<string, unknown>[]): Promise<void> {
-  await json("POST", `${at(model)}:observeBatch`, { observations });
+  await api.POST("/v1/models/{model}:observeBatch", { params: of(model), body: sent({ observations }) });
 }
 
-export async function listSnapshots(model: string, signal?: AbortSignal): Promise<Snapshot[]> {
-  const list = await json<{ snapshots?: Snapshot[] }>("GET", `${at(model)}/snapshots`, undefined, signal);
-  return list.snapshots ?? [];
+export async function listSnapshots(model: string, signal?: AbortSignal) {
+  return (await dataOf(api.GET("/v1/models/{model}/snapshots", { params: of(model), signal: signal ?? null }))).snapshots;
 }
 
 export async function snapshotModel(model: string): Promise<Snapshot> {
-  return (await json<{ snapshot: Snapshot }>("POST", `${at(model)}/snapshots`, {})).snapshot;
+  return (await dataOf(api.POST("/v1/models/{model}/snapshots", { params: of(model), body: sent({}) }))).snapshot as Snapshot;
 }
 
-export async function restoreModel(
-  model: string, sequence: number, validateOnly: boolean,
-): Promise<{ model?: Model; undone?: number }> {
-  return json("POST", `${at(model)}:restore`, { sequence, validateOnly });
+export function restoreModel(model: string, sequence: number, validateOnly: boolean) {
+  return dataOf(api.POST("/v1/models/{model}:restore", { params: of(model), body: sent({ sequence, validateOnly }) }));
 }
 
-export async function exportModel(model: string): Promise<Blob> {
-  return (await answer("GET", `${at(model)}:export`)).blob();
+export function exportModel(model: string): Promise<Blob> {
+  return dataOf(api.GET("/v1/models/{model}:export", { params: of(model), parseAs: "blob" }));
 }
 
 /** deleteModel returns the model if undelete can bring it back. */
-export async function deleteModel(model: string, purge: boolean): Promise<Model | undefined> {
-  return (await json<{ model?: Model }>("DELETE", at(model) + (purge ? "?purge=true" : ""))).model;
+export function deleteModel(model: string, purge: boolean): Promise<Model | undefined> {
+  return modelOf(api.DELETE("/v1/models/{model}", { params: { ...of(model), query: { purge } } }));
 }
 
-export async function undeleteModel(model: string): Promise<Model> {
-  return (await json<{ model: Model }>("POST", `${at(model)}:undelete`, {})).model;
+export function undeleteModel(model: string): Promise<Model> {
+  return modelOf(api.POST("/v1/models/{model}:undelete", { params: of(model), body: sent({}) }));
 }
 
-export async function getCluster(signal?: AbortSignal): Promise<Cluster> {
-  return json("GET", "v1/cluster", undefined, signal);
+export function getCluster(signal?: AbortSignal) {
+  return dataOf(api.GET("/v1/cluster", { signal: signal ?? null }));
 }
 
 export async function moveOwner(server: string): Promise<void> {
-  await json("POST", "v1/cluster:moveOwner", { server });
+  await api.POST("/v1/cluster:moveOwner", { body: sent({ server }) });
 }
 
 /** drainServer moves ownership away from a server until the server is stopped. */
 export async function drainServer(server: string): Promise<void> {
-  await json("POST", `v1/servers/${encodeURIComponent(server)}:drain`, {});
+  await api.POST("/v1/servers/{server}:drain", { params: { path: { server } }, body: sent({}) });
 }
 
 /** rebalance makes one step, which is empty if none was left. */
-export async function rebalance(): Promise<{ step?: string; left?: number }> {
-  return json("POST", "v1/cluster:rebalance", {});
+export function rebalance() {
+  return dataOf(api.POST("/v1/cluster:rebalance", { body: sent({}) }));
 }
 
 export async function metrics(signal?: AbortSignal): Promise<string> {
-  return (await answer("GET", "metrics", undefined, signal)).text();
+  const call = "GET /metrics";
+  const answer = await reach(call, "metrics", { signal: signal ?? null });
+  if (!answer.ok) throw await refused(call, answer);
+  return answer.text();
 }
 
 export function eventsAddress(model: string): string {
-  return `${at(model)}/events`;
+  return `v1/models/${encodeURIComponent(model)}/events`;
 }

@@ -39,9 +39,13 @@ export async function reach(call: string, path: string, request: RequestInit): P
   try {
     return await fetch(path, request);
   } catch (cause) {
-    if (request.signal?.aborted) throw cause;
-    throw new Refusal(call, "The server did not answer. Is it running?", "", "", []);
+    throw request.signal?.aborted ? cause : unreachable(call, cause);
   }
+}
+
+/** unreachable is the error of a call without an answer. A Refusal stays. */
+export function unreachable(call: string, cause: unknown): Refusal {
+  return cause instanceof Refusal ? cause : new Refusal(call, "The server did not answer. Is it running?", "", "", []);
 }
 
 /** refused reads the google.rpc.Status of an answer that is an error. */

@@ -1,4 +1,3 @@
-import { parse } from "./exact";
 import { reach, refused } from "./refusal";
 
 /** Principal is who is signed in. */
@@ -57,7 +56,7 @@ export async function getAccess(signal?: AbortSignal): Promise<Access> {
   const call = "GET /server.json";
   const answer = await reach(call, "server.json", { signal: signal ?? null });
   if (!answer.ok) throw await refused(call, answer);
-  return parse(await answer.text()) as Access;
+  return await answer.json() as Access;
 }
 
 /** signIn sends the token once. The browser keeps a cookie, which no script can read. */

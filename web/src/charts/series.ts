@@ -10,7 +10,7 @@ export type Smoothing = "points" | "recent" | "whole";
 export const RECENT = 1000;
 
 /** placesOf are the places of points on the x axis: their sequences, or the seconds since 1970. */
-export function placesOf(points: { sequence?: number; time?: string }[], time: boolean): number[] {
+export function placesOf(points: { sequence?: number | string; time?: string }[], time: boolean): number[] {
   return points.map((p) => (time ? Date.parse(p.time ?? "") / 1000 : number(p.sequence)));
 }
 

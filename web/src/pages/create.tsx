@@ -1,6 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
 import { createModel, listLearners, validateSpec } from "../api/client";
-import { parse as exact, written } from "../api/exact";
 import { Refusal } from "../api/refusal";
 import type { Learner, LearnerField, Spec, SpecCost } from "../api/types";
 import { bytes, count, number } from "../format";
@@ -30,7 +29,7 @@ export function CreatePage() {
   };
 
   const learners = useLoad(listLearners, []);
-  const made = written(specOf(draft, learners.value ?? []));
+  const made = JSON.stringify(specOf(draft, learners.value ?? []), null, 2);
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
   // A server that was not reached has not judged: the call itself tells whether it is back.
@@ -108,7 +107,7 @@ export function CreatePage() {
 
 function parse(text: string): { spec?: Spec; broken?: string } {
   try {
-    return { spec: exact(text) as Spec };
+    return { spec: JSON.parse(text) as Spec };
   } catch (e) {
     return { broken: `Not JSON: ${e instanceof Error ? e.message : String(e)}` };
   }

@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks";
 import type { Link } from "../api/events";
-import { written } from "../api/exact";
 import { Refusal } from "../api/refusal";
 import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { Model, Stats } from "../api/types";
@@ -65,8 +64,8 @@ export function ModelPage({ id }: { id: string }) {
           />
           <Aliases model={model.value} changed={model.again} />
           {may.all && <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>}
-          <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={written(model.value.spec)} />}>
-            <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{written(model.value.spec)}</pre>
+          <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
+            <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(model.value.spec, null, 2)}</pre>
           </Panel>
           {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
         </Pair>

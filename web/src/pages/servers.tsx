@@ -1,6 +1,6 @@
 import { drainServer, getCluster, moveOwner, rebalance } from "../api/client";
 import type { Group, Server } from "../api/types";
-import { count, seconds } from "../format";
+import { count, number, seconds } from "../format";
 import { useMay } from "../ui/may";
 import { useLoad } from "../ui/load";
 import { useNotice } from "../ui/notice";
@@ -91,7 +91,7 @@ function Groups({ groups, servers, admin, changed }: { groups: Group[]; servers:
             {groups.map((g) => (
               <tr key={g.group}>
                 <th scope="row">{g.group}</th>
-                <td>{g.owner ?? <span class="light-worse">none</span>}</td>
+                <td>{g.owner || <span class="light-worse">none</span>}</td>
                 <td>{g.servers?.join(" ")}</td>
               </tr>
             ))}
@@ -108,7 +108,7 @@ function Groups({ groups, servers, admin, changed }: { groups: Group[]; servers:
 
 function Row({ server: s, self, admin, changed }: { server: Server; self: boolean; admin: boolean; changed: () => void }) {
   const notice = useNotice();
-  const name = s.address ?? s.server;
+  const name = s.address || s.server;
   const change = (call: (server: string) => Promise<void>, done: string) => async (): Promise<void> => {
     try {
       await call(s.server);
@@ -124,8 +124,8 @@ function Row({ server: s, self, admin, changed }: { server: Server; self: boolea
       <th scope="row">{name}{self && <span class="chip">this server</span>}<div class="sub">{s.server}</div></th>
       <td>{STATES[s.state ?? ""] ?? "–"}{s.draining && <span class="chip">drained</span>}</td>
       <td>{s.reachable ? "yes" : <span class="light-worse">no</span>}</td>
-      <td class="right"><Num value={s.applied} write={count} /></td>
-      <td class="right"><Num value={s.behind} write={count} /></td>
+      <td class="right"><Num value={s.applied === undefined ? undefined : number(s.applied)} write={count} /></td>
+      <td class="right"><Num value={s.behind === undefined ? undefined : number(s.behind)} write={count} /></td>
       <td class="right"><Num value={s.age === undefined ? undefined : parseFloat(s.age)} write={seconds} /></td>
       <td>{s.version}</td>
       {admin && (

@@ -8,8 +8,7 @@ import { verdict } from "../verdict";
 export function Num({ value, write = figure, name }: {
   value: number | undefined; write?: (v: number) => string; name?: string;
 }) {
-  // The server sends null for a number that is not finite.
-  if (value === undefined || value === null) return <span class="none">–</span>;
+  if (value === undefined) return <span class="none">–</span>;
   return <span class="num" title={full(value)} data-name={name}>{write(value)}</span>;
 }
 

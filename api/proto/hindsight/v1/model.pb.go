@@ -87,7 +87,7 @@ func (x ModelSummary_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelSummary_State.Descriptor instead.
 func (ModelSummary_State) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3, 0}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1, 0}
 }
 
 // Model is a named online learner.
@@ -117,7 +117,7 @@ type Model struct {
 	LabelTtl *durationpb.Duration `protobuf:"bytes,11,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// The most pending predictions. Absent: the server's limit.
 	MaxPendingLabels *int64 `protobuf:"varint,12,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// Changes with the five fields above, move and deletion.
+	// Changes with the five fields above and deletion.
 	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
 	// When the etag last changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
@@ -132,11 +132,7 @@ type Model struct {
 	// Its aliases, and those that give it a share. GetModel only.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Its summary, if ListModels was asked for it.
-	Summary *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Where it moves to; absent if it does not.
-	Move *Move `protobuf:"bytes,20,opt,name=move,proto3" json:"move,omitempty"`
-	// The state that it was imported with, if it was.
-	Imported      *ImportedState `protobuf:"bytes,21,opt,name=imported,proto3" json:"imported,omitempty"`
+	Summary       *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -304,131 +300,6 @@ func (x *Model) GetSummary() *ModelSummary {
 	return nil
 }
 
-func (x *Model) GetMove() *Move {
-	if x != nil {
-		return x.Move
-	}
-	return nil
-}
-
-func (x *Model) GetImported() *ImportedState {
-	if x != nil {
-		return x.Imported
-	}
-	return nil
-}
-
-// Move names the server that has, or will have, the model. A moving model learns nothing,
-// remembers no predictions and is not restored.
-type Move struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The other server's gRPC address as clients reach it, at most 300 bytes.
-	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// The other server has the model. Calls return MODEL_MOVING before, MODEL_MOVED after.
-	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Move) Reset() {
-	*x = Move{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Move) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Move) ProtoMessage() {}
-
-func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Move.ProtoReflect.Descriptor instead.
-func (*Move) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Move) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
-}
-
-func (x *Move) GetComplete() bool {
-	if x != nil {
-		return x.Complete
-	}
-	return false
-}
-
-// ImportedState is the state that a model was imported with.
-type ImportedState struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number of observations.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// See Snapshot.state_digest.
-	StateDigest   string `protobuf:"bytes,2,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ImportedState) Reset() {
-	*x = ImportedState{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ImportedState) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ImportedState) ProtoMessage() {}
-
-func (x *ImportedState) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ImportedState.ProtoReflect.Descriptor instead.
-func (*ImportedState) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *ImportedState) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
-}
-
-func (x *ImportedState) GetStateDigest() string {
-	if x != nil {
-		return x.StateDigest
-	}
-	return ""
-}
-
 // ModelSummary is a model's row in a list.
 type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -451,7 +322,7 @@ type ModelSummary struct {
 
 func (x *ModelSummary) Reset() {
 	*x = ModelSummary{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +334,7 @@ func (x *ModelSummary) String() string {
 func (*ModelSummary) ProtoMessage() {}
 
 func (x *ModelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +347,7 @@ func (x *ModelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSummary.ProtoReflect.Descriptor instead.
 func (*ModelSummary) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ModelSummary) GetState() ModelSummary_State {
@@ -540,7 +411,7 @@ type LearnedInput struct {
 
 func (x *LearnedInput) Reset() {
 	*x = LearnedInput{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +423,7 @@ func (x *LearnedInput) String() string {
 func (*LearnedInput) ProtoMessage() {}
 
 func (x *LearnedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +436,7 @@ func (x *LearnedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedInput.ProtoReflect.Descriptor instead.
 func (*LearnedInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LearnedInput) GetName() string {
@@ -616,7 +487,7 @@ type Category struct {
 
 func (x *Category) Reset() {
 	*x = Category{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +499,7 @@ func (x *Category) String() string {
 func (*Category) ProtoMessage() {}
 
 func (x *Category) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +512,7 @@ func (x *Category) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Category.ProtoReflect.Descriptor instead.
 func (*Category) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Category) GetName() string {
@@ -686,7 +557,7 @@ type CreateModelRequest struct {
 
 func (x *CreateModelRequest) Reset() {
 	*x = CreateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +569,7 @@ func (x *CreateModelRequest) String() string {
 func (*CreateModelRequest) ProtoMessage() {}
 
 func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +582,7 @@ func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelRequest.ProtoReflect.Descriptor instead.
 func (*CreateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateModelRequest) GetId() string {
@@ -788,7 +659,7 @@ type CreateModelResponse struct {
 
 func (x *CreateModelResponse) Reset() {
 	*x = CreateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +671,7 @@ func (x *CreateModelResponse) String() string {
 func (*CreateModelResponse) ProtoMessage() {}
 
 func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +684,7 @@ func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelResponse.ProtoReflect.Descriptor instead.
 func (*CreateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateModelResponse) GetModel() *Model {
@@ -834,7 +705,7 @@ type GetModelRequest struct {
 
 func (x *GetModelRequest) Reset() {
 	*x = GetModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +717,7 @@ func (x *GetModelRequest) String() string {
 func (*GetModelRequest) ProtoMessage() {}
 
 func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +730,7 @@ func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
 func (*GetModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetModelRequest) GetModel() string {
@@ -880,7 +751,7 @@ type GetModelResponse struct {
 
 func (x *GetModelResponse) Reset() {
 	*x = GetModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +763,7 @@ func (x *GetModelResponse) String() string {
 func (*GetModelResponse) ProtoMessage() {}
 
 func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +776,7 @@ func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelResponse.ProtoReflect.Descriptor instead.
 func (*GetModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetModelResponse) GetModel() *Model {
@@ -943,7 +814,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +826,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +839,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -1049,7 +920,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +932,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +945,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -1104,8 +975,7 @@ type UpdateModelRequest struct {
 	// Its id or alias, and the new values. An etag, if given, must match.
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Required. display_name, labels, annotations, label_ttl, max_pending_labels, one entry as
-	// labels.KEY or annotations.KEY (removed if absent in model), or "*" for all five. Or move,
-	// which ends if absent in model.
+	// labels.KEY or annotations.KEY (removed if absent in model), or "*" for all five.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Return the model as it would be, with its current etag; change nothing.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -1115,7 +985,7 @@ type UpdateModelRequest struct {
 
 func (x *UpdateModelRequest) Reset() {
 	*x = UpdateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +997,7 @@ func (x *UpdateModelRequest) String() string {
 func (*UpdateModelRequest) ProtoMessage() {}
 
 func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1010,7 @@ func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateModelRequest.ProtoReflect.Descriptor instead.
 func (*UpdateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdateModelRequest) GetModel() *Model {
@@ -1175,7 +1045,7 @@ type UpdateModelResponse struct {
 
 func (x *UpdateModelResponse) Reset() {
 	*x = UpdateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1057,7 @@ func (x *UpdateModelResponse) String() string {
 func (*UpdateModelResponse) ProtoMessage() {}
 
 func (x *UpdateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1070,7 @@ func (x *UpdateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateModelResponse.ProtoReflect.Descriptor instead.
 func (*UpdateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateModelResponse) GetModel() *Model {
@@ -1227,7 +1097,7 @@ type DeleteModelRequest struct {
 
 func (x *DeleteModelRequest) Reset() {
 	*x = DeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1109,7 @@ func (x *DeleteModelRequest) String() string {
 func (*DeleteModelRequest) ProtoMessage() {}
 
 func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1122,7 @@ func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeleteModelRequest) GetModel() string {
@@ -1294,7 +1164,7 @@ type DeleteModelResponse struct {
 
 func (x *DeleteModelResponse) Reset() {
 	*x = DeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1176,7 @@ func (x *DeleteModelResponse) String() string {
 func (*DeleteModelResponse) ProtoMessage() {}
 
 func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1189,7 @@ func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DeleteModelResponse) GetModel() *Model {
@@ -1340,7 +1210,7 @@ type UndeleteModelRequest struct {
 
 func (x *UndeleteModelRequest) Reset() {
 	*x = UndeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1222,7 @@ func (x *UndeleteModelRequest) String() string {
 func (*UndeleteModelRequest) ProtoMessage() {}
 
 func (x *UndeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1235,7 @@ func (x *UndeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UndeleteModelRequest) GetModel() string {
@@ -1386,7 +1256,7 @@ type UndeleteModelResponse struct {
 
 func (x *UndeleteModelResponse) Reset() {
 	*x = UndeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1268,7 @@ func (x *UndeleteModelResponse) String() string {
 func (*UndeleteModelResponse) ProtoMessage() {}
 
 func (x *UndeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1281,7 @@ func (x *UndeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*UndeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UndeleteModelResponse) GetModel() *Model {
@@ -1438,7 +1308,7 @@ type GetModelStatsRequest struct {
 
 func (x *GetModelStatsRequest) Reset() {
 	*x = GetModelStatsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1320,7 @@ func (x *GetModelStatsRequest) String() string {
 func (*GetModelStatsRequest) ProtoMessage() {}
 
 func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1333,7 @@ func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStatsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetModelStatsRequest) GetModel() string {
@@ -1505,7 +1375,7 @@ type GetModelStatsResponse struct {
 
 func (x *GetModelStatsResponse) Reset() {
 	*x = GetModelStatsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1387,7 @@ func (x *GetModelStatsResponse) String() string {
 func (*GetModelStatsResponse) ProtoMessage() {}
 
 func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1400,7 @@ func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStatsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetModelStatsResponse) GetStats() *ModelStats {
@@ -1643,7 +1513,7 @@ type ModelStats struct {
 
 func (x *ModelStats) Reset() {
 	*x = ModelStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1525,7 @@ func (x *ModelStats) String() string {
 func (*ModelStats) ProtoMessage() {}
 
 func (x *ModelStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1538,7 @@ func (x *ModelStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStats.ProtoReflect.Descriptor instead.
 func (*ModelStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ModelStats) GetModel() string {
@@ -1962,7 +1832,7 @@ type InputImportance struct {
 
 func (x *InputImportance) Reset() {
 	*x = InputImportance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +1844,7 @@ func (x *InputImportance) String() string {
 func (*InputImportance) ProtoMessage() {}
 
 func (x *InputImportance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +1857,7 @@ func (x *InputImportance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputImportance.ProtoReflect.Descriptor instead.
 func (*InputImportance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InputImportance) GetInput() string {
@@ -2034,7 +1904,7 @@ type LabelGateStats struct {
 
 func (x *LabelGateStats) Reset() {
 	*x = LabelGateStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +1916,7 @@ func (x *LabelGateStats) String() string {
 func (*LabelGateStats) ProtoMessage() {}
 
 func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +1929,7 @@ func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
 func (*LabelGateStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LabelGateStats) GetSetAside() uint64 {
@@ -2144,7 +2014,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2026,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2039,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *InputStats) GetName() string {
@@ -2266,7 +2136,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2148,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2161,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2338,7 +2208,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2220,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2233,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2408,7 +2278,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2290,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2303,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2497,7 +2367,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2379,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2392,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2579,7 +2449,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2461,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2474,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2659,7 +2529,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2541,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2554,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2732,7 +2602,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2614,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2627,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2807,7 +2677,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2689,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2702,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2905,7 +2775,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2917,7 +2787,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2930,7 +2800,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -3016,7 +2886,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +2898,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +2911,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -3096,7 +2966,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +2978,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +2991,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Expert) GetName() string {
@@ -3161,7 +3031,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3043,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3056,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3200,7 +3070,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3212,7 +3082,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3225,7 +3095,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3250,7 +3120,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3132,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3145,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Learner) GetName() string {
@@ -3318,7 +3188,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3200,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3213,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3392,7 +3262,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +3274,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +3287,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3446,7 +3316,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3328,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3341,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3526,7 +3396,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3408,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3421,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3593,7 +3463,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3475,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3488,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3639,7 +3509,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3651,7 +3521,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3664,7 +3534,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3685,7 +3555,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3567,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3580,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3731,7 +3601,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3743,7 +3613,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3756,7 +3626,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3784,7 +3654,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3666,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3679,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3853,7 +3723,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +3735,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +3748,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3908,7 +3778,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3920,7 +3790,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3933,7 +3803,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3961,7 +3831,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3973,7 +3843,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3986,7 +3856,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -4009,7 +3879,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +3891,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +3904,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -4062,7 +3932,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +3944,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +3957,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4108,7 +3978,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4120,7 +3990,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4133,7 +4003,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4160,7 +4030,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4172,7 +4042,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4185,7 +4055,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4239,7 +4109,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4251,7 +4121,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4264,7 +4134,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4345,7 +4215,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +4227,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +4240,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4410,7 +4280,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4422,7 +4292,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4435,7 +4305,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4476,7 +4346,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4358,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4371,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4585,7 +4455,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4597,7 +4467,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4610,7 +4480,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4667,7 +4537,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4679,7 +4549,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4692,7 +4562,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4714,7 +4584,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4726,7 +4596,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4739,7 +4609,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4776,7 +4646,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4788,7 +4658,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4801,7 +4671,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4892,7 +4762,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +4774,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +4787,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -4988,7 +4858,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5000,7 +4870,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5013,7 +4883,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Alias) GetAlias() string {
@@ -5069,7 +4939,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5081,7 +4951,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5094,7 +4964,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Share) GetModel() string {
@@ -5142,7 +5012,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5154,7 +5024,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5167,7 +5037,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5209,7 +5079,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5091,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5104,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5253,7 +5123,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5265,7 +5135,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5278,7 +5148,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5292,7 +5162,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5304,7 +5174,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5317,7 +5187,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5338,7 +5208,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5350,7 +5220,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5363,7 +5233,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5382,7 +5252,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5394,7 +5264,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5407,14 +5277,14 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19hindsight/v1/access.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xba\b\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19hindsight/v1/access.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xd9\a\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
@@ -5439,22 +5309,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"purge_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tpurgeTime\x12\x18\n" +
 	"\afollows\x18\x11 \x01(\tR\afollows\x12\x18\n" +
 	"\aaliases\x18\x12 \x03(\tR\aaliases\x124\n" +
-	"\asummary\x18\x13 \x01(\v2\x1a.hindsight.v1.ModelSummaryR\asummary\x12&\n" +
-	"\x04move\x18\x14 \x01(\v2\x12.hindsight.v1.MoveR\x04move\x127\n" +
-	"\bimported\x18\x15 \x01(\v2\x1b.hindsight.v1.ImportedStateR\bimported\x1a9\n" +
+	"\asummary\x18\x13 \x01(\v2\x1a.hindsight.v1.ModelSummaryR\asummary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
-	"\x13_max_pending_labels\"<\n" +
-	"\x04Move\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1a\n" +
-	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"N\n" +
-	"\rImportedState\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12!\n" +
-	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\xd5\x03\n" +
+	"\x13_max_pending_labels\"\xd5\x03\n" +
 	"\fModelSummary\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .hindsight.v1.ModelSummary.StateR\x05state\x121\n" +
 	"\x06recent\x18\x02 \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12E\n" +
@@ -5937,225 +5799,221 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
-	(*Move)(nil),                    // 2: hindsight.v1.Move
-	(*ImportedState)(nil),           // 3: hindsight.v1.ImportedState
-	(*ModelSummary)(nil),            // 4: hindsight.v1.ModelSummary
-	(*LearnedInput)(nil),            // 5: hindsight.v1.LearnedInput
-	(*Category)(nil),                // 6: hindsight.v1.Category
-	(*CreateModelRequest)(nil),      // 7: hindsight.v1.CreateModelRequest
-	(*CreateModelResponse)(nil),     // 8: hindsight.v1.CreateModelResponse
-	(*GetModelRequest)(nil),         // 9: hindsight.v1.GetModelRequest
-	(*GetModelResponse)(nil),        // 10: hindsight.v1.GetModelResponse
-	(*ListModelsRequest)(nil),       // 11: hindsight.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),      // 12: hindsight.v1.ListModelsResponse
-	(*UpdateModelRequest)(nil),      // 13: hindsight.v1.UpdateModelRequest
-	(*UpdateModelResponse)(nil),     // 14: hindsight.v1.UpdateModelResponse
-	(*DeleteModelRequest)(nil),      // 15: hindsight.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),     // 16: hindsight.v1.DeleteModelResponse
-	(*UndeleteModelRequest)(nil),    // 17: hindsight.v1.UndeleteModelRequest
-	(*UndeleteModelResponse)(nil),   // 18: hindsight.v1.UndeleteModelResponse
-	(*GetModelStatsRequest)(nil),    // 19: hindsight.v1.GetModelStatsRequest
-	(*GetModelStatsResponse)(nil),   // 20: hindsight.v1.GetModelStatsResponse
-	(*ModelStats)(nil),              // 21: hindsight.v1.ModelStats
-	(*InputImportance)(nil),         // 22: hindsight.v1.InputImportance
-	(*LabelGateStats)(nil),          // 23: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 24: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 25: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 26: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 27: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 28: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 29: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 30: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 31: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 32: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 33: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 34: hindsight.v1.Drift
-	(*Expert)(nil),                  // 35: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 36: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 37: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 38: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 39: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 40: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 41: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 42: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 43: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 44: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 45: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 46: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 47: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 48: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 49: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 50: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 51: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 52: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 53: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 54: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 55: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 56: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 57: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 58: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 59: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 60: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 61: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 62: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 63: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 64: hindsight.v1.Alias
-	(*Share)(nil),                   // 65: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 66: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 67: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 68: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 69: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 70: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 71: hindsight.v1.DeleteAliasResponse
-	nil,                             // 72: hindsight.v1.Model.LabelsEntry
-	nil,                             // 73: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 74: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 75: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 76: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 77: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 80: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 81: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 82: hindsight.v1.Outcome
-	(*Interval)(nil),                // 83: hindsight.v1.Interval
+	(*ModelSummary)(nil),            // 2: hindsight.v1.ModelSummary
+	(*LearnedInput)(nil),            // 3: hindsight.v1.LearnedInput
+	(*Category)(nil),                // 4: hindsight.v1.Category
+	(*CreateModelRequest)(nil),      // 5: hindsight.v1.CreateModelRequest
+	(*CreateModelResponse)(nil),     // 6: hindsight.v1.CreateModelResponse
+	(*GetModelRequest)(nil),         // 7: hindsight.v1.GetModelRequest
+	(*GetModelResponse)(nil),        // 8: hindsight.v1.GetModelResponse
+	(*ListModelsRequest)(nil),       // 9: hindsight.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 10: hindsight.v1.ListModelsResponse
+	(*UpdateModelRequest)(nil),      // 11: hindsight.v1.UpdateModelRequest
+	(*UpdateModelResponse)(nil),     // 12: hindsight.v1.UpdateModelResponse
+	(*DeleteModelRequest)(nil),      // 13: hindsight.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),     // 14: hindsight.v1.DeleteModelResponse
+	(*UndeleteModelRequest)(nil),    // 15: hindsight.v1.UndeleteModelRequest
+	(*UndeleteModelResponse)(nil),   // 16: hindsight.v1.UndeleteModelResponse
+	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
+	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
+	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
+	(*InputImportance)(nil),         // 20: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 21: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 22: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 23: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 24: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 25: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 26: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 27: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 28: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 29: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 30: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 31: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 32: hindsight.v1.Drift
+	(*Expert)(nil),                  // 33: hindsight.v1.Expert
+	(*ListLearnersRequest)(nil),     // 34: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 35: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 36: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 37: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 38: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 39: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 40: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 41: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 42: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 43: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 44: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 45: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 46: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 47: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 48: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 49: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 50: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 51: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 52: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 53: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 54: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 55: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 56: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 57: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 58: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 59: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 60: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 61: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 62: hindsight.v1.Alias
+	(*Share)(nil),                   // 63: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 64: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 65: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 66: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 67: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 68: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 69: hindsight.v1.DeleteAliasResponse
+	nil,                             // 70: hindsight.v1.Model.LabelsEntry
+	nil,                             // 71: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 72: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 73: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 74: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 75: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 78: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 79: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 80: hindsight.v1.Outcome
+	(*Interval)(nil),                // 81: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	77,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	5,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	72,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	73,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	79,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	78,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	78,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	78,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
-	4,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
-	2,   // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
-	3,   // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
-	0,   // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	31,  // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	26,  // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	78,  // 15: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
-	6,   // 16: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	77,  // 17: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	74,  // 18: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	75,  // 19: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	79,  // 20: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,   // 21: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 22: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	76,  // 23: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,   // 24: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,   // 25: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	80,  // 26: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,   // 27: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 28: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 29: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	21,  // 30: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	31,  // 31: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	31,  // 32: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	31,  // 33: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	33,  // 34: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	34,  // 35: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	35,  // 36: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	24,  // 37: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	25,  // 38: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	30,  // 39: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	23,  // 40: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	81,  // 41: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	22,  // 42: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	26,  // 43: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	26,  // 44: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	28,  // 45: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	29,  // 46: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	27,  // 47: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	27,  // 48: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	32,  // 49: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	32,  // 50: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	38,  // 51: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	39,  // 52: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	77,  // 53: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	77,  // 54: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 55: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 56: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	42,  // 57: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	78,  // 58: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 59: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 60: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	55,  // 61: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	56,  // 62: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	78,  // 63: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	31,  // 64: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	26,  // 65: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	78,  // 66: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	79,  // 67: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	59,  // 68: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21,  // 69: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	55,  // 70: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	82,  // 71: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	78,  // 72: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	83,  // 73: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	62,  // 74: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	31,  // 75: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	31,  // 76: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	26,  // 77: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	26,  // 78: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	63,  // 79: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	78,  // 80: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	65,  // 81: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	78,  // 82: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	65,  // 83: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	64,  // 84: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	64,  // 85: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,   // 86: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,   // 87: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11,  // 88: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13,  // 89: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15,  // 90: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17,  // 91: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19,  // 92: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	53,  // 93: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	57,  // 94: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	60,  // 95: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	40,  // 96: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	36,  // 97: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	43,  // 98: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	45,  // 99: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	47,  // 100: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	49,  // 101: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	51,  // 102: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	66,  // 103: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	68,  // 104: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	70,  // 105: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,   // 106: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10,  // 107: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12,  // 108: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14,  // 109: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16,  // 110: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18,  // 111: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20,  // 112: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	54,  // 113: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	58,  // 114: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	61,  // 115: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	41,  // 116: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	37,  // 117: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	44,  // 118: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	46,  // 119: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	48,  // 120: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	50,  // 121: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	52,  // 122: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	67,  // 123: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	69,  // 124: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	71,  // 125: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	106, // [106:126] is the sub-list for method output_type
-	86,  // [86:106] is the sub-list for method input_type
-	86,  // [86:86] is the sub-list for extension type_name
-	86,  // [86:86] is the sub-list for extension extendee
-	0,   // [0:86] is the sub-list for field type_name
+	75,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	76,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	3,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	70,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	71,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	77,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	76,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	76,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	76,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	2,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
+	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
+	29,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	24,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	76,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	4,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	75,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	72,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	73,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	77,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	74,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	78,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	19,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	29,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	29,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	29,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	31,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	32,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	33,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	22,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	23,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	28,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	21,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	79,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	20,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	24,  // 41: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	24,  // 42: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	26,  // 43: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	27,  // 44: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	25,  // 45: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	25,  // 46: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	30,  // 47: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	30,  // 48: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	36,  // 49: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	37,  // 50: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	75,  // 51: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	75,  // 52: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	76,  // 53: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	40,  // 54: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	40,  // 55: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	76,  // 56: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 57: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 58: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	53,  // 59: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	54,  // 60: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	76,  // 61: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	29,  // 62: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	24,  // 63: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	76,  // 64: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	77,  // 65: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	57,  // 66: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19,  // 67: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	53,  // 68: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	80,  // 69: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	76,  // 70: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	81,  // 71: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	60,  // 72: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	29,  // 73: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	29,  // 74: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	24,  // 75: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	24,  // 76: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	61,  // 77: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	76,  // 78: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	63,  // 79: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	76,  // 80: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	63,  // 81: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	62,  // 82: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	62,  // 83: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,   // 84: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,   // 85: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,   // 86: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11,  // 87: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13,  // 88: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15,  // 89: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17,  // 90: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	51,  // 91: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	55,  // 92: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	58,  // 93: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	38,  // 94: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	34,  // 95: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	41,  // 96: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	43,  // 97: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	45,  // 98: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	47,  // 99: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	49,  // 100: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	64,  // 101: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	66,  // 102: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	68,  // 103: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,   // 104: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,   // 105: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10,  // 106: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12,  // 107: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14,  // 108: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16,  // 109: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18,  // 110: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	52,  // 111: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	56,  // 112: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	59,  // 113: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	39,  // 114: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	35,  // 115: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	42,  // 116: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	44,  // 117: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	46,  // 118: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	48,  // 119: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	50,  // 120: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	65,  // 121: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	67,  // 122: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	69,  // 123: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	104, // [104:124] is the sub-list for method output_type
+	84,  // [84:104] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6167,21 +6025,21 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_prediction_proto_init()
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_model_proto_msgTypes[0].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[3].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[6].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[54].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[57].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[44].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[52].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[55].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6192,7 +6050,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   76,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

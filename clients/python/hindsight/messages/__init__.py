@@ -15,13 +15,11 @@ from hindsight.messages.history import (
 from hindsight.messages.models import (
     Alias,
     Category,
-    ImportedState,
     LearnedInput,
     Learner,
     LearnerField,
     ModelInfo,
     ModelSummary,
-    Move,
     Restored,
     Share,
     Snapshot,
@@ -58,8 +56,8 @@ from hindsight.messages.stats import (
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
     "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group", "History",
-    "HistoryPoint", "ImportedState", "InputImportance", "InputStats", "Interval", "IntervalStats",
-    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats",
-    "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
-    "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
+    "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "LabelGateStats",
+    "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats", "ModelSummary",
+    "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
+    "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

@@ -94,43 +94,6 @@ class ModelSummary:
 
 
 @dataclass(frozen=True)
-class Move:
-    """Move names the server that has, or will have, the model. A moving model learns nothing,
-    remembers no predictions and is not restored."""
-
-    #: The other server's gRPC address as clients reach it, at most 300 bytes.
-    address: str
-    #: The other server has the model. Calls return MODEL_MOVING before, MODEL_MOVED after.
-    complete: bool
-
-    @classmethod
-    def of(cls, m: model_pb2.Move) -> Move:
-        """Reads the message of the API."""
-        return cls(
-            address=m.address,
-            complete=m.complete,
-        )
-
-
-@dataclass(frozen=True)
-class ImportedState:
-    """ImportedState is the state that a model was imported with."""
-
-    #: Its number of observations.
-    sequence: int
-    #: See Snapshot.state_digest.
-    state_digest: str
-
-    @classmethod
-    def of(cls, m: model_pb2.ImportedState) -> ImportedState:
-        """Reads the message of the API."""
-        return cls(
-            sequence=m.sequence,
-            state_digest=m.state_digest,
-        )
-
-
-@dataclass(frozen=True)
 class ModelInfo:
     """ModelInfo is a named online learner."""
 
@@ -158,7 +121,7 @@ class ModelInfo:
     label_ttl: Optional[timedelta]
     #: The most pending predictions. Absent: the server's limit.
     max_pending_labels: Optional[int]
-    #: Changes with the five fields above, move and deletion.
+    #: Changes with the five fields above and deletion.
     etag: str
     #: When the etag last changed.
     update_time: Optional[datetime]
@@ -174,10 +137,6 @@ class ModelInfo:
     aliases: tuple[str, ...]
     #: Its summary, if ListModels was asked for it.
     summary: Optional[ModelSummary]
-    #: Where it moves to; absent if it does not.
-    move: Optional[Move]
-    #: The state that it was imported with, if it was.
-    imported: Optional[ImportedState]
 
     @classmethod
     def of(cls, m: model_pb2.Model) -> ModelInfo:
@@ -202,8 +161,6 @@ class ModelInfo:
             follows=m.follows,
             aliases=tuple(m.aliases),
             summary=ModelSummary.of(m.summary) if m.HasField("summary") else None,
-            move=Move.of(m.move) if m.HasField("move") else None,
-            imported=ImportedState.of(m.imported) if m.HasField("imported") else None,
         )
 
 

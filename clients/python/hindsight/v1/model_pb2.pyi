@@ -334,14 +334,6 @@ class ImportModelResponse(_message.Message):
     model: Model
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
 
-class ImportedState(_message.Message):
-    __slots__ = ["sequence", "state_digest"]
-    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
-    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    sequence: int
-    state_digest: str
-    def __init__(self, sequence: _Optional[int] = ..., state_digest: _Optional[str] = ...) -> None: ...
-
 class InputImportance(_message.Message):
     __slots__ = ["gain", "input", "permutation"]
     GAIN_FIELD_NUMBER: _ClassVar[int]
@@ -546,7 +538,7 @@ class LossDifference(_message.Message):
     def __init__(self, mean: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., confidence: _Optional[float] = ..., paired: bool = ..., observations: _Optional[int] = ..., first_observations: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ["aliases", "annotations", "classes", "create_time", "delete_time", "display_name", "etag", "follows", "id", "imported", "inputs", "label_ttl", "labels", "learner", "max_pending_labels", "move", "purge_time", "sequence", "spec", "summary", "update_time"]
+    __slots__ = ["aliases", "annotations", "classes", "create_time", "delete_time", "display_name", "etag", "follows", "id", "inputs", "label_ttl", "labels", "learner", "max_pending_labels", "purge_time", "sequence", "spec", "summary", "update_time"]
     class AnnotationsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -570,13 +562,11 @@ class Model(_message.Message):
     ETAG_FIELD_NUMBER: _ClassVar[int]
     FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
-    IMPORTED_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
     MAX_PENDING_LABELS_FIELD_NUMBER: _ClassVar[int]
-    MOVE_FIELD_NUMBER: _ClassVar[int]
     PURGE_TIME_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
@@ -591,19 +581,17 @@ class Model(_message.Message):
     etag: str
     follows: str
     id: str
-    imported: ImportedState
     inputs: _containers.RepeatedCompositeFieldContainer[LearnedInput]
     label_ttl: _duration_pb2.Duration
     labels: _containers.ScalarMap[str, str]
     learner: str
     max_pending_labels: int
-    move: Move
     purge_time: _timestamp_pb2.Timestamp
     sequence: int
     spec: _spec_pb2.ModelSpec
     summary: ModelSummary
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ..., move: _Optional[_Union[Move, _Mapping]] = ..., imported: _Optional[_Union[ImportedState, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
     __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
@@ -710,14 +698,6 @@ class ModelSummary(_message.Message):
     regret: float
     state: ModelSummary.State
     def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ..., observe_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
-
-class Move(_message.Message):
-    __slots__ = ["address", "complete"]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    COMPLETE_FIELD_NUMBER: _ClassVar[int]
-    address: str
-    complete: bool
-    def __init__(self, address: _Optional[str] = ..., complete: bool = ...) -> None: ...
 
 class OutcomeEvent(_message.Message):
     __slots__ = ["intervals", "labels", "omitted", "outcome", "time"]

@@ -114,14 +114,6 @@ func writeMetadata(w *command.Page, m *hindsightv1.Model) {
 	command.Known(w, "pending labels at most", m.MaxPendingLabels)
 	w.Text("aliases", strings.Join(m.GetAliases(), ", "))
 	w.Text("follows", m.GetFollows())
-	if to := m.GetMove(); to.GetComplete() {
-		w.Row("moved to", to.GetAddress())
-	} else if to != nil {
-		w.Row("being moved to", to.GetAddress())
-	}
-	if from := m.GetImported(); from != nil {
-		w.Row("imported with", fmt.Sprintf("%d observations", from.GetSequence()))
-	}
 	w.Text("etag", m.GetEtag())
 	if m.GetDeleteTime() != nil {
 		w.Row("deleted", when(m.GetDeleteTime()))

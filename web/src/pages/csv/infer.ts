@@ -1,4 +1,4 @@
-import type { InputSpec, Spec } from "../../api/types";
+import type { Spec } from "../../api/types";
 import { count, plural } from "../../format";
 import { numbersOf } from "./numbers";
 import type { Table } from "./table";
@@ -98,7 +98,7 @@ function columnOf(table: Table, name: string, at: number, target: boolean): Colu
 
 /** specOf is the spec of a model that learns the columns. */
 export function specOf(table: Table, columns: Column[]): Spec {
-  const inputs = columns.filter((c) => !["label", "class", "none"].includes(c.kind)).map((c): InputSpec => ({ name: c.name, [c.kind]: {} }));
+  const inputs = columns.filter((c) => !["label", "class", "none"].includes(c.kind)).map((c) => ({ name: c.name, [c.kind]: {} }));
   const target = columns.findIndex((c) => c.kind === "class");
   if (target < 0) return { inputs };
   const classes = new Set(table.rows.map((r) => r[target] ?? "").filter((c) => !isUnknown(c)));

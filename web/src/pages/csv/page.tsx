@@ -1,6 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
 import { createModel } from "../../api/client";
-import { written } from "../../api/exact";
 import { count, plural } from "../../format";
 import { go, modelHref } from "../../router";
 import { useNotice } from "../../ui/notice";
@@ -95,7 +94,7 @@ export function CsvPage() {
               <Field label="Id" hint="The name that requests use. The learner is auto.">
                 {(a) => <input {...a} autocomplete="off" spellcheck={false} value={id} onInput={(e) => { setId(e.currentTarget.value); setError(undefined); }} />}
               </Field>
-              <details><summary>Spec</summary><pre tabIndex={0} class="spec" aria-label="Spec as JSON">{written(specOf(table, columns))}</pre></details>
+              <details><summary>Spec</summary><pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(specOf(table, columns), null, 2)}</pre></details>
               <Failure error={error} />
               <div class="actions">
                 <span class="why" id="why-not" role="status">{why}</span>

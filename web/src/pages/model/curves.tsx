@@ -136,7 +136,7 @@ function withNow(
   draw: (points: HistoryPoint[]) => Curve[], points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats, time: boolean,
 ): { x: number[]; curves: Curve[] } {
   const behind = number(observations) > number(points[points.length - 1]?.sequence);
-  const now = { sequence: number(observations), time: new Date().toISOString(), regret, regretBound, dictionary } as HistoryPoint;
+  const now = { sequence: observations, time: new Date().toISOString(), regret, regretBound, dictionary } as unknown as HistoryPoint;
   const all = behind ? [...points, now] : points;
   return { x: placesOf(all, time), curves: draw(all) };
 }

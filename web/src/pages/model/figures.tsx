@@ -147,12 +147,12 @@ const WRITE = { count, figure, bytes };
 export function AllFigures({ stats }: { stats: Stats }) {
   return (
     <dl class="list">
-      {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && stats[field] === 0)).map(([field, text, kind]) => (
+      {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && number(stats[field] as number | string) === 0)).map(([field, text, kind]) => (
         <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
       <div><dt>Certified</dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
       {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
-      <div><dt>Durability</dt><dd>{stats.durability ?? "–"}</dd></div>
+      <div><dt>Durability</dt><dd>{stats.durability || "–"}</dd></div>
       {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}
     </dl>
   );

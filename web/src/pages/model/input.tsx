@@ -20,7 +20,7 @@ export function dimensionOf(model: Model): number {
 }
 
 export function inputsOf(model: Model): InputSpec[] {
-  return model.spec?.inputs ?? [];
+  return (model.spec?.inputs ?? []) as InputSpec[];
 }
 
 type Kind = "numeric" | "boolean" | "categorical" | "time" | "vector";

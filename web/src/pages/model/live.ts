@@ -148,6 +148,6 @@ function append(old: History | undefined, newer: HistoryPoint[]): History | unde
  * was until the page asks for the statistics again. Another list that is left out is empty.
  */
 function merge(old: Stats | undefined, newest: Stats): Stats {
-  const there = Object.entries(newest).filter(([, v]) => !Array.isArray(v) || v.length > 0);
-  return { ...old, ...Object.fromEntries(there) };
+  const there = Object.entries(newest).filter(([, v]) => v !== "" && (!Array.isArray(v) || v.length > 0));
+  return { ...old, ...Object.fromEntries(there) } as Stats;
 }

@@ -47,7 +47,7 @@ function PredictForm({ model, last, done, write }: { model: Model; last: Predict
       <Failure error={error} />
       <div role="status">
         {last && <PredictionText p={last} />}
-        {last?.explanation && <Families families={last.explanation} />}
+        {last && last.explanation.length > 0 && <Families families={last.explanation} />}
       </div>
     </Panel>
   );
@@ -63,7 +63,7 @@ function PredictionText({ p }: { p: Prediction }) {
       {scores.slice(0, 10).map(([name, score]) => <div key={name}><dt>P({name})</dt><dd><Bar share={score} /><Num value={score} write={percent} /></dd></div>)}
       {p.probability !== undefined && <div><dt>P(label 1)</dt><dd><Num value={p.probability} write={percent} /></dd></div>}
       {(p.intervals ?? []).map((i) => (
-        <div key={i.coverage}><dt>{level(number(i.coverage))} {i.lowers ? "intervals" : "interval"}</dt><dd>{boundsOf(i)}</dd></div>
+        <div key={i.coverage}><dt>{level(number(i.coverage))} {i.lowers.length > 0 ? "intervals" : "interval"}</dt><dd>{boundsOf(i)}</dd></div>
       ))}
       {p.parametricValue !== undefined && <div><dt>Parametric part</dt><dd><Num value={p.parametricValue} /></dd></div>}
       {p.standardError !== undefined && <div><dt>Standard error</dt><dd><Num value={p.standardError} /></dd></div>}
@@ -82,8 +82,8 @@ function Nums({ values }: { values: number[] }) {
 
 /** boundsOf writes an interval, or an interval for each output. Without observations it has no ends. */
 function boundsOf(i: Interval) {
-  if (!i.lowers) return i.lower === undefined ? "not known yet" : <><Num value={i.lower} /> to <Num value={i.upper} /></>;
-  return i.lowers.map((low, k) => <span key={k}><Num value={low} /> to <Num value={i.uppers?.[k]} />{k + 1 < (i.lowers ?? []).length ? "," : ""}</span>);
+  if (i.lowers.length === 0) return i.lower === undefined ? "not known yet" : <><Num value={i.lower} /> to <Num value={i.upper} /></>;
+  return i.lowers.map((low, k) => <span key={k}><Num value={low} /> to <Num value={i.uppers[k]} />{k + 1 < i.lowers.length ? "," : ""}</span>);
 }
 
 /** newId makes the id of an observation, so that a click that is sent twice is learned once. */
