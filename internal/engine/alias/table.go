@@ -53,7 +53,7 @@ type Binding struct {
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
 	// settled is closed after every observation sent by the previous binding is learned or
-	// refused: the models of the previous binding then know their ids.
+	// rejected: the models of the previous binding then know their ids.
 	settled chan struct{}
 }
 
@@ -74,7 +74,7 @@ type Model interface {
 	// DeriveIDs makes the model know the ids of all that it learned: after a start the ids of the last
 	// records are in the log alone.
 	DeriveIDs(ctx context.Context) error
-	// Settle waits until every observation queued before is learned or refused.
+	// Settle waits until every observation queued before is learned or rejected.
 	Settle(ctx context.Context) error
 }
 

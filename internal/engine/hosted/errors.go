@@ -11,7 +11,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Reasons to refuse a call. A number that a learner does not take is a *model.FieldError.
+// Reasons to reject a call. A number that a learner does not take is a *model.FieldError.
 var (
 	ErrModelNotFound      = recovery.ErrModelNotFound
 	ErrInvalidID          = errors.New("invalid id")
@@ -21,7 +21,7 @@ var (
 	ErrConflict           = errors.New("id already stands for another observation")
 	ErrOverloaded         = errors.New("overloaded")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	// ErrFollows refuses an observation of a model that learns from another model's log.
+	// ErrFollows rejects an observation of a model that learns from another model's log.
 	ErrFollows = errors.New("the model follows another one and learns its observations alone")
 	ErrMoving  = errors.New("the model is being moved to another server; try again")
 	ErrMoved   = errors.New("another server has the model")
@@ -36,7 +36,7 @@ var (
 	ErrNotOwner = storage.ErrNotOwner
 )
 
-// RowError says which row of a call is refused.
+// RowError says which row of a call is rejected.
 type RowError struct {
 	Row int
 	Err error
@@ -48,7 +48,7 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// MovedError refuses a call to a model that has a Move. It is ErrMoved or ErrMoving.
+// MovedError rejects a call to a model that has a Move. It is ErrMoved or ErrMoving.
 type MovedError struct {
 	Model string
 	record.Move

@@ -173,7 +173,7 @@ func (m *Model) Schema() *input.Schema { return m.schema }
 // Entry is the registry entry without its spec. It is read only.
 func (m *Model) Entry() *record.Entry { return m.entry.Load() }
 
-// Deleted tells whether the model is soft-deleted.
+// Deleted reports whether the model is soft-deleted.
 func (m *Model) Deleted() bool { return m.entry.Load().Deleted != 0 }
 
 // Handle is what the store has of the model.
@@ -184,12 +184,12 @@ func (m *Model) Turn(ctx context.Context, work func(context.Context) error) erro
 	return m.box.Do(ctx, work)
 }
 
-// Settle waits until every observation queued before is learned or refused.
+// Settle waits until every observation queued before is learned or rejected.
 func (m *Model) Settle(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error { return nil })
 }
 
-// Close refuses jobs from now on. Accepted jobs run.
+// Close rejects jobs from now on. Accepted jobs run.
 func (m *Model) Close() { m.box.Close(ErrClosed) }
 
 // LogEnd is the last sequence of the log.
@@ -280,14 +280,14 @@ func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storag
 func (m *Model) SetEntry(next *record.Entry) { m.entry.Store(next) }
 
 // SetMetadata serves a registered entry with other metadata. Every prediction is remembered under the
-// previous metadata or refused.
+// previous metadata or rejected.
 func (m *Model) SetMetadata(next *record.Entry) {
 	m.pending.keeping.Lock()
 	defer m.pending.keeping.Unlock()
 	m.entry.Store(next)
 }
 
-// CheckNotMoved refuses a model that has a Move. A check at the turn, or while pending.keeping is held,
+// CheckNotMoved rejects a model that has a Move. A check at the turn, or while pending.keeping is held,
 // stays true until the turn or the lock ends.
 func (m *Model) CheckNotMoved() error {
 	if move := m.entry.Load().Move; move != nil {
@@ -338,7 +338,7 @@ func (m *Model) Gauges() Gauges {
 	}
 }
 
-// Resident tells whether the state is in memory.
+// Resident reports whether the state is in memory.
 func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
 
 func (m *Model) lastUsed() int64 { return m.usage.used.Load() }
@@ -351,7 +351,7 @@ func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 // Pending is the number of pending predictions.
 func (m *Model) Pending() int64 { return m.pending.count() }
 
-// Paused tells whether replicas must not learn of the model: it is being restored.
+// Paused reports whether replicas must not learn of the model: it is being restored.
 func (m *Model) Paused() bool { return m.journal.paused.Load() || m.journal.rewound.Load() != 0 }
 
 // TimeOf is a time of an entry, zero if it is not set.

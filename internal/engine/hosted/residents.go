@@ -26,7 +26,7 @@ type inOrder struct {
 // resident is a *Model. The files of the package point one way, and the model uses its Env, which has the
 // residents.
 type resident interface {
-	// Resident tells whether the state is in memory.
+	// Resident reports whether the state is in memory.
 	Resident() bool
 	// lastUsed is when the model was last asked for something, in nanoseconds since 1970.
 	lastUsed() int64

@@ -1,4 +1,4 @@
-// Package certificates keeps the server's TLS certificate and key and the authorities of its
+// Package certificates keeps the server's TLS certificate and key and the CAs of its
 // clients. It applies changed files without a restart: a handshake uses the newest files, and a
 // connection closes when the TLS certificate of its client becomes invalid.
 //
@@ -27,7 +27,7 @@ const interval = time.Second
 type Files struct {
 	// Certificate is the server's certificate, with the intermediate certificates.
 	Certificate, Key string
-	// ClientCA has the authorities of clients; "" requests no certificate of clients.
+	// ClientCA has the CAs of clients; "" requests no certificate of clients.
 	ClientCA string
 	// Optional lets clients connect without a certificate.
 	Optional bool

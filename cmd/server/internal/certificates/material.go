@@ -38,7 +38,7 @@ func (f Files) read() content {
 // material has the certificates of a handshake. It is immutable.
 type material struct {
 	certificate tls.Certificate
-	// clients are the authorities of clients; nil if clients need no certificates.
+	// clients are the CAs of clients; nil if clients need no certificates.
 	clients *x509.CertPool
 }
 
@@ -55,15 +55,15 @@ func (f Files) parse(c content) (*material, error) {
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clients, err = authorities(c.clientCA); err != nil {
+	if m.clients, err = parseCAs(c.clientCA); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.ClientCA, err)
 	}
 	return m, nil
 }
 
-// authorities parses certificates. It refuses a file with an unreadable block, because skipping
-// the block would silently refuse clients.
-func authorities(text string) (*x509.CertPool, error) {
+// parseCAs parses certificates. It rejects a file with an unreadable block, because skipping
+// the block would silently reject clients.
+func parseCAs(text string) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for rest := []byte(text); ; n++ {
 		var block *pem.Block
@@ -85,7 +85,7 @@ func authorities(text string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// invalidAt returns why clients refuse the certificate at a time, or nil.
+// invalidAt returns why clients reject the certificate at a time, or nil.
 func (m *material) invalidAt(now time.Time) error {
 	switch leaf := m.certificate.Leaf; {
 	case now.After(leaf.NotAfter):

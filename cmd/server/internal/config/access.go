@@ -40,7 +40,7 @@ func keySet(field *string) kind {
 	})
 }
 
-// checkAccess refuses settings that one without another does not mean what it says. It
+// checkAccess rejects settings that one without another does not mean what it says. It
 // gives the name of the setting, and what is wanted of it.
 func (c Config) checkAccess() (name, want string) {
 	jwt := c.JWTKeys != ""

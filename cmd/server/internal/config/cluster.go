@@ -51,7 +51,7 @@ func (c Config) Peers() []string {
 	return strings.Split(c.ClusterJoin, ",")
 }
 
-// checkCluster refuses contradicting settings, as checkAccess does.
+// checkCluster rejects contradicting settings, as checkAccess does.
 func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {

@@ -74,7 +74,7 @@ type ClientAuth string
 
 // The values of ClientAuth.
 const (
-	// ClientRequired refuses the connection of a client without a certificate.
+	// ClientRequired rejects the connection of a client without a certificate.
 	ClientRequired ClientAuth = "require"
 	// ClientOptional lets a client come without one, with a token for example.
 	ClientOptional ClientAuth = "optional"
@@ -171,7 +171,7 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	}
 	for _, s := range table {
 		if v := chosen(s.name, s.standard); !s.set(v.text) {
-			return Config{}, v.refuse(s.name, s.want)
+			return Config{}, v.reject(s.name, s.want)
 		}
 	}
 	if err := c.check(chosen); err != nil {
@@ -179,24 +179,24 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	}
 	for _, check := range []func() (string, string){c.checkAccess, c.checkCluster} {
 		if name, want := check(); name != "" {
-			return Config{}, chosen(name, "").refuse(name, want)
+			return Config{}, chosen(name, "").reject(name, want)
 		}
 	}
 	return c, nil
 }
 
-// check refuses contradicting settings.
+// check rejects contradicting settings.
 func (c Config) check(chosen func(name, standard string) value) error {
-	refuse := func(name, want string) error { return chosen(name, "").refuse(name, want) }
+	reject := func(name, want string) error { return chosen(name, "").reject(name, want) }
 	switch {
 	case samePort(c.GRPCAddress, c.HTTPAddress):
-		return refuse("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+		return reject("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
 	case c.TLSCert != "" && c.TLSKey == "":
-		return refuse("tls-key", "the file of the key, because tls-cert is set")
+		return reject("tls-key", "the file of the key, because tls-cert is set")
 	case c.TLSCert == "" && c.TLSKey != "":
-		return refuse("tls-cert", "the file of the certificate, because tls-key is set")
+		return reject("tls-cert", "the file of the certificate, because tls-key is set")
 	case c.TLSCert == "" && c.TLSClientCA != "":
-		return refuse("tls-cert", "the file of the certificate, because tls-client-ca is set")
+		return reject("tls-cert", "the file of the certificate, because tls-client-ca is set")
 	}
 	return nil
 }
@@ -209,8 +209,8 @@ func (c Config) Origins() []string {
 	return strings.Split(c.CORSOrigins, ",")
 }
 
-// refuse returns the error of a wrong value.
-func (v value) refuse(name, want string) error {
+// reject returns the error of a wrong value.
+func (v value) reject(name, want string) error {
 	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, withoutUser(v.text), want)
 }
 

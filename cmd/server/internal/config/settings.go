@@ -119,7 +119,7 @@ func oneOf[T ~string](field *T, values ...T) kind {
 }
 
 // place is a directory, the URL of a bucket, or nothing. A URL with a part that the bucket's
-// driver ignores is refused: a path after the name of an S3 bucket (the driver reads prefix=
+// driver ignores is rejected: a path after the name of an S3 bucket (the driver reads prefix=
 // only), and a host before a directory.
 func place(field *string) kind {
 	return word("PLACE", "nothing, a directory, file:///DIR, s3://BUCKET or s3://BUCKET?prefix=P/", field, func(s string) bool {
