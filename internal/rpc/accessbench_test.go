@@ -37,9 +37,7 @@ func judged(tb testing.TB) func() error {
 func TestJudgingAllocatesTheContext(t *testing.T) {
 	call := judged(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := call(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, call())
 	}); n > 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}
@@ -50,9 +48,7 @@ func BenchmarkJudge(b *testing.B) {
 	call := judged(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := call(); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, call())
 	}
 }
 
@@ -72,9 +68,7 @@ func BenchmarkGuardedCall(b *testing.B) {
 			ctx := as(b.Context(), c.caller)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := c.by.Predict(ctx, request); err != nil {
-					b.Fatal(err)
-				}
+				must(c.by.Predict(ctx, request))(b)
 			}
 		})
 	}

@@ -19,25 +19,19 @@ func BenchmarkCall(b *testing.B) {
 		health := healthv1.NewHealthClient(s.connection)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := health.Check(b.Context(), &healthv1.HealthCheckRequest{}); err != nil {
-				b.Fatal(err)
-			}
+			must(health.Check(b.Context(), &healthv1.HealthCheckRequest{}))(b)
 		}
 	})
 	b.Run("Predict", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Predict(b.Context(), predict); err != nil {
-				b.Fatal(err)
-			}
+			must(s.Predict(b.Context(), predict))(b)
 		}
 	})
 	b.Run("Observe", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Observe(b.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: predict.GetFeatures(), Target: label(1)}); err != nil {
-				b.Fatal(err)
-			}
+			must(s.Observe(b.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: predict.GetFeatures(), Target: label(1)}))(b)
 		}
 	})
 }

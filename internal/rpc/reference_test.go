@@ -94,10 +94,7 @@ with the same ids. Treat an unknown reason by its code, and send again only with
 // remedies adds what the page says to do.
 func remedies(t *testing.T, refusals map[string]refusal) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/reference/errors.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile("../../docs/reference/errors.md"))(t)
 	for row := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(row), "|")
 		if len(cells) != 6 {
@@ -135,16 +132,10 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 	for c := range codes.Code(17) {
 		grpc[c.String()] = c
 	}
-	files, err := filepath.Glob("../gateway/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(filepath.Glob("../gateway/*.go"))(t)
 	found := map[string]refusal{}
 	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		constants := map[string]string{}
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
