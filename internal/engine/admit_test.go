@@ -59,28 +59,15 @@ func TestAStoredModelOfARefusedSpecOpens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := machine.New(spec, catalog.New)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must(machine.New(spec, catalog.New))(t)
 			r := record.Record{Observations: []record.Observation{{Features: []float64{0}, Labels: []float64{1}, Weight: 1}}}
-			if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
-				t.Fatal(err)
-			}
-			snapshot, err := m.Snapshot(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, m.Apply(&r, make([]record.Answer, 1), nil))
+			snapshot := must(m.Snapshot(nil))(t)
 			snapshot.Digest = codec.Digest(snapshot.Learner)
-			data, err := codec.Encode(snapshot)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(codec.Encode(snapshot))(t)
 			d, c := files{newFS()}, newClock()
 			h := start(t, d, c)
-			if _, err := h.ImportModel(context.Background(), "m", data); err != nil {
-				t.Fatal(err)
-			}
+			must(h.ImportModel(context.Background(), "m", data))(t)
 			h.stop(t)
 			h = start(t, d, c)
 			h.predict(t, "m", 0)
@@ -119,10 +106,7 @@ func TestAWeightThatFloodsTheRidgeIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := machine.New(spec, catalog.New)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(machine.New(spec, catalog.New))(t)
 		r := record.Record{Observations: []record.Observation{{Features: o.Features, Labels: o.Labels, Weight: o.Weight}}}
 		if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
 			t.Errorf("%s, from a log: %v", name, err)

@@ -65,10 +65,7 @@ func benchmarkGroupCommit(b *testing.B, clients, models int) {
 	b.Helper()
 	const rows = 100
 	open := func(syncs *atomic.Int64) *store.Store {
-		s, err := store.Open("data", store.Options{FS: slowFS{vfs.NewMem(), syncs}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		s := must(store.Open("data", store.Options{FS: slowFS{vfs.NewMem(), syncs}}))(b)
 		return s
 	}
 	var appendSyncs, observeSyncs atomic.Int64
@@ -82,9 +79,7 @@ func benchmarkGroupCommit(b *testing.B, clients, models int) {
 	}()
 	for n := range models {
 		spec := model.Spec{Dimension: 10, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2)}}
-		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), spec, engine.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		must(e.CreateModel(b.Context(), fmt.Sprint("m", n), spec, engine.CreateOptions{}))(b)
 	}
 	writers := make([]storage.Model, clients)
 	for n := range writers {
