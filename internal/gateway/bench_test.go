@@ -47,9 +47,7 @@ func BenchmarkPredict(b *testing.B) {
 		b.Run(way.name+"/one", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := way.call(); err != nil {
-					b.Fatal(err)
-				}
+				noError(b, way.call())
 			}
 		})
 		b.Run(way.name+"/many", func(b *testing.B) {

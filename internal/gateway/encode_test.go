@@ -18,10 +18,7 @@ import (
 )
 
 func TestEncode(t *testing.T) {
-	record, err := structpb.NewStruct(map[string]any{"city": "Oslo", "load": 1.5, "x": nil})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must(structpb.NewStruct(map[string]any{"city": "Oslo", "load": 1.5, "x": nil}))(t)
 	for _, c := range []struct {
 		name    string
 		message proto.Message
@@ -93,10 +90,7 @@ func FuzzEncode(f *testing.F) {
 		&hindsightv1.GetModelStatsResponse{Stats: &hindsightv1.ModelStats{Regret: proto.Float64(math.Inf(1)), Observations: 7}},
 		&hindsightv1.PredictBatchResponse{Predictions: []*hindsightv1.Prediction{{Scores: map[string]float64{"a": 0.5}}}},
 	} {
-		data, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must(proto.Marshal(m))(f)
 		f.Add(uint8(kind), data)
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
