@@ -83,18 +83,12 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	h.shadow(t, "shadow", "leader", linear(2))
 	h.feed(t, 0, 3)
 	for range 3 {
-		if err := h.DeleteModel(t.Context(), "leader"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, h.DeleteModel(t.Context(), "leader"))
 		h.caughtUp(t, "shadow") // It loads the leader.
-		if _, err := h.UndeleteModel(t.Context(), "leader"); err != nil {
-			t.Fatal(err)
-		}
+		must(h.UndeleteModel(t.Context(), "leader"))(t)
 	}
 	for _, id := range []string{"leader", "shadow"} {
-		if _, err := h.Engine.DeleteModel(t.Context(), id, engine.DeleteOptions{Purge: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(h.Engine.DeleteModel(t.Context(), id, engine.DeleteOptions{Purge: true}))(t)
 	}
 	if totals := h.Totals(); totals.ResidentBytes != 0 {
 		t.Errorf("%d bytes are accounted without a model", totals.ResidentBytes)
@@ -103,9 +97,7 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	h.create(t, "leader", linear(300)) // 0.4 MB.
 	h.shadow(t, "shadow", "leader", linear(300))
 	h.create(t, "other", linear(300))
-	if err := h.DeleteModel(t.Context(), "leader"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(t.Context(), "leader"))
 	for range 3 {
 		h.caughtUp(t, "shadow")
 		h.predict(t, "other", make([]float64, 300)...)
@@ -124,10 +116,7 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 	x := make([]float64, 400)
 	h.observe(t, "held", engine.Observation{Features: x, Labels: []float64{1}})
 	f.appends.next.Store(appendWaits)
-	ticket, err := h.Submit(t.Context(), "held", []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ticket := must(h.Submit(t.Context(), "held", []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1}}))(t)
 	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

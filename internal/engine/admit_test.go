@@ -70,10 +70,7 @@ func TestAWeightThatFloodsTheRidgeIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := machine.New(spec, catalog.New)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(machine.New(spec, catalog.New))(t)
 		r := record.Record{Observations: []record.Observation{{Features: o.Features, Labels: o.Labels, Weight: o.Weight}}}
 		if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
 			t.Errorf("%s, from a log: %v", name, err)

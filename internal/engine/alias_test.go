@@ -17,10 +17,7 @@ import (
 // setAlias makes an alias name a model.
 func (h *host) setAlias(t *testing.T, name, id string) engine.Alias {
 	t.Helper()
-	a, err := h.SetAlias(t.Context(), name, id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(h.SetAlias(t.Context(), name, id, ""))(t)
 	return a
 }
 
@@ -54,10 +51,7 @@ func (h *host) sendKey(ctx context.Context, key string, o engine.Observation) (s
 
 func (h *host) sequence(t *testing.T, id string) uint64 {
 	t.Helper()
-	info, err := h.GetModel(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must(h.GetModel(t.Context(), id))(t)
 	return info.Sequence
 }
 
@@ -130,10 +124,7 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	h.create(t, "a", linear(1))
 	h.create(t, "deleted", linear(1))
 	h.setAlias(t, "live", "a")
-	exported, err := h.ExportModel(ctx, "live", engine.ExportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	exported := must(h.ExportModel(ctx, "live", engine.ExportOptions{}))(t)
 	if _, err := h.CreateModel(ctx, "live", linear(1)); !errors.Is(err, engine.ErrAliasExists) {
 		t.Errorf("created: %v", err)
 	}
@@ -143,9 +134,7 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	if err := h.DeleteModel(ctx, "a"); !errors.Is(err, engine.ErrAliased) {
 		t.Errorf("deleted although an alias names it: %v", err)
 	}
-	if err := h.DeleteModel(ctx, "deleted"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(ctx, "deleted"))
 	if _, err := h.SetAlias(ctx, "deleted", "a", ""); !errors.Is(err, engine.ErrModelExists) {
 		t.Errorf("an alias with the id of a deleted model: %v", err)
 	}
@@ -258,9 +247,7 @@ func testAfterASwitch(t *testing.T, newDisk func() disk) {
 		t.Errorf("a learned %d and b %d, want 2 and 1", a, b)
 	}
 	// The model that the alias named before may go.
-	if err := h.DeleteModel(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(ctx, "a"))
 	if by, _, err := h.send(ctx, first); err != nil || by != "b" {
 		t.Errorf("without the model of before by %q: %v", by, err)
 	}

@@ -40,9 +40,7 @@ func BenchmarkAtRest(b *testing.B) {
 	var wakes []time.Duration
 	for n := range min(b.N/64, 1000) {
 		began := time.Now()
-		if _, err := e.Predict(b.Context(), fmt.Sprintf("model-%d-%d", n%64, n), vectors(make([]float64, 10)), engine.PredictOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		must(e.Predict(b.Context(), fmt.Sprintf("model-%d-%d", n%64, n), vectors(make([]float64, 10)), engine.PredictOptions{}))(b)
 		wakes = append(wakes, time.Since(began))
 	}
 	if len(wakes) > 0 {

@@ -16,10 +16,7 @@ func TestARefusedCallLeavesItsBatch(t *testing.T) {
 	h.create(t, "m", linear(1))
 	submit := func(observations ...engine.Observation) *engine.Ticket {
 		t.Helper()
-		ticket, err := h.Submit(t.Context(), "m", observations)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ticket := must(h.Submit(t.Context(), "m", observations))(t)
 		return ticket
 	}
 	row := func(id string) engine.Observation {

@@ -23,17 +23,14 @@ import (
 // openReal is an engine on the file system.
 func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 	b.Helper()
-	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(store.Open(dir, store.Options{}))(b)
 	return openOver(b, s), s
 }
 
 // openOver is an engine over a store.
 func openOver(b *testing.B, s *store.Store) *engine.Engine {
 	b.Helper()
-	e, err := engine.Open(b.Context(), engine.Options{
+	e := must(engine.Open(b.Context(), engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000},
 			Store:  s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
@@ -42,10 +39,7 @@ func openOver(b *testing.B, s *store.Store) *engine.Engine {
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
 		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 1_000_000, Sweep: time.Hour,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	return e
 }
 
@@ -63,19 +57,12 @@ func shut(b *testing.B, e *engine.Engine, s *store.Store) {
 // alone and a bare write and fsync: an operation is one of them.
 func BenchmarkDurable(b *testing.B) {
 	b.Run("write+fsync", func(b *testing.B) {
-		f, err := os.Create(filepath.Join(b.TempDir(), "log"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		f := must(os.Create(filepath.Join(b.TempDir(), "log")))(b)
 		defer func() { _ = f.Close() }()
 		data := make([]byte, 120)
 		for b.Loop() {
-			if _, err := f.Write(data); err != nil {
-				b.Fatal(err)
-			}
-			if err := f.Sync(); err != nil {
-				b.Fatal(err)
-			}
+			must(f.Write(data))(b)
+			noError(b, f.Sync())
 		}
 	})
 	for _, clients := range []int{1, 16, 64, 256} {
@@ -84,10 +71,7 @@ func BenchmarkDurable(b *testing.B) {
 			defer shut(b, e, s)
 			data := make([]byte, 120)
 			share(b, clients, func(client int) func(n int) error {
-				m, err := s.Create(b.Context(), fmt.Sprint("m", client), nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				m := must(s.Create(b.Context(), fmt.Sprint("m", client), nil))(b)
 				return func(n int) error {
 					return m.Append(b.Context(), storage.Commit{Record: storage.Record{First: uint64(n + 1), Last: uint64(n + 1), Data: data}})
 				}
@@ -98,9 +82,7 @@ func BenchmarkDurable(b *testing.B) {
 				e, s := openReal(b, b.TempDir())
 				defer shut(b, e, s)
 				for n := range models {
-					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
-						b.Fatal(err)
-					}
+					must(e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}))(b)
 				}
 				share(b, clients, func(client int) func(n int) error {
 					id := fmt.Sprint("m", client%models)
@@ -147,9 +129,7 @@ func BenchmarkRecovery(b *testing.B) {
 	const observations = 50_000
 	dir := b.TempDir()
 	e, s := openReal(b, dir)
-	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	must(e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}))(b)
 	const batch = 500
 	for n := 0; n < observations; n += batch {
 		rows := make([]engine.Observation, batch)
@@ -158,18 +138,14 @@ func BenchmarkRecovery(b *testing.B) {
 				Features: make([]float64, 10), Labels: []float64{1}, Weight: 1, ObservationID: fmt.Sprintf("o-%d", n+k),
 			}
 		}
-		if _, err := e.Observe(b.Context(), "m", rows); err != nil {
-			b.Fatal(err)
-		}
+		must(e.Observe(b.Context(), "m", rows))(b)
 	}
 	shut(b, e, s)
 	snapshots := filepath.Join(dir, "snapshots")
 	b.ResetTimer()
 	for n := 0; n < b.N; n += observations {
 		b.StopTimer()
-		if err := os.RemoveAll(snapshots); err != nil {
-			b.Fatal(err)
-		}
+		noError(b, os.RemoveAll(snapshots))
 		b.StartTimer()
 		e, s := openReal(b, dir)
 		if stats, err := e.ModelStats(b.Context(), "m", engine.StatsOptions{}); err != nil || stats.Observations != observations {
@@ -186,22 +162,16 @@ func BenchmarkWake(b *testing.B) {
 	e, s := openReal(b, b.TempDir())
 	defer shut(b, e, s)
 	for n := range 2 {
-		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		must(e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}))(b)
 		for k := range 100 {
 			o := engine.Observation{Features: make([]float64, 10), Labels: []float64{1}, Weight: 1, ObservationID: strconv.Itoa(k)}
-			if _, err := e.Observe(b.Context(), fmt.Sprint("m", n), []engine.Observation{o}); err != nil {
-				b.Fatal(err)
-			}
+			must(e.Observe(b.Context(), fmt.Sprint("m", n), []engine.Observation{o}))(b)
 		}
 	}
 	for _, kept := range []bool{true, false} {
 		b.Run(fmt.Sprintf("snapshot=%v", !kept), func(b *testing.B) {
 			if !kept {
-				if _, err := e.SnapshotModel(b.Context(), "m0"); err != nil {
-					b.Fatal(err)
-				}
+				must(e.SnapshotModel(b.Context(), "m0"))(b)
 			}
 			for b.Loop() {
 				b.StopTimer()
@@ -211,9 +181,7 @@ func BenchmarkWake(b *testing.B) {
 					}
 				}
 				b.StartTimer()
-				if _, err := e.Predict(b.Context(), "m0", vectors(make([]float64, 10)), engine.PredictOptions{}); err != nil {
-					b.Fatal(err)
-				}
+				must(e.Predict(b.Context(), "m0", vectors(make([]float64, 10)), engine.PredictOptions{}))(b)
 			}
 		})
 	}
@@ -226,14 +194,9 @@ func BenchmarkWatched(b *testing.B) {
 		b.Run(strconv.Itoa(watchers), func(b *testing.B) {
 			e, s := openReal(b, b.TempDir())
 			defer shut(b, e, s)
-			if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
-				b.Fatal(err)
-			}
+			must(e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}))(b)
 			for range watchers {
-				w, err := e.Watch(b.Context(), "m", 100)
-				if err != nil {
-					b.Fatal(err)
-				}
+				w := must(e.Watch(b.Context(), "m", 100))(b)
 				defer w.Close()
 			}
 			batch := make([]engine.Observation, 100)
@@ -242,9 +205,7 @@ func BenchmarkWatched(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := e.Observe(b.Context(), "m", batch); err != nil {
-					b.Fatal(err)
-				}
+				must(e.Observe(b.Context(), "m", batch))(b)
 			}
 		})
 	}
@@ -263,9 +224,7 @@ func BenchmarkFollowed(b *testing.B) {
 				if n > 0 {
 					o.Follows = "m0"
 				}
-				if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), spec, o); err != nil {
-					b.Fatal(err)
-				}
+				must(e.CreateModel(b.Context(), fmt.Sprint("m", n), spec, o))(b)
 			}
 			share(b, 16, func(client int) func(n int) error {
 				return func(n int) error {

@@ -40,13 +40,8 @@ func damaged(t *testing.T) (*vfs.MemFS, *clock) {
 // edit changes keys of the log database behind the store's back.
 func edit(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 	t.Helper()
-	db, err := pebble.Open(dataDir+"/log", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(change(db), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	db := must(pebble.Open(dataDir+"/log", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}}))(t)
+	noError(t, errors.Join(change(db), db.Close()))
 }
 
 type silent struct{}
@@ -74,9 +69,7 @@ func look(t *testing.T, fs vfs.FS) ([]check.Finding, check.Checked) {
 	}
 	s.Verify(func(problem error) { t.Error(problem) }, nil)
 	findings, checked, err := check.Store(context.Background(), s, check.Options{})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, s.Close()))
 	return findings, checked
 }
 
@@ -87,9 +80,7 @@ func repair(t *testing.T, fs vfs.FS) []check.Finding {
 		t.Fatal(err)
 	}
 	findings, _, err := check.Store(context.Background(), s, check.Options{Repair: true})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, s.Close()))
 	return findings
 }
 
@@ -110,9 +101,7 @@ func TestCheckOfAliases(t *testing.T) {
 	fs, clock := damaged(t)
 	for name, model := range map[string]string{"good": "m", "broken": "m", "gone": "m"} {
 		h := startOn(t, fs, clock)
-		if _, err := h.SetAlias(t.Context(), name, model, ""); err != nil {
-			t.Fatal(err)
-		}
+		must(h.SetAlias(t.Context(), name, model, ""))(t)
 		h.stop(t)
 	}
 	gone := record.Alias{Model: record.Ref{ID: "nobody", Created: 1}, Updated: 1}
@@ -243,10 +232,7 @@ func flip(db *pebble.DB, key []byte) error {
 func spoilSnapshots(t *testing.T, fs vfs.FS, sequences []string) {
 	t.Helper()
 	dir := dataDir + "/snapshots/1"
-	names, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(fs.List(dir))(t)
 	for _, sequence := range sequences {
 		done := false
 		for _, name := range names {

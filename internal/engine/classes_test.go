@@ -137,9 +137,7 @@ func testPredictionOfUndoneClasses(t *testing.T, newDisk func() disk) {
 	h.create(t, "m", model.Spec{Dimension: 1, RLSC: &model.RLSC{}})
 	h.observe(t, "m", engine.Observation{Features: []float64{1}, Class: "a"}, engine.Observation{Features: []float64{2}, Class: "b"})
 	undone, kept := h.predict(t, "m", 1.5), h.predict(t, "m", 1.25)
-	if _, err := h.RestoreModel(context.Background(), "m", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(context.Background(), "m", 0))(t)
 	h.observe(t, "m", engine.Observation{Features: []float64{2}, Class: "b"})
 	a := h.observe(t, "m", engine.Observation{PredictionID: undone.ID, Class: "a"})[0]
 	if a.Served || a.Sequence != 2 {
@@ -167,13 +165,8 @@ func testExportOfRecordsAndClasses(t *testing.T, newDisk func() disk) {
 		from.observe(t, "m", engine.Observation{Inputs: drawn(rng), Class: []string{"dry", "wet"}[n%2]})
 	}
 	waiting := from.named(t, "m", drawn(rng))
-	data, err := from.ExportModel(t.Context(), "m", engine.ExportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := to.ImportModel(t.Context(), "copy", data); err != nil {
-		t.Fatal(err)
-	}
+	data := must(from.ExportModel(t.Context(), "m", engine.ExportOptions{}))(t)
+	must(to.ImportModel(t.Context(), "copy", data))(t)
 	if a, b := from.stats(t, "m"), to.stats(t, "copy"); a.Digest != b.Digest || !reflect.DeepEqual(a.Inputs, b.Inputs) || !reflect.DeepEqual(a.ClassAccount, b.ClassAccount) {
 		t.Errorf("%+v\n%+v", a, b)
 	}

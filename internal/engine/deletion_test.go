@@ -21,10 +21,7 @@ func keeping(d time.Duration) option { return func(o *engine.Options) { o.Delete
 // listed are the ids of all models, deleted ones in brackets.
 func (h *host) listed(t *testing.T) string {
 	t.Helper()
-	page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 100}))(t)
 	var out []string
 	for n := range page.Models {
 		id := page.Models[n].ID
@@ -53,9 +50,7 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 		h.observe(t, id, engine.Observation{Features: []float64{1}, Labels: []float64{1}, ObservationID: "o"})
 	}
 	for _, id := range []string{"a", "b"} {
-		if err := h.DeleteModel(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, h.DeleteModel(t.Context(), id))
 	}
 	if totals := h.Totals(); totals.Models != 1 || h.store.CountWaiting() != 3 {
 		t.Errorf("%+v, %d wait", totals, h.store.CountWaiting())
@@ -70,14 +65,10 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 	if got := h.listed(t); got != "[a] [b] c" {
 		t.Errorf("listed %s", got)
 	}
-	if _, err := h.UndeleteModel(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(h.UndeleteModel(t.Context(), "b"))(t)
 	c.advance(2 * time.Hour)
 	waitFor(t, h, func() bool { return h.listed(t) == "b c" })
-	if err := h.DeleteModel(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(t.Context(), "b"))
 	h.stop(t)
 	c.advance(4 * time.Hour)
 	h = start(t, d, c)
@@ -130,9 +121,7 @@ func TestDeletionAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if _, err := h.UndeleteModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	must(h.UndeleteModel(t.Context(), "m"))(t)
 	if s := h.stats(t, "m"); s.Observations < 20 {
 		t.Errorf("%d observations", s.Observations)
 	}
@@ -156,10 +145,7 @@ func TestDeletionWhoseCallerLeaves(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, c)
 	h.create(t, "m", linear(1))
 	f.appends.next.Store(appendWaits)
-	ticket, err := h.Submit(t.Context(), "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{1}, Weight: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ticket := must(h.Submit(t.Context(), "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{1}, Weight: 1}}))(t)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- h.DeleteModel(ctx, "m") }()
@@ -183,15 +169,11 @@ func TestDeletedModelsTakeRoom(t *testing.T) {
 	h := start(t, files{newFS()}, newClock(), keeping(time.Hour), func(o *engine.Options) { o.ModelLimit = 2 })
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
-	if err := h.DeleteModel(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(t.Context(), "a"))
 	if _, err := h.CreateModel(t.Context(), "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) || !strings.Contains(err.Error(), "there are 2, 1 of them deleted") {
 		t.Errorf("a third: %v", err)
 	}
-	if _, err := h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}))(t)
 	h.create(t, "c", linear(1))
 }
 
@@ -202,26 +184,19 @@ func TestMetadataSurviveACrash(t *testing.T) {
 	h.create(t, "m", linear(1))
 	name := func(text string) {
 		t.Helper()
-		if _, err := h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) {
+		must(h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) {
 			m.DisplayName, m.Labels, m.LabelTTL, m.MaxPending = text, map[string]string{"of": text}, 7, 8
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 	}
 	name("first")
 	name("second")
-	before, err := h.GetModel(t.Context(), "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must(h.GetModel(t.Context(), "m"))(t)
 	fs = fs.CrashClone(vfs.CrashCloneCfg{})
 	h = startOn(t, fs, c, keeping(time.Hour))
 	if after, err := h.GetModel(t.Context(), "m"); err != nil || !reflect.DeepEqual(after, before) {
 		t.Errorf("after a power cut %+v, %v; want %+v", after, err, before)
 	}
-	if err := h.DeleteModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(t.Context(), "m"))
 	h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, keeping(time.Hour))
 	if _, err := h.GetModel(t.Context(), "m"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("a deletion before a power cut: %v", err)

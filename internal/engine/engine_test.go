@@ -387,10 +387,7 @@ func testListAndDelete(t *testing.T, newDisk func() disk) {
 	h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Labels: []float64{1}})
 	ids := func(prefix, after string, limit int) string {
 		var out []string
-		models, err := h.ListModels(prefix, after, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		models := must(h.ListModels(prefix, after, limit))(t)
 		for _, i := range models {
 			out = append(out, i.ID)
 		}
@@ -399,9 +396,7 @@ func testListAndDelete(t *testing.T, newDisk func() disk) {
 	if got := ids("", "", 10) + "|" + ids("b", "", 1) + "|" + ids("b", "b1", 9); got != "a b1 b2 c|b1|b2" {
 		t.Errorf("lists %q", got)
 	}
-	if err := h.DeleteModel(context.Background(), "b1"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(context.Background(), "b1"))
 	if err := h.DeleteModel(context.Background(), "b1"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("twice: %v", err)
 	}

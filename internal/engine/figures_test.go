@@ -102,9 +102,7 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 		t.Errorf("without a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotMade)
 	}
 	c.advance(time.Minute)
-	if _, err := h.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	must(h.SnapshotModel(t.Context(), "m"))(t)
 	for range 3 {
 		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
@@ -130,9 +128,7 @@ func TestFiguresOfFollowers(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", linear(2))
-	if _, err := h.SetAlias(t.Context(), "current", "leader", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(h.SetAlias(t.Context(), "current", "leader", ""))(t)
 	h.feed(t, 0, 10)
 	h.caughtUp(t, "leader")
 	if leader, shadow := h.live(t, "leader").Behind, h.live(t, "shadow").Behind; leader != -1 || shadow != 0 {
@@ -150,15 +146,11 @@ func TestSpansOfAnObservation(t *testing.T) {
 	ctx, root := tracer.Start(t.Context(), "root")
 	observe := func(ctx context.Context) {
 		t.Helper()
-		if _, err := h.Observe(ctx, "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{2}, Weight: 1}}); err != nil {
-			t.Fatal(err)
-		}
+		must(h.Observe(ctx, "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{2}, Weight: 1}}))(t)
 	}
 	observe(ctx)
 	observe(t.Context())
-	if _, err := h.Predict(ctx, "m", vectors([]float64{1}), engine.PredictOptions{Remember: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(h.Predict(ctx, "m", vectors([]float64{1}), engine.PredictOptions{Remember: true}))(t)
 	root.End()
 	h.stop(t)
 	var names []string

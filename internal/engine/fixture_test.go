@@ -109,10 +109,7 @@ type option func(*engine.Options)
 // start runs a process over a disk; it ends with the test.
 func start(t *testing.T, d disk, c *clock, options ...option) *host {
 	t.Helper()
-	h, err := tryStart(t, d, c, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(tryStart(t, d, c, options...))(t)
 	return h
 }
 
@@ -188,10 +185,7 @@ func (h *host) abandon() {
 // loaded counts the models in memory.
 func (h *host) loaded(t *testing.T) (n int) {
 	t.Helper()
-	page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 100_000, Figures: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must(h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 100_000, Figures: true}))(t)
 	for _, m := range page.Models {
 		if m.Figures.State == engine.StateLoaded {
 			n++
@@ -225,17 +219,12 @@ func linear(dimension int) model.Spec {
 
 func (h *host) create(tb testing.TB, id string, spec model.Spec) {
 	tb.Helper()
-	if _, err := h.CreateModel(context.Background(), id, spec); err != nil {
-		tb.Fatal(err)
-	}
+	must(h.CreateModel(context.Background(), id, spec))(tb)
 }
 
 func (h *host) predict(t *testing.T, id string, x ...float64) engine.Prediction {
 	t.Helper()
-	p, err := h.Predict(context.Background(), id, vectors(x), engine.PredictOptions{Remember: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(h.Predict(context.Background(), id, vectors(x), engine.PredictOptions{Remember: true}))(t)
 	return p[0]
 }
 
@@ -246,29 +235,20 @@ func (h *host) observe(t *testing.T, id string, observations ...engine.Observati
 			observations[n].Weight = 1
 		}
 	}
-	answers, err := h.Observe(context.Background(), id, observations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := must(h.Observe(context.Background(), id, observations))(t)
 	return answers
 }
 
 func (h *host) stats(t *testing.T, id string) engine.Stats {
 	t.Helper()
-	s, err := h.ModelStats(context.Background(), id, engine.StatsOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(h.ModelStats(context.Background(), id, engine.StatsOptions{}))(t)
 	return s
 }
 
 // newLearner is the catalogue's learner of a spec.
 func newLearner(t *testing.T, spec model.Spec) model.Learner {
 	t.Helper()
-	l, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(catalog.New(spec))(t)
 	return l
 }
 
@@ -308,4 +288,21 @@ func (h *host) ListModels(prefix, after string, limit int) ([]engine.Info, error
 	}
 	page, err := h.Engine.ListModels(context.Background(), o)
 	return page.Models, err
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

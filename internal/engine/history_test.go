@@ -20,10 +20,7 @@ import (
 
 func (h *host) history(t *testing.T, id string) engine.History {
 	t.Helper()
-	got, err := h.ModelHistory(context.Background(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(h.ModelHistory(context.Background(), id))(t)
 	return got
 }
 
@@ -108,9 +105,7 @@ func testHistorySurvives(t *testing.T, newDisk func() disk) {
 			if got := text(h.history(t, "other")); got != at[rounds] {
 				t.Fatalf("imported it is %s\nwant %s", got, at[rounds])
 			}
-			if _, err := h.RestoreModel(t.Context(), "m", 1050); err != nil {
-				t.Fatal(err)
-			}
+			must(h.RestoreModel(t.Context(), "m", 1050))(t)
 			if got := text(h.history(t, "m")); got != at[1050] {
 				t.Fatalf("restored it is %s\nwant %s", got, at[1050])
 			}
@@ -195,23 +190,14 @@ func TestForeignHistoryIsRefused(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 50)
-	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true}))(t)
 	for what, kept := range map[string][]byte{
 		"nothing": {}, "noise": {1, 2, 3}, "of another sequence": past.New(past.Shape{}, 7, nil).Append(nil),
 		"of classes": past.New(past.Shape{Classes: true}, 50, nil).Append(nil),
 	} {
-		snapshot, err := codec.Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		snapshot := must(codec.Decode(data))(t)
 		snapshot.History = kept
-		bad, err := codec.Encode(snapshot)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bad := must(codec.Encode(snapshot))(t)
 		if _, err := h.ImportModel(t.Context(), "other", bad); !errors.Is(err, engine.ErrInvalidRequest) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -26,10 +26,7 @@ func TestObservationRate(t *testing.T) {
 	h.create(t, "m", linear(1))
 	rate := func() float64 {
 		t.Helper()
-		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Figures: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Figures: true}))(t)
 		return page.Models[0].Figures.Rate
 	}
 	var times []time.Time
@@ -71,10 +68,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	}
 	figures := func() engine.Figures {
 		t.Helper()
-		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Prefix: "m", Figures: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Prefix: "m", Figures: true}))(t)
 		return *page.Models[0].Figures
 	}
 	loaded := figures()
@@ -143,16 +137,12 @@ func TestPages(t *testing.T) {
 		if slices.ContainsFunc(all, func(o plain) bool { return o.id == p.id }) {
 			continue
 		}
-		if _, err := h.Engine.CreateModel(t.Context(), p.id, linear(1), engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": p.label}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(h.Engine.CreateModel(t.Context(), p.id, linear(1), engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": p.label}}}))(t)
 		for range p.sequence {
 			h.observe(t, p.id, engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 		}
 		if p.deleted {
-			if err := h.DeleteModel(t.Context(), p.id); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, h.DeleteModel(t.Context(), p.id))
 		}
 		all = append(all, p)
 	}
@@ -224,10 +214,7 @@ func BenchmarkListModels(b *testing.B) {
 		Timings: func(string, string) engine.Timings { return noTimings{} }, ForgetTimings: func(string, string) {},
 		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: models, Sweep: time.Hour,
 	}
-	e, err := engine.OpenWith(context.Background(), o, catalog.New)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := must(engine.OpenWith(context.Background(), o, catalog.New))(b)
 	defer func() {
 		if err := e.Close(); err != nil {
 			b.Error(err)
@@ -236,9 +223,7 @@ func BenchmarkListModels(b *testing.B) {
 	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
 	for n := range models {
 		id := fmt.Sprintf("m%06d", n)
-		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n % 10)}}}); err != nil {
-			b.Fatal(err)
-		}
+		must(e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n % 10)}}}))(b)
 	}
 	for name, o := range map[string]engine.ListOptions{
 		"by id":              {After: &engine.Cursor{ID: "m050000"}},

@@ -45,10 +45,7 @@ func drawn(rng *rand.Rand) *input.Record {
 // named predicts one record and remembers it.
 func (h *host) named(t *testing.T, id string, r *input.Record) engine.Prediction {
 	t.Helper()
-	p, err := h.Predict(t.Context(), id, []engine.Row{{Inputs: r}}, engine.PredictOptions{Remember: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(h.Predict(t.Context(), id, []engine.Row{{Inputs: r}}, engine.PredictOptions{Remember: true}))(t)
 	return p[0]
 }
 
@@ -78,9 +75,7 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 		r := drawn(rng)
 		p := h.named(t, "m", r)
 		var want model.Prediction
-		if err := learner.Predict(&want, encoder.Encode(nil, r)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, learner.Predict(&want, encoder.Encode(nil, r)))
 		if !reflect.DeepEqual(p.Values, want.Values) {
 			t.Fatalf("round %d: %v, want %v", round, p.Values, want.Values)
 		}
@@ -93,9 +88,7 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 		y := rng.NormFloat64()
 		a := h.observe(t, "m", engine.Observation{PredictionID: w.ID, Labels: []float64{y}})[0]
 		var out model.Outcome
-		if err := learner.Observe(&out, encoder.Encode(nil, w.record), []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, learner.Observe(&out, encoder.Encode(nil, w.record), []float64{y}, 1))
 		encoder.Learn(w.record)
 		if !a.Served || a.ServedPredictions[0] != w.Values[0] || !reflect.DeepEqual(a.Predictions, out.Predictions) {
 			t.Fatalf("round %d: %+v, want %+v", round, a, out)
@@ -142,10 +135,7 @@ func testParametricInputsAfterARestart(t *testing.T, newDisk func() disk) {
 	x := drawn(rng)
 	ask := func() engine.Prediction {
 		t.Helper()
-		p, err := h.Predict(t.Context(), "m", []engine.Row{{Inputs: x}}, engine.PredictOptions{Remember: true, IDs: []string{"p"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(h.Predict(t.Context(), "m", []engine.Row{{Inputs: x}}, engine.PredictOptions{Remember: true, IDs: []string{"p"}}))(t)
 		return p[0]
 	}
 	said, before := ask(), h.stats(t, "m")
@@ -225,10 +215,7 @@ func testConflictsOfRecords(t *testing.T, newDisk func() disk) {
 		}
 		return p[0], nil
 	}
-	first, err := predict(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(predict(one))(t)
 	if again, err := predict(one); err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("%+v, want %+v: %v", again, first, err)
 	}

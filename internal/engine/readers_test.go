@@ -81,10 +81,7 @@ func BenchmarkPredictBesideWrites(b *testing.B) {
 				l, err := catalog.New(s)
 				return timed{l, &took}, err
 			}
-			h, err := tryStart(b, withLearners{files{newFS()}, learners}, newClock())
-			if err != nil {
-				b.Fatal(err)
-			}
+			h := must(tryStart(b, withLearners{files{newFS()}, learners}, newClock()))(b)
 			h.create(b, "m", spec)
 			var stop atomic.Bool
 			var writers sync.WaitGroup
@@ -111,9 +108,7 @@ func BenchmarkPredictBesideWrites(b *testing.B) {
 			for b.Loop() {
 				time.Sleep(time.Millisecond)
 				began := time.Now()
-				if _, err := h.Predict(b.Context(), "m", vectors(make([]float64, spec.Dimension)), engine.PredictOptions{}); err != nil {
-					b.Fatal(err)
-				}
+				must(h.Predict(b.Context(), "m", vectors(make([]float64, spec.Dimension)), engine.PredictOptions{}))(b)
 				waits = append(waits, time.Since(began))
 			}
 			stop.Store(true)

@@ -284,25 +284,13 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 // spoil flips a byte in the middle of a file.
 func spoil(t *testing.T, fs vfs.FS, path string) {
 	t.Helper()
-	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified))(t)
+	info := must(f.Stat())(t)
 	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, info.Size()/2); err != nil {
-		t.Fatal(err)
-	}
+	must(f.ReadAt(b, info.Size()/2))(t)
 	b[0] ^= 0x40
-	if _, err := f.WriteAt(b, info.Size()/2); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(f.WriteAt(b, info.Size()/2))(t)
+	noError(t, f.Close())
 }
 
 // A full queue refuses at once, and what it took is learned.
@@ -327,9 +315,7 @@ func testOverload(t *testing.T, newDisk func() disk) {
 		}
 	}
 	for _, ticket := range tickets {
-		if _, err := ticket.Wait(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(ticket.Wait(context.Background()))(t)
 	}
 	if got := h.stats(t, "m").Observations; got != uint64(len(tickets)) || refused == 0 {
 		t.Errorf("%d learned of %d taken, %d refused", got, len(tickets), refused)

@@ -25,25 +25,19 @@ func testDeletedFollowers(t *testing.T, newDisk func() disk) {
 	h.caughtUp(t, "leader")
 	hide := func(id string) {
 		t.Helper()
-		if err := h.DeleteModel(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, h.DeleteModel(t.Context(), id))
 	}
 	hide("early")
 	h.shadow(t, "late", "leader", linear(2))
 	h.feed(t, 3, 7)
 	h.caughtUp(t, "leader")
 	hide("late")
-	if _, err := h.RestoreModel(t.Context(), "leader", 4); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "leader", 4))(t)
 	h.feed(t, 100, 10)
 	h.stop(t)
 	h = start(t, d, c, deletedKept)
 	for _, id := range []string{"early", "late"} {
-		if _, err := h.UndeleteModel(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must(h.UndeleteModel(t.Context(), id))(t)
 	}
 	if got := h.follows(t, "late"); got != "" {
 		t.Errorf("late has learned up to 10 of a leader that was restored to 4, and follows %q", got)
@@ -68,9 +62,7 @@ func TestFollowersOfARestoreThatIsCut(t *testing.T) {
 	h.caughtUp(t, "leader")
 	images := []*vfs.MemFS{fs.CrashClone(vfs.CrashCloneCfg{})}
 	f.changed = func() { images = append(images, fs.CrashClone(vfs.CrashCloneCfg{})) }
-	if _, err := h.RestoreModel(t.Context(), "leader", 4); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "leader", 4))(t)
 	f.changed = nil
 	images = append(images, fs.CrashClone(vfs.CrashCloneCfg{}))
 	for n, image := range images {
@@ -139,9 +131,7 @@ func testStranger(t *testing.T, newDisk func() disk) {
 // replaceByStranger removes "a" and creates another one, which learns an order.
 func (h *host) replaceByStranger(t *testing.T) {
 	t.Helper()
-	if _, err := h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}))(t)
 	h.create(t, "a", linear(1))
 	h.observe(t, "a", order())
 }
@@ -167,13 +157,8 @@ func testImportedAt1(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", order())
-	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.ImportModel(t.Context(), "copy", data); err != nil {
-		t.Fatal(err)
-	}
+	data := must(h.ExportModel(t.Context(), "m", engine.ExportOptions{}))(t)
+	must(h.ImportModel(t.Context(), "copy", data))(t)
 	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
 	if _, err := h.RestoreModel(t.Context(), "copy", 0); !errors.Is(err, engine.ErrSnapshotNotFound) {
 		t.Errorf("restored to before the import: %v", err)

@@ -108,9 +108,7 @@ func (h *host) hibernate(t *testing.T) {
 		if h.Hibernate("m") {
 			return true
 		}
-		if _, err := h.SnapshotModel(t.Context(), "m"); err != nil {
-			t.Fatal(err)
-		}
+		must(h.SnapshotModel(t.Context(), "m"))(t)
 		return h.Hibernate("m")
 	})
 }
@@ -139,9 +137,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	if err != nil || len(models) != 2 || models[0].Sequence != 5 || models[0].Learner != "linear_awv" {
 		t.Errorf("%+v, %v", models, err)
 	}
-	if err := h.DeleteModel(context.Background(), "a"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(context.Background(), "a"))
 	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
@@ -177,21 +173,15 @@ func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
 		}
 		return err
 	}
-	if err := predict("a", 3); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, predict("a", 3))
 	if err := predict("a", 1); !errors.Is(err, engine.ErrPendingLimit) {
 		t.Errorf("a fourth prediction: %v", err)
 	}
-	if err := predict("b", 1); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, predict("b", 1))
 	if err := predict("b", 1); !errors.Is(err, engine.ErrPendingLimit) {
 		t.Errorf("a fifth over all models: %v", err)
 	}
-	if err := h.DeleteModel(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(ctx, "a"))
 	if err := predict("b", 2); err != nil {
 		t.Errorf("with room again: %v", err)
 	}

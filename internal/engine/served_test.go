@@ -18,10 +18,7 @@ func TestServedRegretIsOfOneState(t *testing.T) {
 		late := func(n int) {
 			var waiting []engine.Prediction
 			for range n { // Served before any of their labels came.
-				p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true}))(t)
 				waiting = append(waiting, p[0])
 			}
 			for _, p := range waiting {

@@ -22,25 +22,16 @@ import (
 // share gives model "b" half of the requests to "live", which is "a".
 func (h *host) share(t *testing.T, fraction float64, learnAll bool) engine.Alias {
 	t.Helper()
-	a, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "b", Fraction: fraction, LearnAll: learnAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "b", Fraction: fraction, LearnAll: learnAll}))(t)
 	return a
 }
 
 // ask predicts by the alias "live" with a key as a request does, and tells which model predicted.
 func (h *host) ask(t *testing.T, key, id string, x ...float64) (string, engine.Prediction) {
 	t.Helper()
-	target, err := h.Resolve("live")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must(h.Resolve("live"))(t)
 	target = target.Of(key)
-	p, err := target.Predict(t.Context(), vectors(x), engine.PredictOptions{Remember: true, IDs: []string{id}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(target.Predict(t.Context(), vectors(x), engine.PredictOptions{Remember: true, IDs: []string{id}}))(t)
 	return target.Named(), p[0]
 }
 
@@ -222,9 +213,7 @@ func TestShareOfAFollowerThatStops(t *testing.T) {
 	}
 	h.observe(t, "a", one("1", 1)...)
 	h.caughtUp(t, "a")
-	if _, err := h.RestoreModel(t.Context(), "a", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "a", 0))(t)
 	for h.follows(t, "b") != "" {
 		if t.Context().Err() != nil {
 			t.Fatal("it still follows")
@@ -401,9 +390,7 @@ func TestShareInACluster(t *testing.T) {
 		}
 		owner = s.owner().host
 		if learnAll { // The follower learns later.
-			if err := errors.Join(owner.Await(t.Context(), "a", "", 30), owner.Await(t.Context(), "b", "", 30)); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, errors.Join(owner.Await(t.Context(), "a", "", 30), owner.Await(t.Context(), "b", "", 30)))
 		}
 		s.equal()
 		if learnAll {
@@ -491,9 +478,7 @@ func TestCompareAShare(t *testing.T) {
 	feed(360, 40)
 	check()
 	// A restore to before the beginning of the share leaves no figures.
-	if _, err := h.RestoreModel(t.Context(), "a", 10); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "a", 10))(t)
 	all, err := h.CompareModels(t.Context(), "live")
 	if err != nil || all[0].Observations != 0 || all[1].Difference != nil {
 		t.Errorf("after a restore %+v, %v", all, err)

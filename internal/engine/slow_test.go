@@ -35,9 +35,7 @@ func TestDiskThatStandsStill(t *testing.T) {
 	row := func(n int) []engine.Observation {
 		return []engine.Observation{{Features: []float64{float64(n)}, Labels: []float64{1}, Weight: 1, ObservationID: strconv.Itoa(n)}}
 	}
-	if _, err := h.Observe(t.Context(), "m", row(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(h.Observe(t.Context(), "m", row(0)))(t)
 	still.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -68,9 +68,7 @@ func testRestoreModel(t *testing.T, newDisk func() disk) {
 				h.observe(t, "m", call...)
 			}
 			if every == 5 {
-				if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
-					t.Fatal(err)
-				}
+				must(h.SnapshotModel(context.Background(), "m"))(t)
 			}
 			var kept []engine.Snapshot
 			var err error
@@ -146,15 +144,11 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 	for _, call := range calls {
 		h.observe(t, "m", call...)
 	}
-	if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	must(h.SnapshotModel(context.Background(), "m"))(t)
 	recording.Lock()
 	armed = true
 	recording.Unlock()
-	if _, err := h.RestoreModel(context.Background(), "m", target); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(context.Background(), "m", target))(t)
 	recording.Lock()
 	armed = false
 	recording.Unlock()
@@ -302,9 +296,7 @@ func TestARestoreIsCounted(t *testing.T) {
 		for n := range 30 {
 			h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
 		}
-		if _, err := h.RestoreModel(t.Context(), "m", 5); err != nil {
-			t.Fatal(err)
-		}
+		must(h.RestoreModel(t.Context(), "m", 5))(t)
 		if !slices.Equal(counted, []uint64{30, 5}) {
 			t.Errorf("counted at %v observations, want 30 and 5", counted)
 		}

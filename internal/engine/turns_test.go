@@ -63,10 +63,7 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 	h, f := startFaulty(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	f.appends.next.Store(appendWaits)
-	first, err := h.Submit(t.Context(), "m", one("a", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(h.Submit(t.Context(), "m", one("a", 1)))(t)
 	late, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer leave()
 	if err := h.DeleteModel(late, "m"); !errors.Is(err, context.DeadlineExceeded) {
@@ -84,10 +81,7 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 	<-deleting
 	var behind []*engine.Ticket
 	for n := range 20 {
-		ticket, err := h.Submit(t.Context(), "m", one(fmt.Sprint("b", n), 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ticket := must(h.Submit(t.Context(), "m", one(fmt.Sprint("b", n), 1)))(t)
 		behind = append(behind, ticket)
 	}
 	close(f.goOn)
@@ -265,9 +259,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	if kept, err := h.ListSnapshots(t.Context(), "bad"); err != nil || len(kept) > 0 {
 		t.Errorf("kept: %+v, %v", kept, err)
 	}
-	if _, err := h.RestoreModel(t.Context(), "bad", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "bad", 0))(t)
 	if a := h.observe(t, "bad", rows[0])[0]; a.Sequence != 1 || a.Duplicate {
 		t.Errorf("after going back: %+v", a)
 	}
@@ -342,9 +334,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	pending(1, "many at once under one id")
 
 	c.advance(2 * time.Minute) // Expired, and soon swept.
-	if _, err := batch([][]float64{{3}}, "b"); err != nil {
-		t.Fatal(err)
-	}
+	must(batch([][]float64{{3}}, "b"))(t)
 	waitFor(t, h, func() bool {
 		expired := uint64(0)
 		h.Each(func(l *engine.Live) { expired = l.Expired })
@@ -389,10 +379,7 @@ func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
 			h.observe(t, "m", one(strconv.Itoa(n), 1)...)
 		}
 		kept := func() int {
-			list, err := h.ListSnapshots(t.Context(), "m")
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must(h.ListSnapshots(t.Context(), "m"))(t)
 			return len(list)
 		}
 		if c.due {
@@ -420,9 +407,7 @@ func testExportTakesIDsAlong(t *testing.T, newDisk func() disk) {
 			t.Fatal(err)
 		}
 		name := fmt.Sprint("copy-", without)
-		if _, err := h.ImportModel(t.Context(), name, data); err != nil {
-			t.Fatal(err)
-		}
+		must(h.ImportModel(t.Context(), name, data))(t)
 		again := h.observe(t, name, one("a", 1)...)[0]
 		if again.Duplicate == without || again.Loss != first.Loss && !without {
 			t.Errorf("without %v: a retry is answered %+v, first %+v", without, again, first)
@@ -455,9 +440,7 @@ func testRestoreWithAnUnreadableID(t *testing.T, newDisk func() disk) {
 		h.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
 	spoilID(t, h.store, "m", "spoiled")
-	if _, err := h.RestoreModel(t.Context(), "m", 2); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "m", 2))(t)
 	for n := range 5 {
 		if a := h.observe(t, "m", one(strconv.Itoa(n), 1)...)[0]; a.Duplicate != (n < 2) {
 			t.Errorf("observation %d again: %+v", n, a)

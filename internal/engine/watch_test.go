@@ -13,10 +13,7 @@ import (
 
 func (h *host) watch(t *testing.T, id string, room int) *engine.Watcher {
 	t.Helper()
-	w, err := h.Watch(t.Context(), id, room)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(h.Watch(t.Context(), id, room))(t)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -78,10 +75,7 @@ func TestWatchedPoints(t *testing.T) {
 	last := uint64(10)
 	for n := 10; n < 1500; n += 7 {
 		learn(t, h, n, n+7)
-		points, err := w.Points(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		points := must(w.Points(t.Context()))(t)
 		for _, p := range points {
 			if begins := p.Sequence - uint64(p.Performance.Observations); begins > last || p.Sequence <= last {
 				t.Fatalf("a point from %d to %d after one to %d", begins, p.Sequence, last)
@@ -102,18 +96,14 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	learn(t, h, 0, 20)
 	w := h.watch(t, "m", 50)
 	learn(t, h, 20, 25)
-	if _, err := w.Points(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(w.Points(t.Context()))(t)
 	h.hibernate(t)
 	learn(t, h, 25, 28)
 	if got := told(w); len(got) != 8 || got[7].Sequence != 28 {
 		t.Fatalf("told %+v", got)
 	}
 	learn(t, h, 28, 30)
-	if _, err := h.RestoreModel(t.Context(), "m", 22); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "m", 22))(t)
 	<-w.Changed()
 	learn(t, h, 40, 41)
 	if got := told(w); len(got) != 1 || got[0].Sequence != 23 || got[0].Omitted != 0 {
@@ -125,9 +115,7 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	if w.Err() != nil {
 		t.Fatal(w.Err())
 	}
-	if err := h.DeleteModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, h.DeleteModel(t.Context(), "m"))
 	<-w.Changed()
 	if !errors.Is(w.Err(), engine.ErrModelNotFound) {
 		t.Errorf("after its end: %v", w.Err())

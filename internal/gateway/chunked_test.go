@@ -23,28 +23,21 @@ func TestAChunkedRequestEndsItsConnection(t *testing.T) {
 		{"a length", "Content-Length: 2\r\n", "{}", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
 			defer func() {
 				if err := conn.Close(); err != nil {
 					t.Error(err)
 				}
 			}()
 			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
-			if _, err := io.WriteString(conn, one+one); err != nil {
-				t.Fatal(err)
-			}
+			must(io.WriteString(conn, one+one))(t)
 			from, answers := bufio.NewReader(conn), 0
 			for answers < 2 {
 				r, err := http.ReadResponse(from, nil)
 				if err != nil {
 					break
 				}
-				if _, err := io.Copy(io.Discard, r.Body); err != nil {
-					t.Fatal(err)
-				}
+				must(io.Copy(io.Discard, r.Body))(t)
 				if err := r.Body.Close(); err != nil {
 					t.Error(err)
 				}

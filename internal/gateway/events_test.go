@@ -53,12 +53,9 @@ func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host 
 	hindsightv1.RegisterModelServiceServer(server, w)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	connection, err := grpc.NewClient("passthrough:///test",
+	connection := must(grpc.NewClient("passthrough:///test",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+		grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	h := new(host)
 	h.start(t, connection, settings...)
 	t.Cleanup(func() {
@@ -75,10 +72,7 @@ func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host 
 // stream asks for events and reads them block by block.
 func (h *host) stream(t *testing.T) (*http.Response, func() string) {
 	t.Helper()
-	response, err := h.client.Do(h.request(t, "GET", "/v1/models/m/events", "", "Accept", "text/event-stream"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(h.client.Do(h.request(t, "GET", "/v1/models/m/events", "", "Accept", "text/event-stream")))(t)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	lines := bufio.NewReader(response.Body)
 	return response, func() string {
@@ -121,15 +115,9 @@ func TestEvents(t *testing.T) {
 		return status.Error(codes.DataLoss, "corrupt")
 	}}).serve(t)
 	r := h.request(t, "GET", "/v1/models/m/events?max_outcomes_per_second=2.5&statsInterval=3s", "", "Authorization", "Bearer t")
-	response, err := h.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(h.client.Do(r))(t)
 	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(io.ReadAll(response.Body))(t)
 	if response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("header %v", response.Header)
 	}
@@ -202,9 +190,7 @@ func TestEventsEnd(t *testing.T) {
 	response, next := h.stream(t)
 	next()
 	next()
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, response.Body.Close())
 	<-ended
 	_, next = h.stream(t)
 	next()
@@ -234,14 +220,9 @@ func TestSlowReader(t *testing.T) {
 	late := func() time.Time { return time.Now().Add(-29900 * time.Millisecond) }
 	h := w.serve(t, func(o *gateway.Options) { o.Now = late })
 	dialer := net.Dialer{}
-	connection, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
 	defer func() { _ = connection.Close() }()
-	if _, err := io.WriteString(connection, "GET /v1/models/m/events HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(connection, "GET /v1/models/m/events HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	if err := <-ended; status.Code(err) != codes.Canceled {
 		t.Errorf("the call ended with %v", err)
 	}

@@ -73,10 +73,7 @@ func roles(t *testing.T) map[string]auth.Role {
 	for path, item := range load(t).Paths.Map() {
 		for method, operation := range item.Operations() {
 			name := protoreflect.FullName("hindsight.v1." + operation.Tags[0] + "." + operation.OperationID)
-			d, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must(protoregistry.GlobalFiles.FindDescriptorByName(name))(t)
 			option, ok := proto.GetExtension(d.Options(), hindsightv1.E_Access).(*hindsightv1.Access)
 			if !ok || option.GetRole() == hindsightv1.Access_ROLE_UNSPECIFIED {
 				t.Errorf("%s has no role", name)
@@ -366,15 +363,10 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	g := guard(t, slow, who("other", auth.Admin))
 	begin := func() (answer *bufio.Reader) {
 		t.Helper()
-		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
 		t.Cleanup(func() { _ = connection.Close() })
-		if _, err := fmt.Fprintf(connection, "POST /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n"+
-			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Fprintf(connection, "POST /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n"+
+			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"))(t)
 		return bufio.NewReader(connection)
 	}
 	// The server asks for the body when it begins to read it, or refuses the request.

@@ -36,9 +36,7 @@ func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	// The server answers 100 Continue once it reads the body.
-	if _, err := io.WriteString(c, "POST /v1/models HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(c, "POST /v1/models HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"))(t)
 	const proceed = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(proceed))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != proceed {

@@ -27,13 +27,8 @@ type contract struct {
 
 func load(t *testing.T) *openapi3.T {
 	t.Helper()
-	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := document.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	document := must(openapi3.NewLoader().LoadFromData(openapi.Document()))(t)
+	noError(t, document.Validate(t.Context()))
 	return document
 }
 

@@ -52,10 +52,7 @@ type host struct {
 func listen(tb testing.TB) net.Listener {
 	tb.Helper()
 	var config net.ListenConfig
-	l, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must(config.Listen(tb.Context(), "tcp", "127.0.0.1:0"))(tb)
 	return l
 }
 
@@ -68,12 +65,9 @@ func serve(tb testing.TB, settings ...func(*gateway.Options)) *host {
 // serveBehind is serve before a server of other options.
 func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gateway.Options)) *host {
 	tb.Helper()
-	disk, err := store.Open("data", store.Options{FS: vfs.NewMem()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	disk := must(store.Open("data", store.Options{FS: vfs.NewMem()}))(tb)
 	var ids atomic.Int64
-	e, err := engine.Open(tb.Context(), engine.Options{
+	e := must(engine.Open(tb.Context(), engine.Options{
 		ModelOptions: engine.ModelOptions{
 			Limits: engine.Limits{Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelMemory: 64 << 20},
 			Store:  disk, Now: time.Now, Log: zap.NewNop(),
@@ -83,10 +77,7 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {}, Durability: "sync",
 		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour, DeletedKept: time.Hour,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	h := &host{metrics: grpcprom.NewServerMetrics()}
 	options := rpc.Options{
 		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: h.metrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
@@ -102,10 +93,7 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 		}
 		served <- err
 	}()
-	remote, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	remote := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(tb)
 	h.predictor, h.models = hindsightv1.NewPredictionServiceClient(remote), hindsightv1.NewModelServiceClient(remote)
 	h.start(tb, server.Local(), settings...)
 	tb.Cleanup(func() {
@@ -195,10 +183,7 @@ func number(text string) json.Number { return json.Number(text) }
 // request makes a request with a body of JSON, or without one.
 func (h *host) request(tb testing.TB, method, path, body string, headers ...string) *http.Request {
 	tb.Helper()
-	r, err := http.NewRequestWithContext(tb.Context(), method, h.url+path, strings.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must(http.NewRequestWithContext(tb.Context(), method, h.url+path, strings.NewReader(body)))(tb)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -257,13 +242,8 @@ func linear(id string) string {
 func (h *host) handled(tb testing.TB, method string) float64 {
 	tb.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(h.metrics); err != nil {
-		tb.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	noError(tb, registry.Register(h.metrics))
+	families := must(registry.Gather())(tb)
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	sum := 0.0
 	for _, f := range families {
@@ -281,4 +261,21 @@ func (h *host) handled(tb testing.TB, method string) float64 {
 		}
 	}
 	return sum
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

@@ -71,19 +71,12 @@ func TestImportThatBreaksOff(t *testing.T) {
 func TestRefusedImportWithoutABody(t *testing.T) {
 	g := guard(t, who("read", auth.Read))
 	for _, length := range []int{100, 1 << 20} {
-		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
 		defer func() { _ = connection.Close() }()
-		if _, err := fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
-			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
+			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
 		// The server would wait a minute for the body.
-		if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
 		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
 			t.Errorf("%d bytes: %q, %v", length, line, err)
 		}
@@ -115,10 +108,7 @@ func TestExportThatFails(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	pieces = 8
-	response, err := h.client.Do(h.request(t, http.MethodGet, "/v1/models/m:export", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must(h.client.Do(h.request(t, http.MethodGet, "/v1/models/m:export", "")))(t)
 	defer func() { _ = response.Body.Close() }()
 	if _, err := io.ReadAll(response.Body); err == nil {
 		t.Error("a part was taken for the whole")

@@ -70,7 +70,7 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 // carry gives the principal to the handler, and the principal's models to the engine. An
-// alias may change after the request was judged, so the engine judges its target again.
+// alias may change after the request was checked, so the engine checks its target again.
 func (r *rule) carry(ctx context.Context, p *auth.Principal) context.Context {
 	ctx = auth.NewContext(ctx, p)
 	if p.SeesAll() || r.predicts {
@@ -102,7 +102,7 @@ func (a *access) enter(ctx context.Context, method string) (*rule, *auth.Princip
 }
 
 // principal authenticates the caller: as the principal that the gateway has found, by the
-// token, or by the client certificate. A caller that sends a token is judged by the token
+// token, or by the client certificate. A caller that sends a token is checked by the token
 // alone.
 func (a *access) principal(ctx context.Context) (*auth.Principal, error) {
 	if p := auth.FromContext(ctx); p != nil {
@@ -163,7 +163,7 @@ func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 	return nil
 }
 
-// remembered tells whether a prediction waits for its label.
+// remembered reports whether a prediction waits for its label.
 func remembered(request any) bool {
 	switch r := request.(type) {
 	case *hindsightv1.PredictRequest:
@@ -174,8 +174,8 @@ func remembered(request any) bool {
 	return true
 }
 
-// refused reports whether access refused the call with this error.
-func refused(err error) bool {
+// rejected reports whether access rejected the call with this error.
+func rejected(err error) bool {
 	for _, e := range []error{
 		auth.ErrMissing, auth.ErrInvalid, auth.ErrExpired, auth.ErrCertificate, auth.ErrRole, auth.ErrScope, auth.ErrRate, auth.ErrConcurrency,
 	} {
@@ -188,7 +188,7 @@ func refused(err error) bool {
 
 // audited reports whether the audit log records a call.
 func (a *access) audited(rule *rule, err error) bool {
-	return a.audit != nil && ((rule != nil && rule.audit) || (err != nil && refused(err)))
+	return a.audit != nil && ((rule != nil && rule.audit) || (err != nil && rejected(err)))
 }
 
 // longestName bounds a name in the audit log: a request may name anything.
@@ -196,7 +196,7 @@ const longestName = 80
 
 // record completes a record and writes it.
 func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, err error) {
-	r.Time, r.Who, r.Outcome, r.Refused = a.now(), p, code.Code_OK.String(), err != nil && refused(err)
+	r.Time, r.Who, r.Outcome, r.Refused = a.now(), p, code.Code_OK.String(), err != nil && rejected(err)
 	for n, name := range r.Models {
 		r.Models[n] = name[:min(len(name), longestName)]
 	}

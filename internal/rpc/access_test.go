@@ -78,10 +78,7 @@ func (g *guarded) methods(tb testing.TB) []protoreflect.MethodDescriptor {
 	tb.Helper()
 	var out []protoreflect.MethodDescriptor
 	for service, info := range g.server.GetServiceInfo() {
-		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
-		if err != nil {
-			tb.Fatal(err)
-		}
+		d := must(protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service)))(tb)
 		described, ok := d.(protoreflect.ServiceDescriptor)
 		if !ok {
 			tb.Fatalf("%s is no service", service)
@@ -113,10 +110,7 @@ func TestEveryMethodHasARule(t *testing.T) {
 // naming is a request that names a model wherever it can.
 func naming(tb testing.TB, m protoreflect.MethodDescriptor, model string) proto.Message {
 	tb.Helper()
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	kind := must(protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName()))(tb)
 	r := kind.New()
 	for _, name := range []protoreflect.Name{"model", "id", "alias", "expected_model", "follows"} {
 		f := r.Descriptor().Fields().ByName(name)
@@ -164,9 +158,7 @@ func TestEveryCallByEveryRole(t *testing.T) {
 		who("elsewhere", auth.Admin, "other-"), expired,
 	}
 	g := guard(t, append(stay, who("revoked", auth.Admin))...)
-	if _, err := g.auth.Token("revoked"); err != nil {
-		t.Fatal(err)
-	}
+	must(g.auth.Token("revoked"))(t)
 	g.auth.Set(stay)
 	rank := map[string]int{"none": 0, "read": 1, "write": 2, "admin": 3, "scoped": 3, "elsewhere": 3}
 	for _, m := range g.methods(t) {
@@ -240,13 +232,8 @@ func TestAccessRefusals(t *testing.T) {
 	// A stream holds a place as long as it is open.
 	g.create2(t, "m")
 	ctx, cancel := context.WithCancel(as(t.Context(), "busy"))
-	watch, err := g.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	watch := must(g.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"}))(t)
+	must(watch.Recv())(t)
 	_, err = g.models.GetModel(as(t.Context(), "busy"), &hindsightv1.GetModelRequest{Model: "m"})
 	if s := status.Convert(err); reason(s) != "CONCURRENCY_LIMIT" || retryDelay(s) == 0 {
 		t.Error("a second call at once:", err)
@@ -272,9 +259,7 @@ func retryDelay(s *status.Status) time.Duration {
 func (g *guarded) create2(tb testing.TB, ids ...string) {
 	tb.Helper()
 	for _, id := range ids {
-		if _, err := g.models.CreateModel(as(tb.Context(), "admin"), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2)}); err != nil {
-			tb.Fatal(err)
-		}
+		must(g.models.CreateModel(as(tb.Context(), "admin"), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2)}))(tb)
 	}
 }
 

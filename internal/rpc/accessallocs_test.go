@@ -37,9 +37,7 @@ func judged(tb testing.TB) func() error {
 func TestJudgingAllocatesTheContext(t *testing.T) {
 	call := judged(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := call(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, call())
 	}); n > 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}

@@ -31,9 +31,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 	marked := &hindsightv1.Model{Id: foreign, DisplayName: foreign}
 	update := &hindsightv1.UpdateModelRequest{Model: marked}
 	update.UpdateMask = mask("display_name")
-	if _, err := g.models.UpdateModel(admin, update); err != nil {
-		t.Fatal(err)
-	}
+	must(g.models.UpdateModel(admin, update))(t)
 	set := func(model string) {
 		if _, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}); err != nil {
 			t.Error(err)

@@ -148,14 +148,10 @@ func TestScopeOfARoute(t *testing.T) {
 	admin, a := as(t.Context(), "admin"), as(t.Context(), "a")
 	set := func(model string) {
 		t.Helper()
-		if _, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}); err != nil {
-			t.Fatal(err)
-		}
+		must(g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}))(t)
 	}
 	set("b-1")
-	if _, err := g.Predict(admin, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, PredictionId: "p"}); err != nil {
-		t.Fatal(err)
-	}
+	must(g.Predict(admin, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, PredictionId: "p"}))(t)
 	set("a-1")
 	labelled := &hindsightv1.ObserveRequest{Model: "a-live", PredictionId: "p", Target: &hindsightv1.ObserveRequest_Label{Label: 1}}
 	if _, err := g.Observe(a, labelled); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
@@ -200,32 +196,19 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := upload.Send(&hindsightv1.ImportModelRequest{Id: "new"}); err != nil {
-		t.Fatal(err)
-	}
-	watch, err := g.models.WatchModel(as(t.Context(), "goes"), &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Observe(as(t.Context(), "goes"), observeTwo("m")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, upload.Send(&hindsightv1.ImportModelRequest{Id: "new"}))
+	watch := must(g.models.WatchModel(as(t.Context(), "goes"), &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100}))(t)
+	must(watch.Recv())(t)
+	must(g.Observe(as(t.Context(), "goes"), observeTwo("m")))(t)
 	if _, err := watch.Recv(); err != nil {
 		t.Fatal("the outcome:", err)
 	}
 	g.auth.Set([]auth.Entry{who("admin", auth.Admin), brief})
-	if err := upload.Send(&hindsightv1.ImportModelRequest{Chunk: []byte("more")}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, upload.Send(&hindsightv1.ImportModelRequest{Chunk: []byte("more")}))
 	if a, err := upload.CloseAndRecv(); reason(status.Convert(err)) != "TOKEN_INVALID" {
 		t.Error("an import after the token was revoked:", a, err)
 	}
-	if _, err := g.Observe(as(t.Context(), "admin"), observeTwo("m")); err != nil {
-		t.Fatal(err)
-	}
+	must(g.Observe(as(t.Context(), "admin"), observeTwo("m")))(t)
 	for err = nil; err == nil; {
 		var a *hindsightv1.WatchModelResponse
 		if a, err = watch.Recv(); a.GetOutcome().GetOutcome().GetSequence() == 2 {
@@ -242,10 +225,7 @@ func TestLocalPrincipals(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), who("a", auth.Read, "a-"))
 	g.create2(t, "a-1", "b-1")
 	within := hindsightv1.NewModelServiceClient(g.local(t))
-	p, err := g.auth.Token("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(g.auth.Token("a"))(t)
 	for model, want := range map[string]string{"a-1": "", "b-1": "MODEL_OUT_OF_SCOPE"} {
 		ctx, cancel := context.WithCancel(auth.NewContext(t.Context(), p))
 		_, err := within.GetModel(ctx, &hindsightv1.GetModelRequest{Model: model})

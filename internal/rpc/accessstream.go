@@ -18,21 +18,21 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	if err == nil && p != nil {
 		err = p.Has(rule.role)
 	}
-	judged := &judgedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
+	checked := &checkedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
 	if err == nil {
 		if p != nil {
-			judged.ctx = rule.carry(judged.ctx, p)
+			checked.ctx = rule.carry(checked.ctx, p)
 		}
-		err = handle(service, judged)
+		err = handle(service, checked)
 	}
 	if a.audited(rule, err) {
-		a.record(stream.Context(), p, &auth.Record{Call: info.FullMethod, Models: judged.names}, err)
+		a.record(stream.Context(), p, &auth.Record{Call: info.FullMethod, Models: checked.names}, err)
 	}
 	return err
 }
 
-// judgedStream judges each message of a stream, because a principal may expire during it.
-type judgedStream struct {
+// checkedStream checks each message of a stream, because a principal may expire during it.
+type checkedStream struct {
 	grpc.ServerStream
 	access    *access
 	rule      *rule
@@ -45,10 +45,10 @@ type judgedStream struct {
 }
 
 // Context is that of the stream, with the principal.
-func (s *judgedStream) Context() context.Context { return s.ctx }
+func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives a message that the principal may send.
-func (s *judgedStream) RecvMsg(m any) error {
+func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *judgedStream) RecvMsg(m any) error {
 }
 
 // SendMsg sends a message that the principal may still receive.
-func (s *judgedStream) SendMsg(m any) error {
+func (s *checkedStream) SendMsg(m any) error {
 	if s.principal != nil {
 		if err := s.principal.Valid(s.access.auth.Now()); err != nil {
 			return err

@@ -14,10 +14,7 @@ import (
 // alias sets the alias "live".
 func (s *service) alias(t *testing.T, model string) *hindsightv1.Alias {
 	t.Helper()
-	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: model}))(t)
 	return r.GetAlias()
 }
 
@@ -30,10 +27,7 @@ func TestCallsByAlias(t *testing.T) {
 	s.alias(t, "a")
 	predict := func(name string) *hindsightv1.Prediction {
 		t.Helper()
-		r, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1}}))(t)
 		return r.GetPrediction()
 	}
 	if p := predict("a"); p.GetModel() != "" {
@@ -53,10 +47,7 @@ func TestCallsByAlias(t *testing.T) {
 		{ObservationId: "o", Features: []float64{1}, Target: label(1)},
 	}}
 	for _, duplicate := range []bool{false, true} {
-		r, err := s.ObserveBatch(ctx, batch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.ObserveBatch(ctx, batch))(t)
 		for n, want := range []string{"b", "a", "b"} {
 			if o := r.GetOutcomes()[n]; o.GetModel() != want || o.GetDuplicate() != duplicate {
 				t.Errorf("outcome %d: %v, want one of %s", n, o, want)
@@ -120,9 +111,7 @@ func TestNamedInputsByAlias(t *testing.T) {
 		return out
 	}
 	of := &hindsightv1.ObserveRequest{Model: "live", ObservationId: "o", Inputs: record("x", "y"), Target: label(1)}
-	if _, err := s.Observe(t.Context(), of); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Observe(t.Context(), of))(t)
 	s.alias(t, "b")
 	again, err := s.Observe(t.Context(), of)
 	if err != nil || !again.GetOutcome().GetDuplicate() || again.GetOutcome().GetModel() != "a" {
@@ -150,17 +139,13 @@ func TestCompareModels(t *testing.T) {
 		s.create(t, leader, spec(1))
 		for n := range 30 {
 			if n == 10 {
-				if _, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: leader + "-shadow", Spec: spec(1), Follows: leader}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: leader + "-shadow", Spec: spec(1), Follows: leader}))(t)
 			}
 			o := &hindsightv1.ObserveRequest{Model: leader, Features: []float64{float64(n%2) - 0.5}, Target: label(float64(n % 2))}
 			if kind == "classes" {
 				o.Target = &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint("c", n%2)}
 			}
-			if _, err := s.Observe(ctx, o); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Observe(ctx, o))(t)
 		}
 		r, err := s.models.CompareModels(ctx, &hindsightv1.CompareModelsRequest{Model: leader + "-shadow"})
 		if err != nil || len(r.GetComparisons()) != 2 {

@@ -72,10 +72,7 @@ func TestClasses(t *testing.T) {
 	}
 	said(t, first.GetPrediction())
 	for n := range 60 {
-		r, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: object(t, row(n)), Target: class(names[n%3])})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: object(t, row(n)), Target: class(names[n%3])}))(t)
 		o := r.GetOutcome()
 		if o.Prediction != nil || o.Predictions != nil || o.ServedPrediction != nil || (n == 0) != (o.GetClass() == "") || o.GetServedClass() != "" {
 			t.Fatalf("outcome %d: %v", n, o)
@@ -97,12 +94,9 @@ func TestClasses(t *testing.T) {
 	if err != nil || !proto.Equal(again.GetPrediction(), batch.GetPredictions()[1]) {
 		t.Errorf("asked again: %v, %v, want %v", again, err, batch.GetPredictions()[1])
 	}
-	late, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "named", Observations: []*hindsightv1.ObserveRequest{
+	late := must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "named", Observations: []*hindsightv1.ObserveRequest{
 		{PredictionId: "b", Target: class("rød")}, {PredictionId: "early", Target: class("rød")}, {PredictionId: "b", Target: class("rød")},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if o := late.GetOutcomes(); o[0].GetServedClass() != "blå" || o[0].ServedLoss == nil || o[1].GetServedClass() != "" || o[1].ServedLoss == nil ||
 		!o[2].GetDuplicate() || o[2].GetServedClass() != "blå" {
 		t.Errorf("%v", o)
@@ -130,16 +124,11 @@ func TestRefusalsOfClasses(t *testing.T) {
 	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("")}), invalid, "INVALID_CLASS", "class")
 	refused(t, observe(&hindsightv1.ObserveRequest{Target: class(long(257))}), invalid, "INVALID_CLASS", "class", "257")
 	for _, name := range []string{"b", "a"} {
-		if err := observe(&hindsightv1.ObserveRequest{Target: class(name), ObservationId: name}); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, observe(&hindsightv1.ObserveRequest{Target: class(name), ObservationId: name}))
 	}
 	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.FailedPrecondition, "CLASS_LIMIT", "class")
 	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("a"), ObservationId: "b"}), codes.AlreadyExists, "OBSERVATION_CONFLICT", `"b"`)
-	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: x})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: x}))(t)
 	said(t, p.GetPrediction(), "a", "b")
 }
 
@@ -148,10 +137,7 @@ func TestAClassifierBeforeItsFirstClass(t *testing.T) {
 	s := serve(t)
 	classifiers(t, s)
 	for range 2 { // Given, and given again.
-		p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: []float64{1, 2}, PredictionId: "p"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: []float64{1, 2}, PredictionId: "p"}))(t)
 		said(t, p.GetPrediction())
 	}
 }

@@ -44,10 +44,7 @@ func TestExplain(t *testing.T) {
 	if silent := s.predicts(t, "auto", rows[0]).GetExplanation(); len(silent) > 0 {
 		t.Errorf("an explanation that nobody asked for: %v", silent)
 	}
-	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "auto", IncludeImportances: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "auto", IncludeImportances: true}))(t)
 	var names []string
 	for _, i := range stats.GetStats().GetImportances() {
 		names = append(names, i.GetInput())
@@ -73,16 +70,11 @@ func TestExplainClasses(t *testing.T) {
 	s.create(t, "kinds", &hindsightv1.ModelSpec{Dimension: 1, Classes: &hindsightv1.Classes{}})
 	for n := range 200 {
 		class := []string{"low", "high"}[n%2]
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{
 			Model: "kinds", Features: []float64{float64(n%2) + 0.1*float64(n%5)}, Target: &hindsightv1.ObserveRequest_Class{Class: class},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	}
-	r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "kinds", Features: []float64{1}, Explain: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "kinds", Features: []float64{1}, Explain: true}))(t)
 	score := 0.0
 	for _, f := range r.GetPrediction().GetExplanation() {
 		score += f.GetContributions()[1] // That of high.

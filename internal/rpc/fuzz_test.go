@@ -84,10 +84,7 @@ func calls(tb testing.TB) []call {
 func FuzzRequests(f *testing.F) {
 	all := calls(f)
 	for n, c := range all {
-		seed, err := proto.Marshal(c.seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		seed := must(proto.Marshal(c.seed))(f)
 		f.Add(uint8(n), seed)
 	}
 	s := serve(f)

@@ -78,9 +78,9 @@ func (h hosts) engine(name string) *engine.Engine {
 	return engine.Closed()
 }
 
-// together refuses a name in another group. A log orders the changes of one group alone.
+// together rejects a name in another group. A log orders the changes of one group alone.
 func (h hosts) together(field, name, with string) error {
-	valid := engine.CheckID(name) == nil && engine.CheckID(with) == nil // The engine refuses other names.
+	valid := engine.CheckID(name) == nil && engine.CheckID(with) == nil // The engine rejects other names.
 	if !valid || h.Of(name).Number == h.Of(with).Number {
 		return nil
 	}

@@ -12,10 +12,7 @@ import (
 // path asks for the statistics with the losses in hindsight of the first features.
 func (s *service) path(t *testing.T, id string) *hindsightv1.ModelStats {
 	t.Helper()
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: id, IncludeHindsightPath: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: id, IncludeHindsightPath: true}))(t)
 	return r.GetStats()
 }
 
@@ -33,9 +30,7 @@ func TestHindsightPath(t *testing.T) {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		y := x[0] - 2*x[1] + 1 + 0.1*rng.NormFloat64()
 		xx, xy, yy = xx+x[0]*x[0], xy+x[0]*y, yy+y*y
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(y)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(y)}))(t)
 	}
 	st := s.path(t, "m")
 	p := st.GetHindsightPath()
@@ -93,9 +88,7 @@ func TestHindsightPathOfLearners(t *testing.T) {
 			case learner.spec.GetRlsc() != nil:
 				o.Target = &hindsightv1.ObserveRequest_Class{Class: strconv.FormatBool(y > 100)}
 			}
-			if _, err := s.Observe(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Observe(t.Context(), o))(t)
 		}
 		st := s.path(t, name)
 		p := st.GetHindsightPath()
@@ -127,9 +120,7 @@ func TestParametricShare(t *testing.T) {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}
 		for _, id := range []string{"m", "other"} {
 			o := &hindsightv1.ObserveRequest{Model: id, Features: x, Target: label(x[1] + math.Sin(x[0]))}
-			if _, err := s.Observe(t.Context(), o); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Observe(t.Context(), o))(t)
 		}
 	}
 	st := s.path(t, "m")

@@ -29,18 +29,13 @@ func (s *service) learn(t *testing.T, id string, rows int) {
 			x := float64(n % 7)
 			batch.Observations = append(batch.Observations, &hindsightv1.ObserveRequest{Features: []float64{x}, Target: label(2*x + float64(n%3))})
 		}
-		if _, err := s.ObserveBatch(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		must(s.ObserveBatch(t.Context(), batch))(t)
 	}
 }
 
 func (s *service) history(t *testing.T, id string) *hindsightv1.GetModelHistoryResponse {
 	t.Helper()
-	h, err := s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: id}))(t)
 	return h
 }
 
@@ -109,10 +104,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 		s.learn(t, id, 60)
 	}
 	for n := range 60 {
-		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "classes", Features: []float64{float64(n % 5)}, Target: class(strconv.Itoa(n % 2))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "classes", Features: []float64{float64(n % 5)}, Target: class(strconv.Itoa(n % 2))}))(t)
 	}
 	for id, has := range map[string]struct{ regret, bound, dictionary, baselines, classes, experts bool }{
 		"ada":     {baselines: true, experts: true},
@@ -151,10 +143,7 @@ func (s *service) watching(t *testing.T, r *hindsightv1.WatchModelRequest) (next
 func outcomes(t *testing.T, next func() (*hindsightv1.WatchModelResponse, error), n int) (all []*hindsightv1.OutcomeEvent, stand uint64) {
 	t.Helper()
 	for len(all) < n {
-		e, err := next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must(next())(t)
 		if o := e.GetOutcome(); o != nil {
 			all, stand = append(all, o), stand+1+o.GetOmitted()
 		}
@@ -206,18 +195,13 @@ func TestWatchedIntervals(t *testing.T) {
 			if outputs == 2 {
 				r.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{3, 4}}}
 			}
-			if _, err := s.Observe(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Observe(t.Context(), r))(t)
 		}
 		for n := range 40 {
 			observe(&hindsightv1.ObserveRequest{Features: []float64{float64(n % 7)}})
 		}
 		next, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: id})
-		r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: id, Features: []float64{2}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: id, Features: []float64{2}}))(t)
 		observe(&hindsightv1.ObserveRequest{Features: []float64{5}})
 		observe(&hindsightv1.ObserveRequest{PredictionId: r.GetPrediction().GetPredictionId()})
 		all, _ := outcomes(t, next, 2)
@@ -262,9 +246,7 @@ func TestWatchEnds(t *testing.T) {
 	s.create(t, "n", linear(1))
 	one, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
 	other, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "n"})
-	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}))(t)
 	_, err := one()
 	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)

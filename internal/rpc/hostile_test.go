@@ -30,19 +30,14 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	var silent []net.Conn
 	for range 50 {
-		c, err := dialer.DialContext(t.Context(), "tcp", s.connection.CanonicalTarget()[len("dns:///"):])
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(dialer.DialContext(t.Context(), "tcp", s.connection.CanonicalTarget()[len("dns:///"):]))(t)
 		silent = append(silent, c)
 	}
 	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}
 	for _, c := range silent {
-		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 		// The server may send its settings first.
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("a silent connection stays open")
@@ -129,13 +124,8 @@ func TestTransfersAreBounded(t *testing.T) {
 	const limit = 64 << 10
 	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 * limit })
 	begin := func(id string, size int) hindsightv1.ModelService_ImportModelClient {
-		stream, err := s.models.ImportModel(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: make([]byte, size)}); err != nil {
-			t.Fatal(err)
-		}
+		stream := must(s.models.ImportModel(t.Context()))(t)
+		noError(t, stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: make([]byte, size)}))
 		return stream
 	}
 	first := begin("first", 2*limit)

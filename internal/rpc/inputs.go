@@ -19,7 +19,7 @@ type records struct{ pool sync.Pool }
 
 // of returns the record of a request's inputs, nil if the request has none. The record has a
 // value for each input of the schema; the engine checks the values. For a model without named
-// inputs it is empty, and the engine refuses it. The caller gives it back. Cost: O(inputs),
+// inputs it is empty, and the engine rejects it. The caller gives it back. Cost: O(inputs),
 // without allocation once the pool is filled.
 func (r *records) of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
 	if inputs == nil {
@@ -47,7 +47,7 @@ func (r *records) giveBack(record *input.Record) {
 	}
 }
 
-// fromStruct reads a record. It refuses names that the schema does not have.
+// fromStruct reads a record. It rejects names that the schema does not have.
 func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
 	values := from.GetFields()
 	record.Reset(schema.Len())

@@ -33,22 +33,14 @@ const shop = `[
 func inputsOf(tb testing.TB, text string) []*hindsightv1.Input {
 	tb.Helper()
 	var spec hindsightv1.ModelSpec
-	if err := protojson.Unmarshal([]byte(`{"inputs": `+text+`}`), &spec); err != nil {
-		tb.Fatal(err)
-	}
+	noError(tb, protojson.Unmarshal([]byte(`{"inputs": `+text+`}`), &spec))
 	return spec.GetInputs()
 }
 
 func schemaOf(tb testing.TB, text string) *input.Schema {
 	tb.Helper()
-	spec, err := rpc.SpecFromProto(&hindsightv1.ModelSpec{Inputs: inputsOf(tb, text)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	completed, err := input.Complete(spec.Inputs)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	spec := must(rpc.SpecFromProto(&hindsightv1.ModelSpec{Inputs: inputsOf(tb, text)}))(tb)
+	completed := must(input.Complete(spec.Inputs))(tb)
 	return input.NewSchema(completed)
 }
 
@@ -148,16 +140,10 @@ func TestRecordsAreLentClean(t *testing.T) {
 	var records rpc.Records
 	full, empty := goodRow(t, `{}`), goodRow(t, `{"load": null, "city": null, "at": null, "größe": null, "open": null, "ware": null}`)
 	fresh := new(rpc.Records)
-	want, err := fresh.Of(schema, empty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(fresh.Of(schema, empty))(t)
 	for range 100 {
 		for _, from := range []*structpb.Struct{full, empty} {
-			r, err := records.Of(schema, from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(records.Of(schema, from))(t)
 			if from == empty && !bytes.Equal(r.Append(nil), want.Append(nil)) {
 				t.Fatalf("%x, want %x", r.Append(nil), want.Append(nil))
 			}
@@ -174,10 +160,7 @@ func TestRecordsAreLentClean(t *testing.T) {
 func FuzzRecords(f *testing.F) {
 	schema := schemaOf(f, shop)
 	for _, given := range []string{`{}`, `{"load": null, "city": null}`, `{"ciyt": 1}`, `{"größe": [1, "2"]}`, `{"at": "2024-02-29T23:59:59.5-07:00"}`, `{"load": {}}`} {
-		seed, err := proto.Marshal(goodRow(f, given))
-		if err != nil {
-			f.Fatal(err)
-		}
+		seed := must(proto.Marshal(goodRow(f, given)))(f)
 		f.Add(seed)
 	}
 	var records rpc.Records
@@ -301,18 +284,13 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 		&hindsightv1.PredictBatchRequest{Inputs: []*structpb.Struct{from}},
 		&hindsightv1.ObserveBatchRequest{Observations: []*hindsightv1.ObserveRequest{{}, observation}},
 	} {
-		wire, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		wire := must(proto.Marshal(r))(t)
 		const copies = 200
 		decoded := r.ProtoReflect().New().Interface()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range copies {
-			if err := proto.Unmarshal(wire, decoded); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, proto.Unmarshal(wire, decoded))
 		}
 		runtime.ReadMemStats(&after)
 		taken, counted := int64(after.TotalAlloc-before.TotalAlloc)/copies, rpc.HeldBytes(decoded)
@@ -331,17 +309,12 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	schema, from := twenty(b)
 	e := input.NewEncoder(schema)
-	wire, err := proto.Marshal(from)
-	if err != nil {
-		b.Fatal(err)
-	}
+	wire := must(proto.Marshal(from))(b)
 	b.Run("struct", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var decoded structpb.Struct
-			if err := proto.Unmarshal(wire, &decoded); err != nil {
-				b.Fatal(err)
-			}
+			noError(b, proto.Unmarshal(wire, &decoded))
 		}
 	})
 	var records rpc.Records

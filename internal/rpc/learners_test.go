@@ -13,10 +13,7 @@ import (
 // every field, so that a form can be made from it.
 func TestListLearners(t *testing.T) {
 	s := serve(t)
-	r, err := s.models.ListLearners(t.Context(), &hindsightv1.ListLearnersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.ListLearners(t.Context(), &hindsightv1.ListLearnersRequest{}))(t)
 	var names []string
 	fields := map[string]*hindsightv1.LearnerField{}
 	for _, l := range r.GetLearners() {

@@ -53,7 +53,7 @@ type Local struct{ server *Server }
 func (s *Server) Local() *Local { return &Local{s} }
 
 // Answers fails unless the gRPC server and the health service answer. Any answer will do:
-// a server whose disk refuses writes answers NOT_SERVING, and predicts.
+// a server whose disk rejects writes answers NOT_SERVING, and predicts.
 func (l *Local) Answers(ctx context.Context) error {
 	if l.server.streams.isClosed() {
 		return engine.ErrClosed
@@ -148,7 +148,7 @@ func (l *Local) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string
 
 var errNotMessage = errors.New("rpc: not a message")
 
-// fits refuses messages above the limit, as the gRPC server does.
+// fits rejects messages above the limit, as the gRPC server does.
 func (l *Local) fits(message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -307,7 +307,7 @@ type localStreams struct {
 	cancel   context.CancelFunc
 	handlers sync.WaitGroup
 	mu       sync.Mutex
-	// closed refuses further streams. mu guards it.
+	// closed rejects further streams. mu guards it.
 	closed bool
 }
 

@@ -109,13 +109,8 @@ func TestLocalStreams(t *testing.T) {
 		t.Error("nothing was exported")
 	}
 	// Drain ends an open stream, and refuses others.
-	watch, err := within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	watch := must(within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"}))(t)
+	must(watch.Recv())(t)
 	s.server.Drain(t.Context())
 	for err == nil {
 		_, err = watch.Recv()

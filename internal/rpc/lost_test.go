@@ -22,10 +22,7 @@ import (
 func between(t *testing.T, server string) (address string, deaf *atomic.Bool) {
 	t.Helper()
 	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	deaf = new(atomic.Bool)
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -76,15 +73,10 @@ func TestLostAnswers(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))
 	address, deaf := between(t, s.connection.Target())
-	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = connection.Close() }()
 	far := hindsightv1.NewPredictionServiceClient(connection)
-	if _, err := far.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(far.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}))(t)
 	deaf.Store(true)
 	const calls = 40
 	request := func(n int) *hindsightv1.ObserveRequest {
@@ -105,10 +97,7 @@ func TestLostAnswers(t *testing.T) {
 	// sent its call.
 	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	watch, err := s.models.WatchModel(limit, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := must(s.models.WatchModel(limit, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100}))(t)
 	for learned := uint64(0); learned < calls; {
 		event, err := watch.Recv()
 		if err != nil {

@@ -17,10 +17,7 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 	spec := &hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{}}
 	price := func(given *hindsightv1.ModelSpec) *hindsightv1.ValidateSpecResponse {
 		t.Helper()
-		r, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: given})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: given}))(t)
 		return r
 	}
 	// The default budget spends on two classes what 64 classes leave no time for.
@@ -37,9 +34,7 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 			Features: []float64{float64(n % 8), float64(n / 8)}, Target: class(fmt.Sprint("class ", n)),
 		})
 	}
-	if _, err := s.ObserveBatch(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ObserveBatch(t.Context(), batch))(t)
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1, 2}, Target: class("another")})
 	refused(t, err, codes.FailedPrecondition, "CLASS_LIMIT", "max_classes is 64 and does not change; create a model with more")
 }

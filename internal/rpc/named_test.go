@@ -25,30 +25,21 @@ func named(tb testing.TB, inputs string) *hindsightv1.ModelSpec {
 
 func (s *service) digest(tb testing.TB, id string) string {
 	tb.Helper()
-	r, err := s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Model: id})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must(s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Model: id}))(tb)
 	return r.GetStats().GetStateDigest()
 }
 
 // observes teaches a record and a label.
 func (s *service) observes(tb testing.TB, id string, row *structpb.Struct, y float64) *hindsightv1.Outcome {
 	tb.Helper()
-	r, err := s.Observe(tb.Context(), &hindsightv1.ObserveRequest{Model: id, Inputs: row, Target: label(y)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must(s.Observe(tb.Context(), &hindsightv1.ObserveRequest{Model: id, Inputs: row, Target: label(y)}))(tb)
 	return r.GetOutcome()
 }
 
 // predicts a record without being remembered.
 func (s *service) predicts(tb testing.TB, id string, row *structpb.Struct) *hindsightv1.Prediction {
 	tb.Helper()
-	r, err := s.Predict(tb.Context(), &hindsightv1.PredictRequest{Model: id, Inputs: row, Remember: proto.Bool(false)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must(s.Predict(tb.Context(), &hindsightv1.PredictRequest{Model: id, Inputs: row, Remember: proto.Bool(false)}))(tb)
 	return r.GetPrediction()
 }
 
@@ -132,27 +123,19 @@ func TestRecordsByAnyWayGiveOneState(t *testing.T) {
 		slices.Reverse(names)
 		var text []string
 		for _, name := range names {
-			value, err := row.GetFields()[name].MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			value := must(row.GetFields()[name].MarshalJSON())(t)
 			text = append(text, fmt.Sprintf("%q: %s", name, value))
 		}
 		s.observes(t, "json", object(t, "{"+strings.Join(text, ",")+"}"), labels[n])
 	}
-	if _, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "batch", Observations: batch}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "batch", Observations: batch}))(t)
 	want := s.digest(t, "one")
 	for _, id := range []string{"batch", "json"} {
 		if got := s.digest(t, id); got != want {
 			t.Errorf("%s: %s, one by one %s", id, got, want)
 		}
 	}
-	predictions, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "one", Inputs: rows, Remember: proto.Bool(false)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	predictions := must(s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "one", Inputs: rows, Remember: proto.Bool(false)}))(t)
 	for n, p := range predictions.GetPredictions() {
 		if one := s.predicts(t, "one", rows[n]); !proto.Equal(one, p) {
 			t.Fatalf("row %d: %v in a batch, %v alone", n, p, one)
@@ -197,10 +180,7 @@ func TestLateLabelsOfRecords(t *testing.T) {
 		if n%2 == 1 {
 			id = "" // The server chooses.
 		}
-		p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row, PredictionId: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row, PredictionId: id}))(t)
 		ids = append(ids, p.GetPrediction().GetPredictionId())
 	}
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: rows[0], PredictionId: "p0"})

@@ -141,7 +141,7 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 	return parts, nil
 }
 
-// sameModel refuses a row of a batch that names another model.
+// sameModel rejects a row of a batch that names another model.
 func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveRequest) error {
 	if row.GetModel() == "" || row.GetModel() == r.GetModel() {
 		return nil

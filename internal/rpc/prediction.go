@@ -78,8 +78,8 @@ func keyOf(request any) string {
 	return cmp.Or(r.GetKey(), r.GetPredictionId())
 }
 
-// resolve finds the model that a request names. It judges an alias's target again, because the
-// alias may have changed since the request was judged.
+// resolve finds the model that a request names. It checks an alias's target again, because the
+// alias may have changed since the request was checked.
 func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
 	target, err := p.groups.engine(name).Resolve(name)
 	if err != nil {

@@ -131,16 +131,10 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 	for c := range codes.Code(17) {
 		grpc[c.String()] = c
 	}
-	files, err := filepath.Glob("../gateway/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(filepath.Glob("../gateway/*.go"))(t)
 	found := map[string]refusal{}
 	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		constants := map[string]string{}
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {

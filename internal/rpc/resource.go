@@ -84,7 +84,7 @@ func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 // changeable are the fields of Model that UpdateModel changes.
 const changeable = "display_name, labels, annotations, label_ttl, max_pending_labels, labels.KEY or annotations.KEY"
 
-// editOf returns the change that a request makes. It refuses paths of fixed fields.
+// editOf returns the change that a request makes. It rejects paths of fixed fields.
 func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	given, err := metadataFromProto(r.GetModel(), r.GetModel() != nil && r.GetModel().MaxPendingLabels != nil)
 	if err = model.FieldsAt(err, "model"); err != nil {

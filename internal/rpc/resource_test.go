@@ -37,10 +37,7 @@ func described() *hindsightv1.CreateModelRequest {
 
 func (s *service) get(t *testing.T) *hindsightv1.Model {
 	t.Helper()
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}))(t)
 	return r.GetModel()
 }
 
@@ -80,10 +77,7 @@ func TestMetadata(t *testing.T) {
 	}
 	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
-	created, err := s.models.CreateModel(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	created := must(s.models.CreateModel(t.Context(), request))(t)
 	m := created.GetModel()
 	sameMetadata(t, m, request)
 	if m.GetEtag() == "" || !m.GetUpdateTime().AsTime().Equal(m.GetCreateTime().AsTime()) || m.GetDeleteTime() != nil || m.GetPurgeTime() != nil {
@@ -117,18 +111,12 @@ func TestUpdateModel(t *testing.T) {
 		t.Helper()
 		change.Id, change.Etag = "m", now.GetEtag()
 		request := &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...), ValidateOnly: true}
-		would, err := s.models.UpdateModel(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		would := must(s.models.UpdateModel(t.Context(), request))(t)
 		if got := s.get(t); !proto.Equal(got, now) {
 			t.Errorf("validate_only made %v of %v", got, now)
 		}
 		request.ValidateOnly = false
-		r, err := s.models.UpdateModel(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.models.UpdateModel(t.Context(), request))(t)
 		sameMetadata(t, would.GetModel(), r.GetModel())
 		if r.GetModel().GetEtag() == now.GetEtag() || !r.GetModel().GetUpdateTime().AsTime().After(now.GetCreateTime().AsTime()) {
 			t.Errorf("the etag of %v is that of before", r)
@@ -209,11 +197,9 @@ func TestMetadataOfPredictions(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixNano())
 	s := serveOver(t, vfs.NewMem(), func(o *engine.Options) { o.Now = func() time.Time { return time.Unix(0, now.Load()) } })
-	if _, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{
+	must(s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{
 		Id: "m", Spec: linear(1), LabelTtl: durationpb.New(2 * time.Hour), MaxPendingLabels: proto.Int64(2),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	predict := func() (string, error) {
 		p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
 		return p.GetPrediction().GetPredictionId(), err
@@ -224,9 +210,7 @@ func TestMetadataOfPredictions(t *testing.T) {
 	}
 	first, err := predict()
 	second, secondErr := predict()
-	if err := errors.Join(err, secondErr); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, secondErr))
 	_, err = predict()
 	refused(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
 	now.Add(int64(90 * time.Minute)) // Beyond what the server waits by default.
@@ -248,14 +232,9 @@ func TestDeleteAndUndelete(t *testing.T) {
 	}
 	s.create(t, "other", linear(1))
 	for n := range 5 {
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}))(t)
 	}
-	waiting, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	waiting := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}))(t)
 	digest := s.digest(t, "m")
 	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
 	refused(t, err, codes.Aborted, "ETAG_MISMATCH")
@@ -263,10 +242,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	if err != nil || checked.GetModel().GetDeleteTime() != nil {
 		t.Errorf("checked %v, %v", checked, err)
 	}
-	deleted, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	deleted := must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()}))(t)
 	m := deleted.GetModel()
 	if d := m.GetPurgeTime().AsTime().Sub(m.GetDeleteTime().AsTime()); d != 24*time.Hour || m.GetSequence() != 5 || m.GetEtag() == created.GetModel().GetEtag() {
 		t.Errorf("deleted %v", m)
@@ -326,13 +302,9 @@ func TestPurge(t *testing.T) {
 	s := serveOver(t, fs, kept)
 	for _, id := range []string{"deleted", "there"} {
 		s.create(t, id, linear(1))
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(1)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(1)}))(t)
 	}
-	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}))(t)
 	for _, id := range []string{"deleted", "there"} {
 		r, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
 		if err != nil || r.GetModel() != nil {
@@ -358,10 +330,7 @@ func (s *service) listed(t *testing.T, r *hindsightv1.ListModelsRequest) string 
 	r.PageSize = 2
 	var ids []string
 	for {
-		page, err := s.models.ListModels(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(s.models.ListModels(t.Context(), r))(t)
 		for _, m := range page.GetModels() {
 			ids = append(ids, m.GetId())
 		}
@@ -378,13 +347,9 @@ func TestListModels(t *testing.T) {
 		if id == "c" {
 			request.Spec = &hindsightv1.ModelSpec{Dimension: 1, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{}}}
 		}
-		if _, err := s.models.CreateModel(t.Context(), request); err != nil {
-			t.Fatal(err)
-		}
+		must(s.models.CreateModel(t.Context(), request))(t)
 		for k := range n {
-			if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(float64(n + k*k))}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(float64(n + k*k))}))(t)
 		}
 	}
 	for want, r := range map[string]*hindsightv1.ListModelsRequest{
@@ -456,10 +421,7 @@ func TestListModels(t *testing.T) {
 		_, err := s.models.ListModels(t.Context(), r)
 		refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", field)
 	}
-	first, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1}))(t)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: first.GetNextPageToken(), OrderBy: "sequence"})
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token", "order_by")
 }
@@ -522,16 +484,11 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))
 	for n := range 5 {
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1)}))(t)
 	}
 	digest := s.digest(t, "m")
 	for _, validate := range []bool{true, false, true} {
-		r, err := s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), ValidateOnly: validate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), ValidateOnly: validate}))(t)
 		switch before := s.digest(t, "m") == digest; {
 		case validate && before && (r.GetUndone() != 3 || r.GetModel().GetSequence() != 5):
 			t.Errorf("a dry run answers %v", r)
@@ -548,16 +505,10 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 // What an export carries of the metadata an import brings.
 func TestMetadataTravel(t *testing.T) {
 	s := serve(t)
-	created, err := s.models.CreateModel(t.Context(), described())
-	if err != nil {
-		t.Fatal(err)
-	}
+	created := must(s.models.CreateModel(t.Context(), described()))(t)
 	for n, without := range []bool{false, true} {
 		data := s.exported(t, &hindsightv1.ExportModelRequest{Model: "m", WithoutIds: without})
-		m, err := s.importFrom(t, fmt.Sprint("copy-", n), data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(s.importFrom(t, fmt.Sprint("copy-", n), data))(t)
 		sameMetadata(t, m, created.GetModel())
 		if m.GetEtag() == created.GetModel().GetEtag() {
 			t.Error("a copy has the etag of the model")

@@ -28,9 +28,7 @@ func TestRidgesAreExperts(t *testing.T) {
 	for range 60 {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		y := math.Tanh(x[0] - 2*x[1])
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(y)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(y)}))(t)
 	}
 	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
@@ -76,10 +74,7 @@ func TestTheParametricPartByName(t *testing.T) {
 		row := object(t, fmt.Sprintf(`{"load": %g, "price": %g, "noise": %g}`, load, price, noise))
 		s.observes(t, "m", row, 10*math.Log1p(price)+math.Sin(load)+3)
 	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
 	// It leaves sin(load), whose variance is 0.43 beside 26 of 10 log(1 + price).
 	if share := r.GetStats().ParametricShare; share == nil || *share < 0.95 || *share > 1 {
 		t.Errorf("it explains %v", r.GetStats())
@@ -126,10 +121,7 @@ func TestParametricInputs(t *testing.T) {
 		row := object(t, fmt.Sprintf(`{"load": %d, "price": %d, "city": "c%d"}`, n%7, n%5, n%2))
 		s.observes(t, "m", row, 3*float64(n%7)+10*float64(n%2)+math.Sin(float64(n%5)))
 	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
 	var features []string
 	for _, w := range r.GetStats().GetWeights() {
 		features = append(features, w.GetFeature())
@@ -138,10 +130,7 @@ func TestParametricInputs(t *testing.T) {
 	if want := []string{"", "city.missing", "city.other", "city=c0", "city=c1", "load", "load.missing"}; !slices.Equal(features, want) {
 		t.Errorf("weights of %q, want %q", features, want)
 	}
-	given, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}))(t)
 	again, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: given.GetModel().GetSpec()})
 	if err != nil || again.GetModel().GetSequence() != 30 {
 		t.Errorf("of its own spec: %v, %v", again, err)
@@ -191,20 +180,15 @@ func TestWhatTheParametricPartSaid(t *testing.T) {
 				{Model: "classes", Target: &hindsightv1.ObserveRequest_Class{Class: strconv.FormatBool(y > 0)}},
 			} {
 				o.Features = x
-				if _, err := s.Observe(t.Context(), o); err != nil {
-					t.Fatal(err)
-				}
+				must(s.Observe(t.Context(), o))(t)
 			}
 		}
 	}
 	ask := func(model, id string) *hindsightv1.Prediction {
 		t.Helper()
-		r, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{
+		r := must(s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{
 			Model: model, Rows: []*hindsightv1.Row{{Features: []float64{1, -1}}}, PredictionIds: []string{id},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return r.GetPredictions()[0]
 	}
 	learn()

@@ -61,10 +61,7 @@ func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 // serveOver is serve over a file system, with an engine of other options.
 func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...func(*rpc.Options)) *service {
 	tb.Helper()
-	s, err := store.Open("data", store.Options{FS: fs})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must(store.Open("data", store.Options{FS: fs}))(tb)
 	var ids atomic.Int64
 	o := engine.Options{
 		ModelOptions: engine.ModelOptions{
@@ -78,10 +75,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour,
 	}
 	set(&o)
-	e, err := engine.Open(tb.Context(), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	e := must(engine.Open(tb.Context(), o))(tb)
 	options := rpc.Options{
 		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
 		MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
@@ -91,10 +85,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 	}
 	server := rpc.New(options)
 	var listen net.ListenConfig
-	listener, err := listen.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	listener := must(listen.Listen(tb.Context(), "tcp", "127.0.0.1:0"))(tb)
 	served := make(chan error, 1)
 	go func() {
 		err := server.Serve(listener)
@@ -103,10 +94,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 		}
 		served <- err
 	}()
-	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	connection := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(tb)
 	var once sync.Once
 	end := func() {
 		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -146,10 +134,7 @@ func unscaled() *hindsightv1.Scaling {
 
 func (s *service) create(tb testing.TB, id string, spec *hindsightv1.ModelSpec) *hindsightv1.Model {
 	tb.Helper()
-	r, err := s.models.CreateModel(tb.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must(s.models.CreateModel(tb.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec}))(tb)
 	return r.GetModel()
 }
 
@@ -186,22 +171,13 @@ func TestRound(t *testing.T) {
 	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 30 || l.GetSigma() != 1 || l.GetLambda() != 0.1 || l.GetMaxFeatures() != 512 {
 		t.Errorf("defaults: %v", m)
 	}
-	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}}))(t)
 	request := &hindsightv1.ObserveRequest{Model: "demo", PredictionId: p.GetPrediction().GetPredictionId(), Target: label(0)}
-	first, err := s.Observe(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.Observe(t.Context(), request))(t)
 	if first.GetOutcome().GetSequence() != 1 || first.GetOutcome().ServedPrediction == nil {
 		t.Errorf("outcome %v", first)
 	}
-	again, err := s.Observe(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must(s.Observe(t.Context(), request))(t)
 	if !again.GetOutcome().GetDuplicate() {
 		t.Errorf("a retry is answered %v", again)
 	}
@@ -209,10 +185,7 @@ func TestRound(t *testing.T) {
 	if !proto.Equal(first, again) {
 		t.Errorf("a retry is answered %v, first %v", again, first)
 	}
-	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "demo", IncludeEffectiveDimension: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "demo", IncludeEffectiveDimension: true}))(t)
 	if st := stats.GetStats(); st.GetObservations() != 1 || !st.GetCertificateOk() || len(st.GetStateDigest()) != 64 ||
 		st.EffectiveDimension == nil || st.GetEffectiveDimension() <= 0 || st.GetFeatures() != 496 {
 		t.Errorf("stats %v", st)
@@ -281,10 +254,7 @@ func TestBatches(t *testing.T) {
 		observations = append(observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(float64(n))})
 	}
 	observations = append(observations, proto.Clone(observations[0]).(*hindsightv1.ObserveRequest))
-	outcomes, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations})
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes := must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations}))(t)
 	for n, want := range []uint64{1, 2, 1} {
 		if o := outcomes.GetOutcomes()[n]; o.GetSequence() != want || o.GetDuplicate() != (n == 2) {
 			t.Errorf("outcome %d: %v", n, o)
@@ -310,10 +280,7 @@ func TestModels(t *testing.T) {
 	var ids []string
 	request := &hindsightv1.ListModelsRequest{PageSize: 2, Prefix: "a"}
 	for {
-		page, err := s.models.ListModels(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(s.models.ListModels(t.Context(), request))(t)
 		for _, m := range page.GetModels() {
 			ids = append(ids, m.GetId())
 		}
@@ -372,10 +339,7 @@ func TestEveryLearner(t *testing.T) {
 				t.Errorf("%s after one observation: %v (%v)", name, first, err)
 			}
 		}
-		stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m.GetId(), IncludeEffectiveDimension: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m.GetId(), IncludeEffectiveDimension: true}))(t)
 		st := stats.GetStats()
 		absent := []bool{st.CertificateOk == nil, st.RegretBound == nil, st.Certificate == nil}
 		determinant := !slices.Contains([]string{"raker", "ada_raker", "fogd", "auto"}, name)
@@ -396,15 +360,9 @@ func TestEveryLearner(t *testing.T) {
 
 func TestHealthFollowsDraining(t *testing.T) {
 	s := serve(t)
-	watch, err := s.health.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: hindsightv1.PredictionService_ServiceDesc.ServiceName})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := must(s.health.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: hindsightv1.PredictionService_ServiceDesc.ServiceName}))(t)
 	next := func() healthv1.HealthCheckResponse_ServingStatus {
-		r, err := watch.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(watch.Recv())(t)
 		return r.GetStatus()
 	}
 	if got := next(); got != healthv1.HealthCheckResponse_SERVING {
@@ -447,12 +405,26 @@ func TestSeveralOutputs(t *testing.T) {
 	refused(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "labels", "1 label", "2 labels")
 	_, err = s.Observe(t.Context(), labels(1, math.NaN()))
 	refused(t, err, codes.InvalidArgument, "NOT_FINITE", "labels[1]")
-	answer, err := s.Observe(t.Context(), labels(3, -1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must(s.Observe(t.Context(), labels(3, -1)))(t)
 	o := answer.GetOutcome()
 	if o.GetLoss() != 4 || o.GetServedLoss() != 4 || len(o.GetPredictions()) != 2 || len(o.GetServedPredictions()) != 2 || o.Prediction != nil || o.ServedPrediction != nil {
 		t.Errorf("%v", o)
+	}
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

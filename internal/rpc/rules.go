@@ -20,7 +20,7 @@ type rule struct {
 	audit              bool
 	// models lead to the fields of the request that name a model or an alias.
 	models []path
-	// predicts: the handler itself judges the model that the alias names.
+	// predicts: the handler itself checks the model that the alias names.
 	predicts bool
 	// everyModel: the call concerns all models.
 	everyModel bool

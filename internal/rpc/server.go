@@ -40,7 +40,7 @@ type Options struct {
 	MemoryLimit int64
 	// Tracer makes a span of every call; nil makes none.
 	Tracer trace.TracerProvider
-	// Refused receives the reason of every refused or failed call, one of Reasons; nil is
+	// Refused receives the reason of every rejected or failed call, one of Reasons; nil is
 	// no receiver.
 	Refused func(reason string)
 	// Credentials secure connections; nil is plaintext.
@@ -99,14 +99,14 @@ func New(o Options) *Server {
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	refusals, tracing := newRefusals(&o), newTracing(o.Tracer)
 	access := newAccess(&o)
-	judgeUnary, judgeStream := access.interceptors()
+	checkUnary, checkStream := access.interceptors()
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
 	if tracing != nil {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
-	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), judgeUnary...)
+	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), checkUnary...)
 	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
-	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), judgeStream...)
+	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), checkStream...)
 	streams = append(streams, recovery.StreamServerInterceptor(recovered))
 	forward := newForwarding(&o, tracing, draining, false)
 	if forward != nil {

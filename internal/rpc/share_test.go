@@ -18,12 +18,9 @@ import (
 // shared sets the alias "live" to model "a", with half of the keys to model "b".
 func (s *service) shared(t *testing.T, learnAll bool) *hindsightv1.Alias {
 	t.Helper()
-	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
+	r := must(s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
 		Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 0.5, LearnAll: learnAll},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return r.GetAlias()
 }
 
@@ -42,10 +39,7 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	var of []string
 	for k := range n {
 		key := fmt.Sprint("user ", k)
-		r, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{float64(k)}, Key: key, PredictionId: fmt.Sprint("s", k)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{float64(k)}, Key: key, PredictionId: fmt.Sprint("s", k)}))(t)
 		of = append(of, r.GetPrediction().GetModel())
 		want[of[k]]++
 		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{float64(k)}})
@@ -74,10 +68,7 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 		}
 	}
 	for _, duplicate := range []bool{false, true} {
-		learned, err := s.ObserveBatch(ctx, labels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		learned := must(s.ObserveBatch(ctx, labels))(t)
 		for k, o := range learned.GetOutcomes() {
 			if o.GetModel() != of[k] || o.GetDuplicate() != duplicate || o.ServedLoss == nil {
 				t.Errorf("label %d: %v, want one of %s", k, o, of[k])
@@ -101,16 +92,11 @@ func TestMinSequenceByAliasWithAShare(t *testing.T) {
 	s.create(t, "a", linear(1))
 	observe := func(id string) *hindsightv1.Outcome {
 		t.Helper()
-		r, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "a", ObservationId: id, Features: []float64{1}, Target: label(1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "a", ObservationId: id, Features: []float64{1}, Target: label(1)}))(t)
 		return r.GetOutcome()
 	}
 	observe("0")
-	if _, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "b", Spec: linear(1), Follows: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "b", Spec: linear(1), Follows: "a"}))(t)
 	s.shared(t, true)
 	by := map[string]bool{}
 	for n := range 20 {
@@ -146,9 +132,7 @@ func TestScopeOfAShare(t *testing.T) {
 	if _, err := g.models.SetAlias(a, request); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
 		t.Error("a share of another team's model:", err)
 	}
-	if _, err := g.models.SetAlias(admin, request); err != nil {
-		t.Fatal(err)
-	}
+	must(g.models.SetAlias(admin, request))(t)
 	list, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
 	if err != nil || len(list.GetAliases()) != 1 || list.GetAliases()[0].GetShare() != nil {
 		t.Errorf("aliases %v, %v", list, err)

@@ -22,9 +22,7 @@ import (
 func wantMessage(t *testing.T, name string, got proto.Message, want string) {
 	t.Helper()
 	expected := got.ProtoReflect().New().Interface()
-	if err := protojson.Unmarshal([]byte(want), expected); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, protojson.Unmarshal([]byte(want), expected))
 	if !proto.Equal(got, expected) {
 		t.Errorf("%s is\n%s, want\n%s", name, protojson.Format(got), protojson.Format(expected))
 	}

@@ -11,7 +11,7 @@ import (
 const farewell = 500 * time.Millisecond
 
 // terms ends the forwarded calls to an owner after another server has become the owner. The
-// previous owner may never answer, and the log refuses its changes.
+// previous owner may never answer, and the log rejects its changes.
 type terms struct {
 	mu sync.Mutex
 	// owner is the id of the last known owner. ctx ends with the owner's term. mu guards both.

@@ -70,9 +70,7 @@ func TestSpans(t *testing.T) {
 		o.Tracer, o.Log = sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), zap.New(core)
 	})
 	s.create(t, "m", linear(1))
-	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}))(t)
 	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
 		t.Fatal("a model that is not there predicts")
 	}

@@ -24,9 +24,7 @@ func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
 		for range rows {
 			r.Rows = append(r.Rows, &hindsightv1.Row{Features: make([]float64, width)})
 		}
-		if _, err := s.PredictBatch(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must(s.PredictBatch(t.Context(), r))(t)
 	}
 	whole := len(s.export(t, "waits"))
 	if whole < limit/2 || whole > limit {
@@ -34,10 +32,7 @@ func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	unread, err := s.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "waits"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	unread := must(s.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "waits"}))(t)
 	if _, err := unread.Recv(); err != nil { // It is under way.
 		t.Fatal(err)
 	}

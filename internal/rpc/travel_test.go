@@ -19,10 +19,7 @@ func (s *service) export(t *testing.T, id string) []byte {
 
 func (s *service) exported(t *testing.T, r *hindsightv1.ExportModelRequest) []byte {
 	t.Helper()
-	stream, err := s.models.ExportModel(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must(s.models.ExportModel(t.Context(), r))(t)
 	var data []byte
 	for {
 		piece, err := stream.Recv()
@@ -57,16 +54,11 @@ func TestTimeTravel(t *testing.T) {
 	s.create(t, "m", linear(1))
 	observe := func(y float64) {
 		t.Helper()
-		if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{y}, Target: label(y)}); err != nil {
-			t.Fatal(err)
-		}
+		must(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{y}, Target: label(y)}))(t)
 	}
 	digest := func(id string) string {
 		t.Helper()
-		stats, err := s.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stats := must(s.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id}))(t)
 		return stats.GetStats().GetStateDigest()
 	}
 	observe(1)

@@ -1,8 +1,6 @@
 package account
 
 import (
-	"errors"
-	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -19,25 +17,12 @@ const (
 	maxLabel  = 2 * model.MaxMagnitude
 )
 
-// ErrUnreadable is an account that this build cannot read.
-var ErrUnreadable = errors.New("not an account this build can read")
-
 // Append appends the bytes of the account to dst.
 func (a *Account) Append(dst []byte) []byte {
 	v := codec.Appending(dst)
 	a.Visit(&v)
 	out, _ := v.Appended() // Appending numbers does not fail.
 	return out
-}
-
-// Decode reads the bytes that Append wrote of a model with these outputs and levels. It
-// accepts any bytes.
-func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
-	a := New(outputs, levels, nil)
-	if err := codec.Read(data, a.Visit); err != nil {
-		return nil, fmt.Errorf("account: %w: %w", ErrUnreadable, err)
-	}
-	return a, nil
 }
 
 // Visit visits the account: a byte of the version, then numbers of 8 bytes, the intervals

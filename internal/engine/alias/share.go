@@ -22,20 +22,20 @@ type Share struct {
 	Started time.Time
 }
 
-// Check refuses a share of a model that can be none.
+// Check rejects a share of a model that can be none.
 func (s *Share) Check(id string) error {
 	var errs []error
-	refuse := func(field, got, want string) {
+	reject := func(field, got, want string) {
 		errs = append(errs, &model.FieldError{Field: "share." + field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
 	}
 	switch s.Model {
 	case "":
-		refuse("model", "nothing", "the id of a model")
+		reject("model", "nothing", "the id of a model")
 	case id:
-		refuse("model", fmt.Sprintf("%q", id), "another model than the alias names")
+		reject("model", fmt.Sprintf("%q", id), "another model than the alias names")
 	}
 	if !(s.Fraction > 0 && s.Fraction < 1) {
-		refuse("fraction", fmt.Sprint(s.Fraction), "a number above 0 and below 1")
+		reject("fraction", fmt.Sprint(s.Fraction), "a number above 0 and below 1")
 	}
 	return model.JoinFields(errs...)
 }

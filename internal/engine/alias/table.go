@@ -53,7 +53,7 @@ type Binding struct {
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
 	// settled is closed after every observation sent by the previous binding is learned or
-	// refused: the models of the previous binding then know their ids.
+	// rejected: the models of the previous binding then know their ids.
 	settled chan struct{}
 }
 

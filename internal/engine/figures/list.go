@@ -183,7 +183,7 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// matches tells whether the list has a model. Contains is in lower case.
+// matches reports whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 	e := is.Entry
 	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {

@@ -75,7 +75,7 @@ type StatsOptions struct {
 	EffectiveDimension, HindsightPath, Importances bool
 }
 
-// include tells whether o asks for nothing that p does not ask for.
+// include reports whether o asks for nothing that p does not ask for.
 func (p StatsOptions) include(o StatsOptions) bool {
 	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
 }
@@ -106,7 +106,7 @@ type report struct {
 	at    time.Time
 }
 
-// serves tells whether the report is of a state and has what is asked for.
+// serves reports whether the report is of a state and has what is asked for.
 func (r *report) serves(sequence, epoch uint64, o StatsOptions) bool {
 	return r.sequence == sequence && r.epoch == epoch && r.asked.include(o)
 }
@@ -257,7 +257,7 @@ func flops(s model.Stats, o StatsOptions) float64 {
 }
 
 // Refresh solves one report that nobody asked for: the oldest one that a scrape would show and that is not
-// of its model's present state. It tells whether there was one.
+// of its model's present state. It reports whether there was one.
 func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool) {
 	var next *Reader
 	var oldest time.Time
@@ -276,7 +276,7 @@ func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool)
 	return true
 }
 
-// stale tells whether a scrape would show a regret of an earlier state, or none, and since when.
+// stale reports whether a scrape would show a regret of an earlier state, or none, and since when.
 func (r *Reader) stale() (since time.Time, stale bool) {
 	if !r.Model.Gauges().Resident {
 		return time.Time{}, false

@@ -92,7 +92,7 @@ type Replication struct {
 // RestsCold reports whether this server does not learn, because replicas are cold and another server is the owner.
 func (r *Replication) RestsCold() bool { return r.Cold && r.CheckOwner() != nil }
 
-// CheckOwner refuses a change on a server that does not own the store.
+// CheckOwner rejects a change on a server that does not own the store.
 func (r *Replication) CheckOwner() error {
 	if r.Owner != nil && !r.Owner() {
 		return fmt.Errorf("engine: %w", ErrNotOwner)

@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Reasons to refuse a call. A number that a learner does not take is a *model.FieldError.
+// Reasons to reject a call. A number that a learner does not take is a *model.FieldError.
 var (
 	ErrModelNotFound      = recovery.ErrModelNotFound
 	ErrInvalidID          = errors.New("invalid id")
@@ -20,7 +20,7 @@ var (
 	ErrConflict           = errors.New("id already stands for another observation")
 	ErrOverloaded         = errors.New("overloaded")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	// ErrFollows refuses an observation of a model that learns from another model's log.
+	// ErrFollows rejects an observation of a model that learns from another model's log.
 	ErrFollows = errors.New("the model follows another one and learns its observations alone")
 	ErrClosed  = errors.New("the server is shutting down")
 	// ErrUnknown: the log may or may not have the change.
@@ -33,7 +33,7 @@ var (
 	ErrNotOwner = storage.ErrNotOwner
 )
 
-// RowError says which row of a call is refused.
+// RowError says which row of a call is rejected.
 type RowError struct {
 	Row int
 	Err error

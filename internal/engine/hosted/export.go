@@ -56,14 +56,14 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 
 // readCarried reads the ids up to a sequence and the pending predictions of the model.
 func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uint64, o *ExportOptions) error {
-	var refused error
+	var rejected error
 	undone := recovery.Undone(sequence) // Another server may have appended after the sequence.
 	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
 		if undone(id.Value) {
 			return nil
 		}
-		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
-			return refused
+		if rejected = o.reserve(len(id.ID) + len(id.Value)); rejected != nil {
+			return rejected
 		}
 		id.Value = append([]byte(nil), id.Value...)
 		c.IDs = append(c.IDs, id)
@@ -71,16 +71,16 @@ func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uin
 	})
 	if err == nil {
 		err = m.pending.store.EachWaiting(ctx, func(p storage.Prediction) error {
-			if refused = o.reserve(len(p.ID) + len(p.Value)); refused != nil {
-				return refused
+			if rejected = o.reserve(len(p.ID) + len(p.Value)); rejected != nil {
+				return rejected
 			}
 			p.Value = append([]byte(nil), p.Value...)
 			c.Waiting = append(c.Waiting, p)
 			return nil
 		})
 	}
-	if refused != nil {
-		return refused // Reserve has failed, not the store.
+	if rejected != nil {
+		return rejected // Reserve has failed, not the store.
 	}
 	return m.id.storagef("read ids and pending predictions", err)
 }

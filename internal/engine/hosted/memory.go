@@ -88,14 +88,14 @@ func (m *Memory) Press() {
 	}
 }
 
-// Goal tells whether states have to leave, and what the rest should take then: 9/10 of the limit at
+// Goal reports whether states have to leave, and what the rest should take then: 9/10 of the limit at
 // most, and little enough for those that wait.
 func (m *Memory) Goal() (bytes int64, short bool) {
 	wanted := m.wanted.Load()
 	return m.limit - max(wanted, m.limit/10), m.limit > 0 && m.Taken()+wanted > m.limit
 }
 
-// HalfFull tells whether the states take more than half of the limit.
+// HalfFull reports whether the states take more than half of the limit.
 func (m *Memory) HalfFull() bool { return m.limit > 0 && m.resident.Load() > m.limit/2 }
 
 // Taken is the bytes of the states in memory and of those being loaded.

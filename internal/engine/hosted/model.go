@@ -173,7 +173,7 @@ func (m *Model) Schema() *input.Schema { return m.schema }
 // Entry is the registry entry without its spec. It is read only.
 func (m *Model) Entry() *record.Entry { return m.entry.Load() }
 
-// Deleted tells whether the model is soft-deleted.
+// Deleted reports whether the model is soft-deleted.
 func (m *Model) Deleted() bool { return m.entry.Load().Deleted != 0 }
 
 // Handle is what the store has of the model.
@@ -184,12 +184,12 @@ func (m *Model) Turn(ctx context.Context, work func(context.Context) error) erro
 	return m.box.Do(ctx, work)
 }
 
-// Settle waits until every observation queued before is learned or refused.
+// Settle waits until every observation queued before is learned or rejected.
 func (m *Model) Settle(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error { return nil })
 }
 
-// Close refuses jobs from now on. Accepted jobs run.
+// Close rejects jobs from now on. Accepted jobs run.
 func (m *Model) Close() { m.box.Close(ErrClosed) }
 
 // LogEnd is the last sequence of the log.
@@ -321,7 +321,7 @@ func (m *Model) Gauges() Gauges {
 	}
 }
 
-// Resident tells whether the state is in memory.
+// Resident reports whether the state is in memory.
 func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
 
 // CountExpired counts a pending prediction that expired.
@@ -330,7 +330,7 @@ func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 // Pending is the number of pending predictions.
 func (m *Model) Pending() int64 { return m.pending.count() }
 
-// Paused tells whether replicas must not learn of the model: it is being restored.
+// Paused reports whether replicas must not learn of the model: it is being restored.
 func (m *Model) Paused() bool { return m.journal.paused.Load() || m.journal.rewound.Load() != 0 }
 
 // TimeOf is a time of an entry, zero if it is not set.

@@ -12,7 +12,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Restorable refuses a sequence that the model cannot be restored to.
+// Restorable rejects a sequence that the model cannot be restored to.
 func (m *Model) Restorable(ctx context.Context, sequence uint64) error {
 	if err := m.snapshots.lock(ctx); err != nil {
 		return err

@@ -378,7 +378,7 @@ func (m *Machine) Explain(p *model.Prediction) (parts []model.Part, err error) {
 
 // Check returns an error if an observation must not be logged. Apply learns every other
 // observation, unless its class exceeds ClassRoom by then. Apply also learns observations
-// that an earlier server accepted and model.Admitter refuses. Labels are nil for a
+// that an earlier server accepted and model.Admitter rejects. Labels are nil for a
 // classifier.
 func (m *Machine) Check(in Input, labels []float64, class string, weight float64) (err error) {
 	if m.failed != nil {

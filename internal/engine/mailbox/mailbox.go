@@ -3,7 +3,7 @@
 //
 // A job is an item or a task. Consecutive items are handled together as a batch, so that they share
 // the fixed cost of the batch. A task runs alone. A task whose caller has left is skipped at its turn;
-// an accepted item is always handled or refused. An empty box has no goroutine.
+// an accepted item is always handled or rejected. An empty box has no goroutine.
 package mailbox
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// ErrFull refuses an item because too many rows are queued.
+// ErrFull rejects an item because too many rows are queued.
 var ErrFull = errors.New("mailbox: full")
 
 // Handler handles the items of a box. The box calls its methods one at a time.
@@ -50,7 +50,7 @@ type Box[T any] struct {
 		busy bool
 		// posted: a turn of Handler.Posted is queued.
 		posted bool
-		// closed refuses new jobs, dropped also the queued ones.
+		// closed rejects new jobs, dropped also the queued ones.
 		closed, dropped error
 	}
 	// batch belongs to the goroutine that runs the jobs.
@@ -138,7 +138,7 @@ func (b *Box[T]) runPosted() {
 	b.handler.Posted()
 }
 
-// TryDo runs work at once if no job runs or is queued, and tells whether it did.
+// TryDo runs work at once if no job runs or is queued, and reports whether it did.
 func (b *Box[T]) TryDo(work func()) bool {
 	b.mu.Lock()
 	if b.mu.busy || len(b.mu.jobs) > 0 || b.mu.closed != nil {
@@ -158,14 +158,14 @@ func (b *Box[T]) TryDo(work func()) bool {
 	return true
 }
 
-// Close refuses new jobs with err. Queued jobs run.
+// Close rejects new jobs with err. Queued jobs run.
 func (b *Box[T]) Close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.closed = err
 }
 
-// Drop refuses new and queued jobs with err.
+// Drop rejects new and queued jobs with err.
 func (b *Box[T]) Drop(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,18 +190,18 @@ func (b *Box[T]) start() {
 // run runs jobs until there are none.
 func (b *Box[T]) run() {
 	for {
-		t, refused, ok := b.next()
+		t, rejected, ok := b.next()
 		switch {
 		case !ok:
 			return
-		case t != nil && refused != nil:
-			t.err = refused
+		case t != nil && rejected != nil:
+			t.err = rejected
 			close(t.done)
 		case t != nil:
 			t.run()
-		case refused != nil:
+		case rejected != nil:
 			for _, item := range b.batch {
-				b.handler.Refuse(item, refused)
+				b.handler.Refuse(item, rejected)
 			}
 		default:
 			b.handler.Handle(b.batch)
@@ -223,9 +223,9 @@ func (b *Box[T]) gather() {
 	}
 }
 
-// next takes the next task, or the items of the next batch, with the reason to refuse them or nil. It
+// next takes the next task, or the items of the next batch, with the reason to reject them or nil. It
 // is not ok without jobs: the batch then belongs to the next goroutine.
-func (b *Box[T]) next() (t *task, refused error, ok bool) {
+func (b *Box[T]) next() (t *task, rejected error, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.batch)

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// The rate and the burst of recorded refusals: a caller that is refused all the time must
+	// The rate and the burst of recorded rejections: a caller that is rejected all the time must
 	// not push other records out of the log.
-	refusalsPerSecond = 20
-	refusalsAtOnce    = 200
+	rejectionsPerSecond = 20
+	rejectionsAtOnce    = 200
 )
 
 // audit is the audit log: a line of JSON for each record. It reopens its file when another program has renamed
 // or removed the file, so logrotate needs no signal.
 type audit struct {
-	path     string
-	log      *zap.Logger
-	refusals *rate.Limiter
-	mu       struct {
+	path       string
+	log        *zap.Logger
+	rejections *rate.Limiter
+	mu         struct {
 		sync.Mutex
 		file *os.File // Nil after a failed reopen.
 		// cut: the last line of the file is incomplete, because the disk was full, or the
 		// machine failed during the write.
 		cut bool
 	}
-	// omitted counts refusals since the last line, failures lines that could not be written.
+	// omitted counts rejections since the last line, failures lines that could not be written.
 	omitted  atomic.Int64
 	failures atomic.Uint64
 }
@@ -54,13 +54,13 @@ type line struct {
 	Peer    string   `json:"peer,omitempty"`
 	// ValidateOnly: the call changes nothing.
 	ValidateOnly bool `json:"validate_only,omitempty"`
-	// Omitted counts the unrecorded refusals before this line.
+	// Omitted counts the unrecorded rejections before this line.
 	Omitted int64 `json:"omitted,omitempty"`
 }
 
 // newAudit opens the log, so that a missing directory fails at the start.
 func newAudit(o *Options) (*audit, error) {
-	a := &audit{path: o.AuditLog, log: o.Log, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)}
+	a := &audit{path: o.AuditLog, log: o.Log, rejections: rate.NewLimiter(rejectionsPerSecond, rejectionsAtOnce)}
 	if err := a.open(); err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
@@ -112,7 +112,7 @@ func isCut(f *os.File) (bool, error) {
 
 // record writes a record. It returns when the operating system has the line.
 func (a *audit) record(r *auth.Record) {
-	if r.Refused && !a.refusals.AllowN(r.Time, 1) {
+	if r.Refused && !a.rejections.AllowN(r.Time, 1) {
 		a.omitted.Add(1)
 		return
 	}

@@ -61,8 +61,8 @@ func newKeys(o *Options) *keys {
 	k := &keys{issuer: o.JWTIssuer, audience: o.JWTAudience, now: o.Now}
 	if strings.Contains(o.JWTKeys, "://") {
 		// A redirect could leave TLS.
-		refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-		k.url, k.client = o.JWTKeys, &http.Client{Timeout: fetchTimeout, CheckRedirect: refuse}
+		keepRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		k.url, k.client = o.JWTKeys, &http.Client{Timeout: fetchTimeout, CheckRedirect: keepRedirect}
 	} else {
 		k.file = watched{path: o.JWTKeys}
 	}

@@ -31,7 +31,7 @@ var (
 	ErrNoBackup = errors.New("no such backup")
 )
 
-// format is the format of a manifest. A reader refuses any other.
+// format is the format of a manifest. A reader rejects any other.
 const format = 3
 
 // Manifest describes a backup.
@@ -92,7 +92,7 @@ func (m *Manifest) encode() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// decode reads the bytes that encode wrote. It refuses files outside a data directory.
+// decode reads the bytes that encode wrote. It rejects files outside a data directory.
 func decode(name string, data []byte) (*Manifest, error) {
 	damaged := func(err error) error { return fmt.Errorf("manifest of %s: %w: %w", name, ErrDamaged, err) }
 	var s sealed
@@ -133,7 +133,7 @@ func decode(name string, data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// check refuses a file that cannot be in a backup.
+// check rejects a file that cannot be in a backup.
 func (f *File) check() error {
 	digest, err := hex.DecodeString(f.SHA256)
 	local := filepath.IsLocal(filepath.FromSlash(f.Path)) && path.Clean(f.Path) == f.Path

@@ -126,7 +126,7 @@ func (b *s3) Create(ctx context.Context, key string, from io.Reader, size int64)
 	return b.put(ctx, key, from, size, o)
 }
 
-// put sends the digest of each request, and no trailing checksums, which some servers refuse.
+// put sends the digest of each request, and no trailing checksums, which some servers reject.
 func (b *s3) put(ctx context.Context, key string, from io.Reader, size int64, o minio.PutObjectOptions) error {
 	o.SendContentMd5, o.DisableContentSha256 = true, true
 	if strings.HasSuffix(key, ".json") {

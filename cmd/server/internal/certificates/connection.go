@@ -47,7 +47,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// enter ends a handshake that began with m. It refuses a certificate whose CA was removed
+// enter ends a handshake that began with m. It rejects a certificate whose CA was removed
 // since then, because sweep did not see the connection.
 func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {

@@ -55,15 +55,15 @@ func (f Files) parse(c content) (*material, error) {
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clients, err = readCAs(c.clientCA); err != nil {
+	if m.clients, err = parseCAs(c.clientCA); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.ClientCA, err)
 	}
 	return m, nil
 }
 
-// readCAs parses certificates. It rejects a file with an unreadable block, because skipping
-// the block would silently refuse clients.
-func readCAs(text string) (*x509.CertPool, error) {
+// parseCAs parses certificates. It rejects a file with an unreadable block, because skipping
+// the block would silently reject clients.
+func parseCAs(text string) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for rest := []byte(text); ; n++ {
 		var block *pem.Block
@@ -85,7 +85,7 @@ func readCAs(text string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// invalidAt returns why clients refuse the certificate at a time, or nil.
+// invalidAt returns why clients reject the certificate at a time, or nil.
 func (m *material) invalidAt(now time.Time) error {
 	switch leaf := m.certificate.Leaf; {
 	case now.After(leaf.NotAfter):

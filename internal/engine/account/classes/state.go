@@ -78,7 +78,7 @@ func (a *Account) Visit(v *codec.Visitor) {
 	}
 }
 
-// check refuses numbers that no observations lead to, and finds the majority.
+// check rejects numbers that no observations lead to, and finds the majority.
 func (a *Account) check(v *codec.Visitor) {
 	total := a.whole.Observations
 	if !(total >= 0 && total < maxRounds && total == math.Trunc(total)) || a.predicted > uint64(total) {

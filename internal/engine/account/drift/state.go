@@ -79,7 +79,7 @@ func (d *Detector) Visit(v *codec.Visitor) {
 // separates reports whether the newest bet on a separation was won in a direction.
 func (d *Detector) separates() bool { return d.rise.won > 0 || d.fall.won > 0 }
 
-// check refuses numbers that no losses lead to.
+// check rejects numbers that no losses lead to.
 func (d *Detector) check(v *codec.Visitor) {
 	if blocks := d.observed / block; d.observed > maxCount || d.n > blocks || d.n > math.MaxUint32 {
 		v.Corrupt("%d losses, %d blocks", d.observed, d.n)

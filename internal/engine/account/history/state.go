@@ -88,7 +88,7 @@ func (h *History) reserveWords(v *codec.Visitor) {
 	}
 }
 
-// check refuses numbers that no rounds lead to.
+// check rejects numbers that no rounds lead to.
 func (h *History) check(v *codec.Visitor, sequence uint64, counts []uint64) {
 	if h.Sequence() != sequence {
 		v.Corrupt("the history ends at sequence %d, the model is at %d", h.Sequence(), sequence)

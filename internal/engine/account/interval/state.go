@@ -77,7 +77,7 @@ func (l *level) visit(v *codec.Visitor) {
 	v.Within(maxSum, &l.width.High, &l.width.Low, &l.score.High, &l.score.Low)
 }
 
-// check refuses numbers that no residuals lead to, and derives what is not stored.
+// check rejects numbers that no residuals lead to, and derives what is not stored.
 func (s *State) check(v *codec.Visitor) {
 	switch {
 	case s.judged > s.known || s.known > maxCount:
