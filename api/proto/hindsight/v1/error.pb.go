@@ -36,7 +36,7 @@ const (
 	ErrorReason_ALIAS_MISMATCH ErrorReason = 3
 	// Create the alias, or correct its name.
 	ErrorReason_ALIAS_NOT_FOUND ErrorReason = 4
-	// Send fewer rows (`--max-batch-rows`, `--max-message-bytes`).
+	// Send fewer rows (at most 4096 a batch, `--max-message-bytes`).
 	ErrorReason_BATCH_TOO_LARGE ErrorReason = 5
 	// Correct the request.
 	ErrorReason_BODY_INCOMPLETE ErrorReason = 6
@@ -114,7 +114,7 @@ const (
 	ErrorReason_PREDICTION_NOT_FOUND ErrorReason = 42
 	// Call less, or with fewer calls at once.
 	ErrorReason_RATE_LIMIT ErrorReason = 43
-	// Send fewer rows (`--max-batch-rows`, `--max-message-bytes`).
+	// Send fewer rows (at most 4096 a batch, `--max-message-bytes`).
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 44
 	// Use another token, or ask an operator.
 	ErrorReason_ROLE_TOO_LOW ErrorReason = 45
