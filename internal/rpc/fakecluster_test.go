@@ -59,8 +59,10 @@ func (c *fakeCluster) turn() {
 	c.other.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.turned)
-	c.turned = nil
+	if c.turned != nil { // Nobody waits before the first call of Turned, which then finds the new owner.
+		close(c.turned)
+		c.turned = nil
+	}
 }
 
 func (c *fakeCluster) Server(server string) (grpc.ClientConnInterface, error) {

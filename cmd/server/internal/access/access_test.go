@@ -66,19 +66,15 @@ func (f *fixture) Reload() {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func add(t *testing.T, path, name, token string) {
 	t.Helper()
 	hash := auth.HashOf(token)
-	if err := access.Edit(path, func(file []byte) ([]byte, error) {
+	noError(t, access.Edit(path, func(file []byte) ([]byte, error) {
 		return auth.Add(file, &auth.Entry{Name: name, Role: auth.Read, Hash: &hash})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A file that changed is taken; one that cannot be taken leaves the entries of before,
@@ -98,10 +94,7 @@ func TestReload(t *testing.T) {
 	knows("token-a", false)
 	f.Reload()
 	knows("token-a", true)
-	good, err := os.ReadFile(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must(os.ReadFile(f.path))(t)
 	for n, bad := range []string{"- name: b\n", "- nonsense", "\x00"} {
 		write(t, f.path, bad+strings.Repeat("#", n))
 		f.Reload()
@@ -111,9 +104,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q: %+v", bad, s)
 		}
 	}
-	if err := os.Remove(f.path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(f.path))
 	f.Reload()
 	f.Reload()
 	knows("token-a", true)
@@ -121,9 +112,7 @@ func TestReload(t *testing.T) {
 	add(t, f.path, "b", "token-b")
 	f.Reload()
 	knows("token-b", true)
-	if err := access.Edit(f.path, func(file []byte) ([]byte, error) { return auth.Remove(file, "a") }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, access.Edit(f.path, func(file []byte) ([]byte, error) { return auth.Remove(file, "a") }))
 	f.Reload()
 	knows("token-a", false)
 	knows("token-b", true)
@@ -146,9 +135,7 @@ func TestReloadOfAYoungFile(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		e.Name = name
 		write(t, f.path, e.Text())
-		if err := os.Chtimes(f.path, young, young); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chtimes(f.path, young, young))
 		f.Reload()
 		if p, err := f.Auth.Token("x"); err != nil || p.Name != name {
 			t.Error(name, p, err)
@@ -164,15 +151,9 @@ func TestReloadOfAFileInParts(t *testing.T) {
 	add(t, f.path, "a", "token-a")
 	add(t, f.path, "b", "token-b")
 	f.Reload()
-	p, err := f.Auth.Token("token-b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(f.Auth.Token("token-b"))(t)
 	add(t, f.path, "c", "token-c")
-	whole, err := os.ReadFile(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must(os.ReadFile(f.path))(t)
 	for n := range 8 {
 		write(t, f.path, string(whole[:n*len(whole)/8]))
 		f.Access.Reload()
@@ -192,9 +173,7 @@ func TestOpenRefuses(t *testing.T) {
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(directory, name)
 		write(t, path, text)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(path, mode))
 		return path
 	}
 	good := file("good", "", 0o600)
@@ -266,9 +245,7 @@ func TestAuditLogIsRenamed(t *testing.T) {
 		t.Skip("Windows renames no open file")
 	}
 	directory := filepath.Join(t.TempDir(), "audit")
-	if err := os.Mkdir(directory, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(directory, 0o700))
 	path := filepath.Join(directory, "audit.log")
 	f := open(t, "", func(o *access.Options) { o.AuditLog = path })
 	record := func(call string) { f.Audit()(&auth.Record{Time: time.Unix(0, 0), Call: call, Outcome: "OK"}) }
@@ -280,22 +257,16 @@ func TestAuditLogIsRenamed(t *testing.T) {
 		}
 	}
 	record("one")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(path, path+".1"))
 	record("two")
 	wrote(path+".1", "one")
 	wrote(path, "two")
-	if err := os.RemoveAll(directory); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(directory))
 	record("three")
 	if s := f.Stats(); s.AuditFailures != 1 {
 		t.Errorf("%+v", s)
 	}
-	if err := os.Mkdir(directory, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(directory, 0o700))
 	record("four")
 	wrote(path, "four")
 }
@@ -306,10 +277,7 @@ func TestAuditLog(t *testing.T) {
 	record := f.Audit()
 	hash := auth.HashOf("x")
 	f.Auth.Set([]auth.Entry{{Name: "ann", Role: auth.Admin, Hash: &hash}})
-	p, err := f.Auth.Token("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(f.Auth.Token("x"))(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	record(&auth.Record{Time: at, Who: p, Call: "/hindsight.v1.ModelService/DeleteModel", Models: []string{"m"}, Outcome: "OK", Peer: "127.0.0.1:1", ValidateOnly: true})
 	for range 500 {
@@ -317,19 +285,14 @@ func TestAuditLog(t *testing.T) {
 	}
 	record(&auth.Record{Time: at.Add(time.Hour), Who: p, Call: "login", Outcome: "OK"})
 	var lines []string
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(os.Open(path))(t)
 	for s := bufio.NewScanner(file); s.Scan(); {
 		if !json.Valid(s.Bytes()) {
 			t.Errorf("%s", s.Text())
 		}
 		lines = append(lines, s.Text())
 	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, file.Close())
 	if len(lines) != 202 {
 		t.Fatalf("%d lines, want 202: 200 refusals at once", len(lines))
 	}
@@ -342,5 +305,22 @@ func TestAuditLog(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
+	}
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

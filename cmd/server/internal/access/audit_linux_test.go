@@ -38,14 +38,9 @@ func TestAuditLogOfAFullDisk(t *testing.T) {
 	for f.Stats().AuditFailures < 3 {
 		record()
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(ballast))
 	record()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))(t)
 	good, bad := 0, 0
 	for line := range bytes.Lines(text) {
 		if json.Valid(line) {

@@ -63,24 +63,15 @@ func set(t *testing.T, issuers ...issuer) string {
 		}
 		s.Keys = append(s.Keys, jose.JSONWebKey{Key: signer.Public(), KeyID: i.kid, Algorithm: string(i.algorithm), Use: "sig"})
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.Marshal(s))(t)
 	return string(text)
 }
 
 // sign is a JWT of claims.
 func (i issuer) sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: i.algorithm, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", i.kid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := jwt.Signed(signer).Claims(claims).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: i.algorithm, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", i.kid)))(t)
+	token := must(jwt.Signed(signer).Claims(claims).Serialize())(t)
 	return token
 }
 
@@ -151,15 +142,9 @@ func TestForgedJWTs(t *testing.T) {
 	write(t, path, set(t, r, e))
 	f := openJWT(t, path)
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	claims, err := json.Marshal(f.good(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	claims := must(json.Marshal(f.good(nil)))(t)
 	signer, _ := r.key.(crypto.Signer)
-	public, err := x509.MarshalPKIXPublicKey(signer.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must(x509.MarshalPKIXPublicKey(signer.Public()))(t)
 	secret := issuer{public, jose.HS256, "r"}
 	good := r.sign(t, f.good(nil))
 	parts := strings.Split(good, ".")
@@ -202,10 +187,7 @@ func TestRotationOfKeys(t *testing.T) {
 		}
 	}
 	check("at first", true, false)
-	signedIn, err := f.Auth.Token(byOld)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signedIn := must(f.Auth.Token(byOld))(t)
 	write(t, path, set(t, old, next))
 	f.Reload()
 	check("both", true, true)

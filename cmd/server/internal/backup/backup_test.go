@@ -29,21 +29,14 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		noError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 }
 
 func place(t *testing.T, dir string) *backup.Place {
 	t.Helper()
-	p, err := backup.Open(dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(backup.Open(dir, true))(t)
 	return p
 }
 
@@ -69,10 +62,7 @@ func TestTakeAndFetch(t *testing.T) {
 	if again, err := p.Take(t.Context(), from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
 		t.Errorf("%+v, %v", again, err)
 	}
-	m, err := p.Find(t.Context(), "20260301T090000.000Z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(p.Find(t.Context(), "20260301T090000.000Z"))(t)
 	restored := t.TempDir()
 	damaged, err := p.Fetch(t.Context(), m, restored, func(p backup.Progress) {
 		if p.Files == p.TotalFiles {
@@ -99,9 +89,7 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	for minute := range 3 {
-		if _, err := p.Take(t.Context(), from, at(10*minute), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(p.Take(t.Context(), from, at(10*minute), nil))(t)
 	}
 	for minute, want := range map[int]string{-5: "20260301T090000.000Z", 0: "20260301T090000.000Z", 1: "20260301T091000.000Z", 59: "20260301T092000.000Z"} {
 		if m, err := p.Since(t.Context(), at(minute).Created); err != nil || m.Name != want {
@@ -122,17 +110,12 @@ func TestClockSetBack(t *testing.T) {
 	write(t, from, files())
 	p := place(t, t.TempDir())
 	for n, minute := range []int{30, 10, 10, 30, 31} {
-		taken, err := p.Take(t.Context(), from, at(minute), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		taken := must(p.Take(t.Context(), from, at(minute), nil))(t)
 		want := []string{"093000.000", "093000.001", "093000.002", "093000.003", "093100.000"}[n]
 		if taken.Manifest.Name != "20260301T"+want+"Z" || !taken.Manifest.Created.Equal(at(minute).Created) {
 			t.Errorf("%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
 		}
-		if _, err := p.Retain(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must(p.Retain(t.Context(), 1))(t)
 		if m, err := p.Find(t.Context(), ""); err != nil || m.Name != taken.Manifest.Name {
 			t.Errorf("%d: %+v, %v", minute, m, err)
 		}
@@ -144,13 +127,8 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write(t, from, files())
 	p := place(t, to)
-	taken, err := p.Take(t.Context(), from, at(0), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Retain(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	taken := must(p.Take(t.Context(), from, at(0), nil))(t)
+	must(p.Retain(t.Context(), 0))(t)
 	if damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil); !errors.Is(err, backup.ErrNoBackup) || len(damaged) > 0 {
 		t.Errorf("%v, %v", damaged, err)
 	}
@@ -221,19 +199,13 @@ func TestPlaceThatMayNotBeRead(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write(t, from, files())
 	p := place(t, to)
-	if _, err := p.Take(t.Context(), from, at(0), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(p.Take(t.Context(), from, at(0), nil))(t)
 	backups := filepath.Join(to, "backups")
-	if err := os.Chmod(backups, 0); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(backups, 0))
 	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
-	if err := os.Chmod(backups, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(backups, 0o700))
 }
 
 // Retain keeps the newest backups whole. While one of them cannot be read it removes
@@ -243,9 +215,7 @@ func TestRetain(t *testing.T) {
 	p := place(t, to)
 	for minute := range 4 {
 		write(t, from, map[string]string{"log/000001.sst": fmt.Sprint("table ", minute), "log/000002.sst": "all have it"})
-		if _, err := p.Take(t.Context(), from, at(minute), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(p.Take(t.Context(), from, at(minute), nil))(t)
 	}
 	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
 	kept := filepath.Join(to, "backups", "20260301T090300.000Z.json")
@@ -266,10 +236,7 @@ func TestRetain(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 	for _, name := range names {
-		m, err := p.Find(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(p.Find(t.Context(), name))(t)
 		if damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil); err != nil || len(damaged) > 0 {
 			t.Errorf("%s: %v, %v", name, damaged, err)
 		}
@@ -297,13 +264,8 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		_, err := p.Find(t.Context(), "")
 		return err
 	}
-	body, err := json.Marshal(good())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := find(seal(body)); err != nil {
-		t.Fatal(err)
-	}
+	body := must(json.Marshal(good()))(t)
+	noError(t, find(seal(body)))
 	for _, text := range []string{"", "{}", "[]", seal([]byte("7")), seal([]byte("null")), string(bytes.Replace([]byte(seal(body)), []byte("1.sst"), []byte("2.sst"), 1))} {
 		if err := find(text); !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("%s: %v", text, err)
@@ -312,10 +274,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 	for _, path := range []string{"", "log", "log/", "/etc/passwd", "../x", "log/../../x", "log/a/b", "snapshots/1.hs", "snapshots/../x.hs", "LOCK", "log/LOCK", "log//x"} {
 		m := good()
 		m["files"] = []any{map[string]any{"path": path, "bytes": 3, "sha256": digest}}
-		body, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(json.Marshal(m))(t)
 		if err := find(seal(body)); !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("path %q: %v", path, err)
 		}
@@ -330,12 +289,26 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		default:
 			m["name"] = "other"
 		}
-		body, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(json.Marshal(m))(t)
 		if err := find(seal(body)); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -43,9 +43,7 @@ func TestUntil(t *testing.T) {
 	for _, minute := range []int{1, 3} {
 		m := at(minute)
 		m.Group = backup.Group{Number: 1, Of: 2}
-		if _, err := p.Take(t.Context(), from, m, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(p.Take(t.Context(), from, m, nil))(t)
 	}
 	for name, want := range map[string]string{
 		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",

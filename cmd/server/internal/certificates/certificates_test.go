@@ -79,16 +79,10 @@ func serve(t *testing.T, a, b *testca.CA, leaf testca.Leaf) *server {
 		}
 		return nil
 	})
-	keeper, err := certificates.Open(certificates.Options{Files: files, Log: zap.New(core, taken), Now: s.clock.read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keeper := must(certificates.Open(certificates.Options{Files: files, Log: zap.New(core, taken), Now: s.clock.read}))(t)
 	s.Keeper = keeper
 	var listen net.ListenConfig
-	inner, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	s.address = inner.Addr().String()
 	l := tls.NewListener(keeper.Listener(inner), keeper.Config("echo"))
 	var ended sync.WaitGroup
@@ -146,10 +140,7 @@ func ping(c net.Conn) error {
 // serial is the serial number of the certificate that the server shows.
 func (s *server) serial(t *testing.T, c *tls.Config) string {
 	t.Helper()
-	connection, err := s.dial(t, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must(s.dial(t, c))(t)
 	secured, ok := connection.(*tls.Conn)
 	if !ok {
 		t.Fatal("no TLS")
@@ -173,13 +164,13 @@ func TestHandshakes(t *testing.T) {
 		client1, serve string // of the client's error and of the server's
 	}{
 		"good":                       {host, trusts(a, good), "", ""},
-		"wrong CA of server":         {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
+		"wrong authority of server":  {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
 		"wrong host":                 {testca.Leaf{Hosts: []string{"other.example"}}, trusts(a, good), "cannot validate certificate for 127.0.0.1", "bad certificate"},
 		"expired server":             {testca.Leaf{Hosts: host.Hosts, From: past.From, Until: past.Until}, trusts(a, good), "certificate has expired", "bad certificate"},
 		"expired client":             {host, trusts(a, b.Pair(t, past)), "expired certificate", "certificate has expired"},
 		"client not yet valid":       {host, trusts(a, b.Pair(t, testca.Leaf{From: time.Now().Add(time.Hour), Until: time.Now().Add(2 * time.Hour)})), "expired certificate", "not yet valid"},
 		"no client certificate":      {host, trusts(a), "certificate required", "didn't provide a certificate"},
-		"client of other CA":         {host, forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
+		"client of other authority":  {host, forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
 		"a server's as the client's": {host, trusts(a, b.Pair(t, host)), "bad certificate", "incompatible key usage"},
 		"TLS 1.1":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version", "unsupported versions"},
 		"TLS 1.2":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, "", ""},
@@ -211,13 +202,8 @@ func TestPlaintext(t *testing.T) {
 	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
 	var dialer net.Dialer
-	c, err := dialer.DialContext(t.Context(), "tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	c := must(dialer.DialContext(t.Context(), "tcp", s.address))(t)
+	must(c.Write([]byte("GET / HTTP/1.1\r\n\r\n")))(t)
 	compare(t, "server", <-s.failed, "does not look like a TLS handshake")
 	_, _ = io.ReadAll(c)
 	_ = c.Close()
@@ -228,10 +214,7 @@ func TestReload(t *testing.T) {
 	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)
 	first := s.serial(t, trusts(a))
-	open, err := s.dial(t, trusts(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must(s.dial(t, trusts(a)))(t)
 	s.Look()
 	s.Look()
 	c, k := a.Issue(t, host)
@@ -266,9 +249,7 @@ func TestReload(t *testing.T) {
 	} {
 		testca.Write(t, s.dir, "server.key", bad.key)
 		if bad.certificate == nil {
-			if err := os.Remove(filepath.Join(s.dir, "server.crt")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Remove(filepath.Join(s.dir, "server.crt")))
 		} else {
 			testca.Write(t, s.dir, "server.crt", bad.certificate)
 		}
@@ -309,31 +290,20 @@ func TestReloadOfLinks(t *testing.T) {
 	dir := t.TempDir()
 	version := func(name string) {
 		t.Helper()
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		a.Files(t, filepath.Join(dir, name), "tls", host)
-		if err := os.Symlink(name, filepath.Join(dir, "..new")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(name, filepath.Join(dir, "..new")))
+		noError(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 	}
 	version("..1")
 	for _, name := range []string{"tls.crt", "tls.key"} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	core, log := observer.New(zap.InfoLevel)
-	k, err := certificates.Open(certificates.Options{
+	k := must(certificates.Open(certificates.Options{
 		Files: certificates.Files{Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")},
 		Log:   zap.New(core), Now: time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	version("..2")
 	k.Look()
 	k.Look()
@@ -350,20 +320,14 @@ func TestClientCARotation(t *testing.T) {
 	resuming := trusts(a, old.Pair(t, testca.Leaf{Name: "one"}))
 	resuming.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 	other := trusts(a, next.Pair(t, testca.Leaf{Name: "two"}))
-	before, err := s.dial(t, resuming)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must(s.dial(t, resuming))(t)
 	replace := func(text []byte) {
 		testca.Write(t, s.dir, "ca.crt", text)
 		s.Look()
 		s.Look()
 	}
 	replace(bytes.Join([][]byte{old.PEM, next.PEM}, nil))
-	after, err := s.dial(t, other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must(s.dial(t, other))(t)
 	if err := ping(before); err != nil {
 		t.Errorf("both authorities: %v", err)
 	}
@@ -390,14 +354,8 @@ func TestClientCARotation(t *testing.T) {
 func TestClientExpires(t *testing.T) {
 	a, b := testca.New(t, "servers"), testca.New(t, "clients")
 	s := serve(t, a, b, host)
-	short, err := s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "short", Until: time.Now().Add(time.Minute)})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	long, err := s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "long"})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	short := must(s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "short", Until: time.Now().Add(time.Minute)}))))(t)
+	long := must(s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "long"}))))(t)
 	s.Look()
 	if err := errors.Join(ping(short), ping(long)); err != nil {
 		t.Error(err)
@@ -418,10 +376,7 @@ func TestOptional(t *testing.T) {
 	dir := t.TempDir()
 	files := certificates.Files{ClientCA: testca.Write(t, dir, "ca.crt", b.PEM), Optional: true}
 	files.Certificate, files.Key = a.Files(t, dir, "server", host)
-	k, err := certificates.Open(certificates.Options{Files: files, Log: zap.NewNop(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must(certificates.Open(certificates.Options{Files: files, Log: zap.NewNop(), Now: time.Now}))(t)
 	for name, c := range map[string]struct {
 		client *tls.Config
 		chains int
@@ -445,10 +400,7 @@ func TestOptional(t *testing.T) {
 				_ = connection.Close()
 			}
 		})
-		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		accepted := must(l.Accept())(t)
 		secured := tls.Server(accepted, k.Config("echo"))
 		err = secured.HandshakeContext(t.Context())
 		if chains := len(secured.ConnectionState().VerifiedChains); (err == nil) != c.ok || chains != c.chains {
@@ -507,4 +459,21 @@ func FuzzClientCA(f *testing.F) {
 			t.Error("no certificate is taken for one")
 		}
 	})
+}
+
+// must returns the value of a call that must not fail.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		noError(tb, err)
+		return v
+	}
+}
+
+// noError ends the test with an error.
+func noError(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }
