@@ -2,8 +2,6 @@ package infer_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -181,61 +179,6 @@ func TestTargets(t *testing.T) {
 		}
 		if spec := specOf(t, r); !strings.HasSuffix(spec, c.spec+"\n") || !strings.Contains(why.String(), c.says) {
 			t.Errorf("%s: %s\n%s, want %s\n%s", name, spec, why.String(), c.spec, c.says)
-		}
-	}
-}
-
-// The specs of the published streams are those that one would write by hand.
-func TestSpecsOfStreams(t *testing.T) {
-	directory := os.Getenv("HINDSIGHT_STREAMS")
-	if directory == "" {
-		t.Skip("HINDSIGHT_STREAMS does not name the directory of the streams")
-	}
-	const refuse = `,"missing":"MISSING_REFUSE"}`
-	for name, want := range map[string]struct {
-		options infer.Options
-		spec    string
-	}{
-		"bike": {infer.Options{Target: "y"}, `{"inputs": [
-  {"name":"x1","categorical":{"max_categories":4}` + refuse + `,
-  {"name":"x2","boolean":{}` + refuse + `,
-  {"name":"x3","categorical":{"max_categories":12}` + refuse + `,
-  {"name":"x4","categorical":{"max_categories":24}` + refuse + `,
-  {"name":"x5","boolean":{}` + refuse + `,
-  {"name":"x6","categorical":{"max_categories":7}` + refuse + `,
-  {"name":"x7","boolean":{}` + refuse + `,
-  {"name":"x8","categorical":{"max_categories":4}` + refuse + `,
-  {"name":"x9","numeric":{}` + refuse + `,
-  {"name":"x10","numeric":{}` + refuse + `,
-  {"name":"x11","numeric":{}` + refuse + `,
-  {"name":"x12","numeric":{}` + refuse + `
-]}
-`},
-		"elec2": {infer.Options{Target: "y", Classes: true}, `{"inputs": [
-  {"name":"x1","numeric":{}` + refuse + `,
-  {"name":"x2","categorical":{"max_categories":7}` + refuse + `,
-  {"name":"x3","numeric":{}` + refuse + `,
-  {"name":"x4","numeric":{}` + refuse + `,
-  {"name":"x5","numeric":{}` + refuse + `,
-  {"name":"x6","numeric":{}` + refuse + `,
-  {"name":"x7","numeric":{}` + refuse + `,
-  {"name":"x8","numeric":{}` + refuse + `
-], "classes": {"max_classes":2}}
-`},
-	} {
-		f, err := os.Open(filepath.Join(directory, name+".csv.gz"))
-		if err != nil {
-			t.Skip(err)
-		}
-		r, err := infer.Read(f, name, want.options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := specOf(t, r); got != want.spec {
-			t.Errorf("%s: %s\nwant %s", name, got, want.spec)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -441,43 +439,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	few, many := used(400), used(2000)
 	if many > few+(4<<20) { // The texts alone have 40 MB.
 		t.Errorf("%d bytes for 400 rows, %d for 2000", few, many)
-	}
-}
-
-func TestStreams(t *testing.T) {
-	directory := os.Getenv("HINDSIGHT_STREAMS")
-	if directory == "" {
-		t.Skip("HINDSIGHT_STREAMS does not name the directory of the streams")
-	}
-	for name, want := range map[string]string{
-		"bike":   "category boolean category category boolean category boolean category number number number number",
-		"elec2":  "number category number number number number number number",
-		"digits": "", // 64 grey values: too many for categories.
-	} {
-		f, err := os.Open(filepath.Join(directory, name+".csv.gz"))
-		if err != nil {
-			t.Skip(err)
-		}
-		r, err := infer.Read(f, name, infer.Options{Target: "y"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		var kinds []string
-		for _, c := range r.Columns {
-			if c.Input != nil {
-				kinds = append(kinds, string(c.Kind))
-			}
-		}
-		got := strings.Join(kinds, " ")
-		if want == "" && !strings.Contains(got, "category") {
-			continue
-		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
 	}
 }
 

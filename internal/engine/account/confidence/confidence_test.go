@@ -3,7 +3,6 @@ package confidence_test
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"hindsight/internal/engine/account/confidence"
@@ -46,10 +45,7 @@ var laws = map[string]struct {
 // Who looks after every observation, and stops at the first interval that does not hold the truth, finds one
 // in at most one of twenty runs. The allowance is four standard deviations of the simulation.
 func TestCoverageUnderOptionalStopping(t *testing.T) {
-	paths, steps := 400, 2000
-	if os.Getenv("HINDSIGHT_E2E") != "" {
-		paths, steps = 2000, 20_000
-	}
+	const paths, steps = 1000, 2000
 	atLeast := confidence.Level - 4*math.Sqrt(0.05*0.95/float64(paths))
 	for name, law := range laws {
 		t.Run(name, func(t *testing.T) {
