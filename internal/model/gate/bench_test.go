@@ -11,7 +11,7 @@ import (
 // A gate before auto, and auto alone, at 12 inputs.
 func BenchmarkObserve(b *testing.B) {
 	o := options(12)
-	for name, l := range map[string]model.Learner{"gate": gated(o), "auto": auto.New(o)} {
+	for name, l := range map[string]model.Learner{"gate": gated(o), "auto": auto.New(level1(o))} {
 		b.Run(name, func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			x, y := make([]float64, 12), make([]float64, 1)

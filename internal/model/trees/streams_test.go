@@ -44,7 +44,11 @@ func measure(t *testing.T, name string) {
 		samples = samples[:min(*rounds, len(samples))]
 	}
 	d := len(samples[0].X)
-	level1 := auto.New(auto.Options{Dimension: d, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500})
+	options := auto.Options{Dimension: d, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500}
+	for len(auto.AdviceSizes(options)) > 1 { // Until there is no room for level 2.
+		options.Microseconds--
+	}
+	level1 := auto.New(options)
 	s := newStream(trees.Options{Seed: 1, Inputs: d, Columns: allKinds()})
 	var o model.Outcome
 	var loss [trees.Kinds]float64
