@@ -7,18 +7,25 @@ import (
 	"hindsight/internal/model/ledger"
 )
 
-// account is the loss account of an output.
+// account is the loss account of a level of an output.
 type account struct {
-	// loss is the learner's Σ w(y−ŷ)², before its part in the rounds in which the baselines
-	// slept, early its part in the rounds in which the other experts slept.
+	// loss is the level's Σ w(y−ŷ)², before its part in the rounds in which all slept, early
+	// its part in the rounds in which only the baselines were awake, or none.
 	loss, before, early compensated.Sum
-	// experts compare the learner with each expert, with b and with each stack, over the
-	// rounds in which that one was awake.
+	// experts compare the level with each expert and with each finalist, over the rounds in
+	// which that one was awake.
 	experts []ledger.Comparison
 }
 
-func newAccount(experts int) account {
-	return account{experts: make([]ledger.Comparison, experts+finalists)}
+func newAccount(compared int) account {
+	return account{experts: make([]ledger.Comparison, compared)}
+}
+
+// sleep accounts for a round in which all slept.
+func (a *account) sleep(loss float64) {
+	a.loss.Add(loss)
+	a.before.Add(loss)
+	a.early.Add(loss)
 }
 
 // add accounts for a round: the learner's loss, and the predictions of the
@@ -35,9 +42,9 @@ func (a *account) add(y, weight, loss float64, advice, final []float64, stage st
 		if !stage.awake(k, len(advice)) {
 			continue
 		}
-		own := squared(nth(k, advice, final), y, weight)
-		a.experts[k].Hindsight.Add(own)
-		a.experts[k].Regret.Add(loss - own)
+		hindsight := squared(nth(k, advice, final), y, weight)
+		a.experts[k].Hindsight.Add(hindsight)
+		a.experts[k].Regret.Add(loss - hindsight)
 	}
 }
 
@@ -65,9 +72,6 @@ func (a *account) best(experts int) int {
 	return best
 }
 
-// regret is the regret against the best expert.
-func (a *account) regret(experts int) float64 { return a.experts[a.best(experts)].Regret.Value() }
-
 // tolerance is the rounding that identities are allowed, relative to the sums
 // they are made of. It does not grow with the rounds: each difference of losses
 // rounds by ε of their sum at most, and the sums are compensated.
@@ -82,8 +86,8 @@ func (a *account) reconciles(experts int) bool {
 		if k >= baselines && k != experts {
 			slept = a.early.Value()
 		}
-		own, regret := a.experts[k].Hindsight.Value(), a.experts[k].Regret.Value()
-		if !(math.Abs(slept+own+regret-loss) <= tolerance*(loss+own)) {
+		hindsight, regret := a.experts[k].Hindsight.Value(), a.experts[k].Regret.Value()
+		if !(math.Abs(slept+hindsight+regret-loss) <= tolerance*(loss+hindsight)) {
 			return false
 		}
 	}

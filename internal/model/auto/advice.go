@@ -1,27 +1,48 @@
 package auto
 
-import (
-	"math"
-
-	"hindsight/internal/model"
-)
+import "math"
 
 // advice is a Prediction.Advice: the number of labels before, from which the stage follows;
-// the lags; and for each output the last residual of b, the predictions of the experts, of b
-// and of the stacks, and the prediction.
+// the lags; for each output the last residual of b, the predictions of the experts, of b and
+// of the stacks, and v. While level 2 is awake, for each output the last residual of its b,
+// the predictions of the lineup, of v, b and the stacks, and the prediction follow.
 type advice struct {
-	seen    uint64
-	lags    []float64
-	outputs []float64
-	experts int
+	seen   uint64
+	lags   []float64
+	level1 block
+	// level2 is empty if level 2 slept.
+	level2 block
 }
 
-// adviceSize is the length of Prediction.Advice.
-func (l *Learner) adviceSize() int {
-	return 1 + len(l.lags) + l.o.Outputs*outputAdvice(l.plan.experts())
+// block is the numbers of a level, by outputs: the residual, the predictions of the experts
+// and of the finalists, and the value.
+type block struct {
+	numbers            []float64
+	experts, finalists int
 }
 
-func outputAdvice(experts int) int { return 1 + experts + finalists + 1 }
+// size is the number of numbers of an output.
+func (b block) size() int { return 1 + b.experts + b.finalists + 1 }
+
+func level1Block(p Plan) block { return block{experts: p.experts(), finalists: finalists} }
+
+func level2Block(l lineup) block { return block{experts: l.experts(), finalists: level2Finalists} }
+
+// of is the part of an output.
+func (b block) of(output int) (residual float64, experts, final []float64, value float64) {
+	part := b.numbers[output*b.size():][:b.size()]
+	return part[0], part[1:][:b.experts], part[1+b.experts:][:b.finalists], part[b.size()-1]
+}
+
+// AdviceSizes are the lengths of Prediction.Advice: with level 1 alone and, if the learner has
+// a lineup, with level 2.
+func AdviceSizes(o Options) []int {
+	sizes := []int{1 + o.remembered()*o.Outputs + o.Outputs*level1Block(o.plan()).size()}
+	if l := o.lineup(); !l.empty() {
+		sizes = append(sizes, sizes[0]+o.Outputs*level2Block(l).size())
+	}
+	return sizes
+}
 
 func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 	k := l.plan.experts()
@@ -33,37 +54,50 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 		dst = append(dst, s.final[j*finalists:][:finalists]...)
 		dst = append(dst, s.values[j])
 	}
+	if !l.awake() {
+		return dst
+	}
+	for j, u := range l.level2 {
+		dst = append(dst, u.residual)
+		dst = append(dst, l.lineupOf(l.expertsOf(s, j))...)
+		dst = append(dst, s.level2.final[j*level2Finalists:][:level2Finalists]...)
+		dst = append(dst, s.answers[j])
+	}
 	return dst
 }
 
-// of is the part of an output.
-func (a *advice) of(output int) (residual float64, experts, final []float64, value float64) {
-	size := outputAdvice(a.experts)
-	part := a.outputs[output*size:][:size]
-	return part[0], part[1:][:a.experts], part[1+a.experts:][:finalists], part[size-1]
+// read reads advice of one of the lengths of AdviceSizes.
+func (l *Learner) read(numbers []float64) advice {
+	a := advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], level1: l.level1Block, level2: l.level2Block}
+	rest, size := numbers[1+len(l.lags):], l.o.Outputs*a.level1.size()
+	a.level1.numbers, a.level2.numbers = rest[:size], rest[size:]
+	return a
 }
 
-// stale reads advice from before the last observation. It is false for present advice and
-// for numbers that are no advice of the learner.
+// stale reads advice from before the last observation. It is false for present advice and for
+// numbers that are no advice of the learner.
 func (l *Learner) stale(numbers []float64) (advice, bool) {
-	if len(numbers) != l.adviceSize() {
+	if len(numbers) == 0 {
 		return advice{}, false
 	}
 	seen := numbers[0]
 	if !(seen >= 0 && seen < float64(l.n)) || seen != math.Trunc(seen) {
 		return advice{}, false
 	}
+	size := 1 + len(l.lags) + l.o.Outputs*l.level1Block.size()
+	if !l.lineup.empty() && seen >= lastStage {
+		size += l.o.Outputs * l.level2Block.size()
+	}
+	if len(numbers) != size {
+		return advice{}, false
+	}
 	a := l.read(numbers)
-	return a, l.possible(a)
-}
-
-func (l *Learner) read(numbers []float64) advice {
-	return advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], outputs: numbers[1+len(l.lags):], experts: l.plan.experts()}
+	return a, l.possible(&a)
 }
 
 // possible tells whether all advice is in the range that advice was cut to, and every mixture
 // in the range of its experts.
-func (l *Learner) possible(a advice) bool {
+func (l *Learner) possible(a *advice) bool {
 	k := uint64(l.o.Outputs)
 	for i, v := range a.lags {
 		if m := &l.mixers[uint64(i)%k]; !inRange(v, m.low, m.high, uint64(i)/k < a.seen) {
@@ -78,28 +112,42 @@ func (l *Learner) possible(a advice) bool {
 	return true
 }
 
-func (m *mixer) possible(a advice, output int) bool {
-	residual, experts, final, value := a.of(output)
+func (m *mixer) possible(a *advice, output int) bool {
 	then := stageAfter(a.seen)
-	if !(math.Abs(residual) <= 2*maxReach) {
+	residual, experts, final, v := a.level1.of(output)
+	if !m.ranged(residual, experts, final, then) {
 		return false
-	}
-	low, high := m.widest()
-	for i := range len(experts) + len(final) {
-		// A stack that sleeps predicts what b predicts.
-		said := then.awake(i, len(experts)) || (i > len(experts) && then == starting)
-		if !inRange(nth(i, experts, final), low, high, said) {
-			return false
-		}
 	}
 	switch then {
 	case asleep:
-		return value == 0
+		return v == 0
 	case starting:
 		experts = experts[:baselines]
 	default:
 	}
-	return between(final[0], experts) && between(value, final)
+	if !between(final[0], experts) || !between(v, final) {
+		return false
+	}
+	if len(a.level2.numbers) == 0 {
+		return true
+	}
+	residual, experts, final, value := a.level2.of(output)
+	return m.ranged(residual, experts, final, complete) && final[0] == v && between(value, final)
+}
+
+// ranged tells whether the predictions of a level are in the range that advice was cut to.
+func (m *mixer) ranged(residual float64, experts, final []float64, then stage) bool {
+	if !(math.Abs(residual) <= 2*maxReach) {
+		return false
+	}
+	for i := range len(experts) + len(final) {
+		// A stack that sleeps predicts what b predicts.
+		said := then.awake(i, len(experts)) || (i > len(experts) && then == starting)
+		if !inRange(nth(i, experts, final), m.lowest, m.highest, said) {
+			return false
+		}
+	}
+	return true
 }
 
 // inRange accepts a number from low to high, or 0 from an expert that slept.
@@ -117,23 +165,4 @@ func between(v float64, of []float64) bool {
 		low, high = math.Min(low, f), math.Max(high, f)
 	}
 	return v >= low && v <= high
-}
-
-// ObserveAdvised is Observe of an input that was predicted before. If labels came since, the
-// experts learn with the lags of the served prediction, and the mixtures and stacks learn
-// from the served predictions of what they mix. The outcome stays prequential: the present
-// weights, applied to the columns of the served prediction. Present advice, and numbers that
-// are no advice of the learner, make ObserveAdvised an Observe.
-func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
-	if err := l.Check(x, y, weight); err != nil {
-		return err
-	}
-	if a, ok := l.stale(numbers); ok {
-		l.late = true
-		l.present(l.own, x, a.lags, a.seen)
-		l.learn(o, row{x: x, y: y, weight: weight}, &a)
-		return nil
-	}
-	l.learnNow(o, x, y, weight)
-	return nil
 }

@@ -7,24 +7,35 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
-	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
-// Learner is the mixture. The first rows of a stream build its experts at a few stages;
-// before the first stage only the baselines predict. Each output has b, the ML-Poly mixture
-// of its experts; stacks, which are forecasters of the residual of b; and the ML-Poly mixture
-// of b and the stacks, which is the prediction.
+// Learner is the mixture, of two levels. The first rows of a stream build the experts of
+// level 1 at a few stages; before the first stage only the baselines predict. Each output has
+// b, the ML-Poly mixture of its experts; stacks, which are forecasters of the residual of b;
+// and v, the ML-Poly mixture of b and the stacks.
+//
+// Level 2 mixes v and the experts of level 1 with a lineup of trees, neighbors and crosses.
+// Level 2 sleeps for the first lastStage rows, and for ever if the budget has no room for a
+// lineup. While level 2 sleeps, the prediction is v.
 type Learner struct {
 	o             Options
 	plan          Plan
 	maps          []*featureMap
 	stackRenewals [stacks]renewal
-	// fixedBytes is the memory without the kept rows.
-	fixedBytes uint64
+	// lineup is empty if the budget has no room for one.
+	lineup         lineup
+	view           view
+	level2Renewals [stacks]renewal
+	// level1Block and level2Block are the shapes of advice.
+	level1Block, level2Block block
+	// fixedBytes is the memory without the kept rows and without memoryBytes, the memory of
+	// what the lineup knows.
+	fixedBytes, memoryBytes uint64
 	state
-	own  *scratch
-	pool sync.Pool
+	// scratch is the scratch of observations; pool lends scratch to predictions.
+	scratch *scratch
+	pool    sync.Pool
 }
 
 // state is the stored state.
@@ -46,6 +57,14 @@ type state struct {
 	bandwidths bandwidths
 	experts    []expertMap
 	mixers     []mixer
+	level2     []*level2
+	// served are the predictions v of the first rows, by outputs, and nil once level 2 is
+	// awake.
+	served []float64
+	// memories are nil while level 2 sleeps.
+	memories []*memory
+	// level2Rounds counts the rows that the stacks of level 2 have learned.
+	level2Rounds uint64
 }
 
 // stage says which experts predict.
@@ -79,29 +98,47 @@ func New(o Options) *Learner {
 	if !o.valid() {
 		panic(fmt.Sprintf("auto: options %+v", o))
 	}
+	return newLearner(o, o.lineup())
+}
+
+func newLearner(o Options, lineup lineup) *Learner {
 	plan := o.plan()
 	var maps []*featureMap
 	for _, kind := range plan.maps() {
 		maps = append(maps, newFeatureMap(o, kind))
 	}
-	l := &Learner{o: o, plan: plan, maps: maps, fixedBytes: o.bytes(plan), state: newState(o, plan, maps)}
+	l := &Learner{o: o, plan: plan, maps: maps, lineup: lineup, view: o.view(), fixedBytes: o.bytes(plan)}
 	l.stackRenewals = stackRenewals(plan.experts())
-	l.own = l.newScratch()
+	l.level1Block, l.level2Block = level1Block(plan), level2Block(lineup)
+	if !lineup.empty() {
+		l.level2Renewals = stackRenewals(o.level2Experts(lineup))
+		l.fixedBytes += o.level2Bytes(lineup)
+		l.memoryBytes = o.memoryBytes(lineup)
+	}
+	l.state = l.newState()
+	l.scratch = l.newScratch()
 	l.pool.New = func() any { return l.newScratch() }
 	return l
 }
 
-func newState(o Options, plan Plan, maps []*featureMap) state {
+func (l *Learner) newState() state {
+	o, plan, maps := l.o, l.plan, l.maps
 	s := state{
 		inputs: newColumns(o.Dimension, o.Joint), labels: newColumns(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
 	}
 	for j := range s.mixers {
-		s.mixers[j] = newMixer(plan.experts(), o)
+		s.mixers[j] = newMixer(plan.experts())
+		if !l.lineup.empty() {
+			s.level2 = append(s.level2, newLevel2(o, l.lineup))
+		}
 	}
 	return s
 }
+
+// awake tells whether level 2 is awake.
+func (l *Learner) awake() bool { return l.memories != nil }
 
 // scratch is the scratch of one prediction, and holds its result.
 type scratch struct {
@@ -114,8 +151,8 @@ type scratch struct {
 	// map's features, and rows the features with their labels.
 	columns, in, angles, affine, z, rows []float64
 	// advice are the predictions of the experts, by outputs, final those of b and the
-	// stacks. residuals are the last y − b, and values the prediction.
-	advice, final, residuals, values []float64
+	// stacks. residuals are the last y − b, values are v, and answers the prediction.
+	advice, final, residuals, values, answers []float64
 	// weights are those of a mixture.
 	weights []float64
 	// turns and solutions are those of the forgetting factors. Their rows are the last entries
@@ -126,25 +163,27 @@ type scratch struct {
 	stack          stackScratch
 	awake          [complete + 1][]bool
 	finalAwake     [complete + 1][]bool
+	// level2 is nil without a lineup.
+	level2 *level2Scratch
 }
 
 func (l *Learner) newScratch() *scratch {
 	o, k := l.o, l.plan.experts()
-	most := 0
+	widest := 0
 	for _, e := range l.experts {
-		most = max(most, e.features.size)
+		widest = max(widest, e.features.size)
 	}
 	s := &scratch{
 		lags: make([]float64, len(l.lags)), last: make([]float64, o.Outputs),
 		columns: make([]float64, o.columns()), in: make([]float64, o.columns()),
 		angles: make([]float64, o.Frequencies), affine: make([]float64, o.affine()),
-		z: make([]float64, most), rows: make([]float64, most+2*o.Outputs),
+		z: make([]float64, widest), rows: make([]float64, widest+2*o.Outputs),
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
-		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs),
+		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs), answers: make([]float64, o.Outputs),
 		weights: make([]float64, k), stack: newStackScratch(k),
 	}
 	for range l.plan.forgettings {
-		s.turned, s.solved = append(s.turned, qr.NewRow(most+2*o.Outputs)), append(s.solved, qr.NewRow(most))
+		s.turned, s.solved = append(s.turned, qr.NewRow(widest+2*o.Outputs)), append(s.solved, qr.NewRow(widest))
 		s.turns = append(s.turns, qr.Turn{Priors: make([]float64, 2*o.Outputs)})
 		s.solutions = append(s.solutions, qr.Solution{Priors: make([]float64, 2*o.Outputs)})
 	}
@@ -156,6 +195,9 @@ func (l *Learner) newScratch() *scratch {
 		for i := range finalists {
 			s.finalAwake[st][i] = stage(st).awake(k+i, k)
 		}
+	}
+	if !l.lineup.empty() {
+		s.level2 = newLevel2Scratch(o, l.lineup)
 	}
 	return s
 }
@@ -207,10 +249,10 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	defer l.pool.Put(s)
 	l.answer(s, x)
 	p.Resize(l.o.Outputs)
-	copy(p.Values, s.values)
+	copy(p.Values, s.answers)
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 	if m := &l.mixers[0]; l.o.Outputs == 1 && m.signs && l.n > 0 {
-		p.Probability = m.calibration.probability(s.values[0])
+		p.Probability = m.calibration.probability(s.answers[0])
 	}
 	p.Advice = l.appendAdvice(p.Advice, s)
 	return nil
@@ -225,6 +267,15 @@ func (l *Learner) answer(s *scratch, x []float64) {
 	}
 	for j := range l.mixers {
 		l.predictOutput(s, j)
+	}
+	copy(s.answers, s.values)
+	if l.awake() {
+		l.measure(s.level2)
+		for j, u := range l.level2 {
+			final := l.consult(s, x, j)
+			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:])
+			s.answers[j] = u.mixFinal(s.level2.weights, final, nil)
+		}
 	}
 }
 
@@ -287,8 +338,7 @@ func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
 func (l *Learner) predictOutput(s *scratch, j int) {
 	k, now := l.plan.experts(), stageAfter(l.n)
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
-	m.base.Weights(s.weights, s.awake[now])
-	mixed := mix.Mean(s.weights, advice)
+	mixed := m.mixBase(s.weights, advice, s.awake[now])
 	for i := range final {
 		final[i] = mixed
 	}
@@ -296,6 +346,5 @@ func (l *Learner) predictOutput(s *scratch, j int) {
 	if now == complete {
 		m.solve(&s.stack, m.units, advice, final)
 	}
-	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
-	s.values[j] = mix.Mean(s.weights[:finalists], final)
+	s.values[j] = m.mixFinal(s.weights, final, s.finalAwake[now])
 }

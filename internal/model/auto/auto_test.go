@@ -71,7 +71,7 @@ func TestUnits(t *testing.T) {
 		"other units":    {scale: 3, columnScale: 0.7, columnShift: 11, tolerance: 1e-7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := auto.New(options(3, 1)), auto.New(options(3, 1))
+			a, b := auto.NewLevel1(options(3, 1)), auto.NewLevel1(options(3, 1))
 			for n, r := range series(4, 300) {
 				x, moved := []float64{}, r
 				for _, v := range r.x {
@@ -97,7 +97,7 @@ func TestUnits(t *testing.T) {
 func TestPermutedColumns(t *testing.T) {
 	o := options(3, 1)
 	o.Microseconds = 1e-9 // The affine map alone.
-	a, b := auto.New(o), auto.New(o)
+	a, b := auto.NewLevel1(o), auto.NewLevel1(o)
 	for n, r := range series(5, 300) {
 		moved := r
 		moved.x = []float64{r.x[2], r.x[0], r.x[1]}
@@ -112,7 +112,7 @@ func TestPermutedColumns(t *testing.T) {
 // bit, with late labels too.
 func TestRestoreAtEveryStage(t *testing.T) {
 	rows := series(6, 140)
-	whole := auto.New(options(3, 1))
+	whole := auto.NewLevel1(options(3, 1))
 	var states [][]byte
 	var advice [][]float64
 	learn := func(l *auto.Learner, n int) {
@@ -133,7 +133,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 		learn(whole, n)
 	}
 	for at := range rows {
-		l := auto.New(options(3, 1))
+		l := auto.NewLevel1(options(3, 1))
 		if err := l.Restore(states[at]); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 // not believed: both leave an Observe, bit for bit.
 func TestAdvice(t *testing.T) {
 	rows := series(7, 60)
-	plain, advised := auto.New(options(3, 1)), auto.New(options(3, 1))
+	plain, advised := auto.NewLevel1(options(3, 1)), auto.NewLevel1(options(3, 1))
 	var old []float64
 	for n, r := range rows {
 		now := predict(t, advised, r.x).Advice
@@ -227,7 +227,7 @@ func TestRegret(t *testing.T) {
 		"switches":           func(n int, _, y float64) float64 { return y + 10*float64(n/100%2) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, total := auto.New(options(3, 1)), 0.0
+			l, total := auto.NewLevel1(options(3, 1)), 0.0
 			for n, r := range series(8, 400) {
 				r.y[0] = adversary(n, predict(t, l, r.x).Values[0], r.y[0])
 				o := observe(t, l, r)
@@ -257,29 +257,23 @@ func TestRegret(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	o := options(2, 2)
-	l := auto.New(o)
+	l := auto.NewLevel1(o)
 	for n := range 30 {
 		r := l.Report(model.ReportOptions{})
-		if len(r.Experts) != 2*(l.Experts()+4) {
+		if len(r.Experts) != 2*(l.Experts()+3) {
 			t.Fatalf("%d experts", len(r.Experts))
 		}
-		base, final := map[string]float64{}, map[string]float64{}
+		sums := map[string]float64{}
 		for _, e := range r.Experts {
-			output, name, _ := strings.Cut(e.Name, "/")
-			if part, _, _ := strings.Cut(name, "/"); part == "mixture" || part == "stack" {
-				final[output] += e.Weight
-			} else {
-				base[output] += e.Weight
-			}
+			output, _, _ := strings.Cut(e.Name, "/")
+			sums[output] += e.Weight
 			if !e.Awake && e.Weight != 0 || !e.Awake && n > 8 {
 				t.Fatalf("round %d: %+v", n, e)
 			}
 		}
-		for _, sums := range []map[string]float64{base, final} {
-			for _, output := range []string{"output_0", "output_1"} {
-				if math.Abs(sums[output]-indicator(n > 0)) > 1e-12 {
-					t.Fatalf("round %d: weights add up to %v", n, sums)
-				}
+		for _, output := range []string{"output_0", "output_1"} {
+			if math.Abs(sums[output]-indicator(n > 0)) > 1e-12 {
+				t.Fatalf("round %d: weights add up to %v", n, sums)
 			}
 		}
 		observe(t, l, observation{x: []float64{float64(n), 1}, y: []float64{float64(n % 3), float64(n % 5)}, weight: 1})
@@ -291,7 +285,7 @@ func TestReport(t *testing.T) {
 // experts. It is clipped to the range of the labels, which loses nothing as
 // long as they stay in it.
 func TestStackRegret(t *testing.T) {
-	l := auto.New(options(3, 1))
+	l := auto.NewLevel1(options(3, 1))
 	rows := series(9, 700)
 	low, high := math.Inf(1), math.Inf(-1)
 	k := l.Experts()

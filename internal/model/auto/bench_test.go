@@ -17,7 +17,7 @@ import (
 
 func warm(b *testing.B, o auto.Options) (*auto.Learner, []modeltest.Sample) {
 	b.Helper()
-	l, samples := auto.New(o), modeltest.Samples(1, o.Dimension, 300)
+	l, samples := auto.NewLevel1(o), modeltest.Samples(1, o.Dimension, 300)
 	var out model.Outcome
 	for _, s := range samples {
 		if err := l.Observe(&out, s.X, []float64{s.Y}, 1); err != nil {
@@ -59,7 +59,7 @@ func BenchmarkPredict(b *testing.B) {
 // BenchmarkVersions measures both versions on a full window, with the worst Observe.
 func BenchmarkVersions(b *testing.B) {
 	for _, d := range []int{4, 12, 27} {
-		for name, l := range map[string]model.Learner{"1": auto.New(defaults(d)), "2": auto.NewSecond(defaults(d))} {
+		for name, l := range map[string]model.Learner{"1": auto.NewLevel1(defaults(d)), "2": auto.New(defaults(d))} {
 			var o model.Outcome
 			samples, y := modeltest.Samples(1, d, 9000), []float64{0}
 			observe := func(n int) {

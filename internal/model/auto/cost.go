@@ -83,10 +83,7 @@ func (o Options) bytes(p Plan) uint64 {
 		total += 8 * uint64(descentCount*o.size(m)*k)
 	}
 	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
-		8*uint64(4*(experts+finalists)+6+14)
-	if o.Gated {
-		mixers += 8 * uint64(2*experts+2*overshoots+2)
-	}
+		8*uint64(4*(experts+finalists)+6+14+2*experts+2*overshoots+2)
 	columns := 3*(o.Dimension+k) + o.remembered()*k
 	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + 1024
@@ -98,7 +95,9 @@ func (o Options) rowBytes() uint64 {
 }
 
 // Cost is the most that a learner costs: after the last stage no rows are kept.
-func Cost(o Options) model.Cost {
+func Cost(o Options) model.Cost { return o.cost(o.lineup()) }
+
+func (o Options) cost(l lineup) model.Cost {
 	p := o.plan()
 	c := model.Cost{
 		StateBytes:   o.bytes(p) + uint64(o.last())*o.rowBytes(),
@@ -107,14 +106,26 @@ func Cost(o Options) model.Cost {
 	for _, m := range p.maps() {
 		c.Features += o.size(m)
 	}
+	if !l.empty() {
+		observe, predict := o.lineupFlops(l)
+		c.StateBytes += o.level2Bytes(l) + o.memoryBytes(l) + 8*lastStage*uint64(o.Outputs)
+		c.ObserveFlops += observe
+		c.PredictFlops += predict
+	}
 	return c
 }
 
 // Size is the memory of the state.
-func (l *Learner) Size() uint64 { return l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() }
+func (l *Learner) Size() uint64 {
+	size := l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() + 8*uint64(len(l.served))
+	if l.awake() {
+		size += l.memoryBytes
+	}
+	return size
+}
 
-func finalNames() []string {
-	names := []string{"mixture"}
+func stackNames() []string {
+	var names []string
 	for _, f := range stackForgettings() {
 		names = append(names, fmt.Sprintf("stack/forgetting_%g", f))
 	}

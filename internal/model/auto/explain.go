@@ -37,19 +37,19 @@ type parts struct {
 func newParts(names []string, outputs int) *parts {
 	p := &parts{of: make([]int, len(names))}
 	for k, name := range names {
-		own := family(name)
-		at := slices.IndexFunc(p.all, func(part model.Part) bool { return part.Family == own })
+		of := family(name)
+		at := slices.IndexFunc(p.all, func(part model.Part) bool { return part.Family == of })
 		if at < 0 {
 			at = len(p.all)
-			p.all = append(p.all, model.Part{Family: own, Weights: make([]float64, outputs)})
+			p.all = append(p.all, model.Part{Family: of, Weights: make([]float64, outputs)})
 		}
 		p.of[k] = at
 	}
 	return p
 }
 
-// weigh adds the weights of an output's experts.
-func (p *parts) weigh(output int, weights []float64) {
+// addWeights adds the weights of an output's experts.
+func (p *parts) addWeights(output int, weights []float64) {
 	for k, w := range weights {
 		p.all[p.of[k]].Weights[output] += w
 	}
@@ -78,14 +78,14 @@ type statement struct {
 	mixed, residual float64
 }
 
-// weigh adds to dst the weights of the experts in Σ_i final_i m_i, where m_0 is b and m_i a
+// addWeights adds to dst the weights of the experts in Σ_i final_i m_i, where m_0 is b and m_i a
 // stack, and base are the weights of the experts in b. A stack says
 //
 //	b + g (Σ_k c_k (f_k − b) + …),  g = 1/(1 + q)
 //
 // so that the weight of expert k in it is base_k (1 − g Σ c) + g c_k. Without a statement q is
 // 0, which q tends to. It costs O(K²).
-func (m *stacked) weigh(dst, base, final []float64, u units, s *statement) {
+func (m *stacked) addWeights(dst, base, final []float64, u units, s *statement) {
 	for k, w := range base {
 		dst[k] += float64(final[0] * w)
 	}
@@ -112,98 +112,67 @@ func (m *stacked) weigh(dst, base, final []float64, u units, s *statement) {
 	}
 }
 
-// expertWeights adds share times the weights that the experts of an output have in the
-// prediction, of which a is the advice, or nil.
-func (l *Learner) expertWeights(dst []float64, share float64, output int, a *advice) {
-	m, now := &l.mixers[output], stageAfter(l.n)
-	base, final := make([]float64, l.plan.experts()), make([]float64, finalists)
-	m.base.Weights(base, l.own.awake[now])
-	m.final.Weights(final, l.own.finalAwake[now])
+// expertWeights adds the weights that the experts of level 1 and of an awake lineup have in the
+// prediction of an output, of which a is the advice, or nil.
+func (l *Learner) expertWeights(dst []float64, output int, a *advice) {
+	m, k, now, share := &l.mixers[output], l.plan.experts(), stageAfter(l.n), 1.0
+	base, final := make([]float64, k), make([]float64, finalists)
+	m.base.Weights(base, l.scratch.awake[now])
+	m.final.Weights(final, l.scratch.finalAwake[now])
+	var level1, level2 *statement
+	if a != nil {
+		residual, experts, mixtures, v := a.level1.of(output)
+		level1 = &statement{experts: experts, mixed: mixtures[0], residual: residual}
+		if l.awake() {
+			residual, lineup, mixtures, _ := a.level2.of(output)
+			level2 = &statement{experts: slices.Concat([]float64{v}, experts, lineup), mixed: mixtures[1], residual: residual}
+		}
+	}
+	if l.awake() {
+		u := l.level2[output]
+		base, weights, final := make([]float64, u.base.Experts()), make([]float64, u.base.Experts()), make([]float64, level2Finalists)
+		u.base.Weights(base, nil)
+		u.final.Weights(final, nil)
+		u.addWeights(weights, base, final[1:], m.units, level2)
+		copy(dst, weights[1:])
+		share = final[0] + weights[0]
+	}
 	for i := range final {
 		final[i] *= share
 	}
-	var s *statement
-	if a != nil {
-		residual, experts, mixtures, _ := a.of(output)
-		s = &statement{experts: experts, mixed: mixtures[0], residual: residual}
+	m.addWeights(dst[:k], base, final, m.units, level1)
+}
+
+// parts are the parts of the families in the prediction of which a is the advice, or nil.
+func (l *Learner) parts(a *advice) []model.Part {
+	names := l.plan.names()
+	if l.awake() {
+		names = append(names, l.lineup.names()...)
 	}
-	m.weigh(dst, base, final, m.units, s)
+	p := newParts(names, l.o.Outputs)
+	for j := range l.mixers {
+		weights := make([]float64, len(names))
+		l.expertWeights(weights, j, a)
+		p.addWeights(j, weights)
+		if a == nil {
+			continue
+		}
+		_, said, _, value := a.level1.of(j)
+		if l.awake() {
+			var lineup []float64
+			_, lineup, _, value = a.level2.of(j)
+			said = slices.Concat(said, lineup)
+		}
+		p.explain(j, l.o.Outputs, weights, said, value)
+	}
+	return p.all
 }
 
 // Explain tells what each family of experts says in a prediction of the present state. The
 // part of no expert comes last.
 func (l *Learner) Explain(prediction *model.Prediction) []model.Part {
-	return l.explain(l.read(prediction.Advice))
+	a := l.read(prediction.Advice)
+	return l.parts(&a)
 }
 
-func (l *Learner) explain(a advice) []model.Part {
-	p := newParts(l.plan.names(), l.o.Outputs)
-	for j := range l.mixers {
-		weights := make([]float64, l.plan.experts())
-		l.expertWeights(weights, 1, j, &a)
-		p.weigh(j, weights)
-		_, experts, _, value := a.of(j)
-		p.explain(j, l.o.Outputs, weights, experts, value)
-	}
-	return p.all
-}
-
-func (l *Learner) families() []model.Part {
-	p := newParts(l.plan.names(), l.o.Outputs)
-	for j := range l.mixers {
-		weights := make([]float64, l.plan.experts())
-		l.expertWeights(weights, 1, j, nil)
-		p.weigh(j, weights)
-	}
-	return p.all
-}
-
-// expertWeights writes the weights that the experts of level 1 and of the lineup have in the
-// prediction of an output, of which a and second are the advice, or nil. Level 2 is awake.
-func (l *Second) expertWeights(dst []float64, output int, a *advice, second []float64) {
-	k, u := l.first.plan.experts(), l.uppers[output]
-	base, weights, final := make([]float64, len(l.own.weights)), make([]float64, len(l.own.weights)), make([]float64, secondFinalists)
-	u.base.Weights(base, nil)
-	u.final.Weights(final, nil)
-	var s *statement
-	if a != nil {
-		residual, lineup, mixtures, _ := l.part(second, output)
-		_, experts, _, v := a.of(output)
-		s = &statement{experts: slices.Concat([]float64{v}, experts, lineup), mixed: mixtures[1], residual: residual}
-	}
-	u.weigh(weights, base, final[1:], l.first.mixers[output].units, s)
-	copy(dst, weights[1:])
-	l.first.expertWeights(dst[:k], final[0]+weights[0], output, a)
-}
-
-// Explain tells what each family of experts says in a prediction of the present state. The
-// part of no expert comes last.
-func (l *Second) Explain(prediction *model.Prediction) []model.Part {
-	a, second := l.split(prediction.Advice)
-	if !l.awake() {
-		return l.first.explain(a)
-	}
-	p := newParts(append(l.first.plan.names(), l.lineup.names()...), l.o.Outputs)
-	for j := range l.uppers {
-		weights := make([]float64, len(p.of))
-		l.expertWeights(weights, j, &a, second)
-		p.weigh(j, weights)
-		_, experts, _, _ := a.of(j)
-		_, lineup, _, value := l.part(second, j)
-		p.explain(j, l.o.Outputs, weights, slices.Concat(experts, lineup), value)
-	}
-	return p.all
-}
-
-func (l *Second) families() []model.Part {
-	if !l.awake() {
-		return l.first.families()
-	}
-	p := newParts(append(l.first.plan.names(), l.lineup.names()...), l.o.Outputs)
-	for j := range l.uppers {
-		weights := make([]float64, len(p.of))
-		l.expertWeights(weights, j, nil, nil)
-		p.weigh(j, weights)
-	}
-	return p.all
-}
+func (l *Learner) families() []model.Part { return l.parts(nil) }

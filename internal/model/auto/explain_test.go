@@ -18,7 +18,7 @@ type explained interface {
 }
 
 func explainers(o auto.Options) map[string]explained {
-	return map[string]explained{"first": auto.New(o), "second": auto.NewSecond(o)}
+	return map[string]explained{"first": auto.NewLevel1(o), "second": auto.New(o)}
 }
 
 // The contributions of all families are the prediction, their weights 1, at every stage. What
@@ -72,7 +72,7 @@ func TestWhatMatters(t *testing.T) {
 		Dimension: 7, Outputs: 1, Lags: 1, Frequencies: 8, Microseconds: 500,
 		Joint: []auto.Span{{From: 2, To: 5}}, Cycles: []int{5},
 	}
-	l := auto.NewSecond(o)
+	l := auto.New(o)
 	rng := rand.New(rand.NewPCG(1, 3))
 	var out model.Outcome
 	for range 3000 {

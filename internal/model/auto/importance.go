@@ -47,16 +47,17 @@ func normalize(weights []float64) {
 
 // importances are the means over the outputs of what matters to the trees. The columns have
 // the weights of level 2, and one weight if none has any.
-func (l *Second) importances(pause func()) []model.Importance {
+func (l *Learner) importances(pause func()) []model.Importance {
 	if !l.awake() {
 		return nil
 	}
 	of, out := l.view.groups()
-	experts := make([]float64, len(l.first.plan.names())+l.lineup.experts())
+	k := l.plan.experts()
+	experts := make([]float64, k+l.lineup.experts())
 	for j, memory := range l.memories {
 		clear(experts)
-		l.expertWeights(experts, j, nil, nil)
-		weights := experts[l.first.plan.experts():][:len(l.lineup.columns)]
+		l.expertWeights(experts, j, nil)
+		weights := experts[k:][:len(l.lineup.columns)]
 		normalize(weights)
 		for g, i := range memory.forest.Importances(of, len(out), weights, pause) {
 			out[g].Gain += i.Gain / float64(len(l.memories))

@@ -27,8 +27,8 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 		Observe(o *model.Outcome, x, y []float64, weight float64) error
 	}
 	for name, fresh := range map[string]func() learner{
-		"level 1": func() learner { return auto.New(o) },
-		"level 2": func() learner { return auto.NewSecond(o) },
+		"level 1": func() learner { return auto.NewLevel1(o) },
+		"level 2": func() learner { return auto.New(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone, beside := fresh(), fresh()
@@ -67,8 +67,8 @@ func TestRoundingIsNoInput(t *testing.T) {
 	o := auto.Options{Dimension: 3, Outputs: 1, Frequencies: 8, Microseconds: 500}
 	rng := rand.New(rand.NewPCG(5, 1))
 	for name, pair := range map[string][2]model.Learner{
-		"level 1": {auto.New(o), auto.New(o)},
-		"level 2": {auto.NewSecond(o), auto.NewSecond(o)},
+		"level 1": {auto.NewLevel1(o), auto.NewLevel1(o)},
+		"level 2": {auto.New(o), auto.New(o)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sums [2]float64

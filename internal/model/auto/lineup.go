@@ -71,6 +71,9 @@ func (o Options) forestOptions(l lineup, output int) trees.Options {
 	}
 }
 
+// empty tells whether the lineup has no experts.
+func (l lineup) empty() bool { return l.experts() == 0 }
+
 // experts is F, the number of experts of an output.
 func (l lineup) experts() int {
 	count := len(l.columns)
@@ -83,9 +86,9 @@ func (l lineup) experts() int {
 	return count
 }
 
-// secondExperts is the number of experts of level 2: v, the experts of level 1 and those of
+// level2Experts is the number of experts of level 2: v, the experts of level 1 and those of
 // the lineup.
-func (o Options) secondExperts(l lineup) int { return 1 + o.plan().experts() + l.experts() }
+func (o Options) level2Experts(l lineup) int { return 1 + o.plan().experts() + l.experts() }
 
 // Names of experts of level 2.
 const levelOne = "level_1"
@@ -108,7 +111,7 @@ func (l lineup) names() []string {
 // 2 included.
 func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	const nanosecond = flopsPerMicrosecond / 1000
-	experts, rows := o.secondExperts(l), o.capacity()
+	experts, rows := o.level2Experts(l), o.capacity()
 	for _, kind := range l.columns {
 		each := uint64(columnTime)
 		if kind == trees.Plain {
@@ -134,14 +137,12 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	return observe * uint64(o.Outputs), predict * uint64(o.Outputs)
 }
 
-// upperBytes is the memory of the mixtures and the stacks of level 2 with their scratch.
-func (o Options) upperBytes(l lineup) uint64 {
-	experts := o.secondExperts(l)
-	each := mix.Bytes(experts) + mix.Bytes(secondFinalists) + stacks*qr.Bytes(stackSize(experts), 1) +
-		8*uint64(4*(secondFinalists+l.experts())+experts+32+2*stacks*stackSize(experts))
-	if o.Gated {
-		each += 16 * uint64(1+l.experts())
-	}
+// level2Bytes is the memory of the mixtures and the stacks of level 2 with their scratch.
+func (o Options) level2Bytes(l lineup) uint64 {
+	experts := o.level2Experts(l)
+	each := mix.Bytes(experts) + mix.Bytes(level2Finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
+		8*uint64(4*(level2Finalists+l.experts())+experts+32+2*stacks*stackSize(experts))
+	each += 16 * uint64(1+l.experts()) // Of passed.
 	return uint64(o.Outputs) * each
 }
 

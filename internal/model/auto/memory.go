@@ -161,19 +161,19 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 	}
 }
 
-// begin learns the first rows of a stream, whose predictions served are of every outputs-th
+// begin learns the kept rows of a stream, whose predictions served are of every outputs-th
 // number: the columns get their units from the rows.
-func (m *memory) begin(l *Learner, output int, rows []row, served []float64, s *memoryScratch) {
-	own := l.mixers[output].units
+func (m *memory) begin(l *Learner, output int, served []float64) {
+	s, unit := &l.scratch.level2.memory, l.mixers[output].units
 	offsets, units := make([]float64, m.window.Columns()), make([]float64, m.window.Columns())
-	m.view.units(offsets, units, l.inputs, own)
+	m.view.units(offsets, units, l.inputs, unit)
 	m.window.Begin(offsets, units)
 	for c := range m.used {
 		m.used[c], s.eighths[c] = l.n, 8
 	}
-	q := query{units: own}
-	for i, r := range rows {
-		l.present(l.own, r.x, r.lags, r.seen)
+	q := query{units: unit}
+	for i, r := range l.kept {
+		l.present(l.scratch, r.x, r.lags, r.seen)
 		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)

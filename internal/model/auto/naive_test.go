@@ -28,9 +28,11 @@ type naive struct {
 	columnMoments [][2]float64
 	counted       int
 	low, high     []float64
-	forecasters   []*dense
-	descents      []*naiveDescent
-	outputs       []*naiveOutput
+	// overshoots are, of each output, how far each label was above and below those before.
+	overshoots  [][][2]float64
+	forecasters []*dense
+	descents    []*naiveDescent
+	outputs     []*naiveOutput
 }
 
 type naiveRow struct {
@@ -394,8 +396,15 @@ func (n *naive) lags() [][]float64 {
 	return out
 }
 
+// clip cuts to the range of the labels, and to twice beyond it where the last three left it.
 func (n *naive) clip(j int, v float64) float64 {
-	return math.Max(n.low[j], math.Min(n.high[j], v))
+	low, high, last := n.low[j], n.high[j], n.overshoots[j]
+	if len(n.rows) >= 128 {
+		last = last[len(last)-3:]
+		high += 2 * min(last[0][0], last[1][0], last[2][0])
+		low -= 2 * min(last[0][1], last[1][1], last[2][1])
+	}
+	return math.Max(low, math.Min(high, v))
 }
 
 // predict answers with the lags, of which the newest is the last label.
@@ -523,9 +532,10 @@ func (n *naive) observe(x, y []float64, weight float64, then *served) []float64 
 	}
 	for j, v := range y {
 		if len(n.rows) == 0 {
-			n.low, n.high = append(n.low, v), append(n.high, v)
+			n.low, n.high, n.overshoots = append(n.low, v), append(n.high, v), append(n.overshoots, make([][2]float64, 3))
 		}
 		if row.counts >= 1e-3 {
+			n.overshoots[j] = append(n.overshoots[j], [2]float64{math.Max(0, v-n.high[j]), math.Max(0, n.low[j]-v)})
 			n.low[j], n.high[j] = math.Min(n.low[j], v), math.Max(n.high[j], v)
 		}
 	}

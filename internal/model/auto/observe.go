@@ -5,7 +5,6 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
-	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -14,22 +13,65 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	if err := l.Check(x, y, weight); err != nil {
 		return err
 	}
-	l.learnNow(o, x, y, weight)
+	l.learn(o, row{x: x, y: y, weight: weight}, nil)
 	return nil
 }
 
-func (l *Learner) learnNow(o *model.Outcome, x, y []float64, weight float64) {
-	l.present(l.own, x, l.lags, l.n)
-	l.learn(o, row{x: x, y: y, weight: weight}, nil)
+// ObserveAdvised is Observe of an input that was predicted before. If labels came since, the
+// experts learn with the lags and v of the served prediction, and the mixtures and stacks
+// learn from the served predictions of what they mix, those of level 2 unless level 2 slept.
+// The outcome stays prequential: the present weights, applied to the columns of the served
+// prediction. Present advice, and numbers that are no advice of the learner, make
+// ObserveAdvised an Observe.
+func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
+	if err := l.Check(x, y, weight); err != nil {
+		return err
+	}
+	r := row{x: x, y: y, weight: weight}
+	if a, ok := l.stale(numbers); ok {
+		l.learn(o, r, &a)
+	} else {
+		l.learn(o, r, nil)
+	}
+	return nil
 }
 
-// learn learns an observation whose columns are in the scratch, served being its stale advice or
-// nil.
+// learn learns an observation, served being its stale advice or nil.
 func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
-	s, now := l.own, stageAfter(l.n)
+	s := l.scratch
+	if l.awake() {
+		l.measure(s.level2)
+	}
+	if served == nil {
+		l.present(s, r.x, l.lags, l.n)
+	} else {
+		l.late = true
+		l.present(s, r.x, served.lags, served.seen)
+	}
+	r.seen, r.counts = s.seen, l.weights.Add(r.weight)
+	l.learnLevel1(o, r, served)
+	switch {
+	case l.awake():
+		l.learnLevel2(o, r, served)
+	case !l.lineup.empty():
+		l.sleep(o, r)
+	}
+	if l.n == uint64(l.o.last()) {
+		l.kept = nil
+	}
+	for j := range l.mixers {
+		if m := &l.mixers[j]; m.signs {
+			m.calibration.learn(s.answers[j], r.y[j], r.weight)
+		}
+	}
+}
+
+// learnLevel1 learns an observation whose columns are in the scratch. The predictions that
+// were served are left there as answers.
+func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
+	s, now := l.scratch, stageAfter(l.n)
 	l.baselines(s)
 	l.n++
-	r.counts = l.weights.Add(r.weight)
 	l.counted += r.counts
 	if now == complete {
 		l.rotate(s, r)
@@ -42,7 +84,8 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	for j := range l.mixers {
 		o.Loss += l.learnOutput(s, j, r, now, served)
 		o.Predictions[j] = s.values[j]
-		o.Regret += l.mixers[j].account.regret(l.plan.experts())
+		a := &l.mixers[j].account
+		o.Regret += a.experts[a.best(l.plan.experts())].Regret.Value()
 	}
 	l.inputs.add(r.x, r.counts, l.counted)
 	l.labels.add(r.y, r.counts, l.counted)
@@ -108,10 +151,10 @@ func (l *Learner) descendAll(s *scratch, e *expertMap, z []float64, r row) {
 	k := l.plan.experts()
 	for d, theta := range e.descents {
 		for j := range l.mixers {
-			m, own := &l.mixers[j], theta[j*len(z):][:len(z)]
-			prediction := loops.Dot(own, z)
+			m, weights := &l.mixers[j], theta[j*len(z):][:len(z)]
+			prediction := loops.Dot(weights, z)
 			s.advice[j*k+e.descentAt+d] = m.label(prediction)
-			descend(own, z, descentSteps()[d], norm, prediction, m.scaledLabel(r.y[j]), r.weight)
+			descend(weights, z, descentSteps()[d], norm, prediction, m.scaledLabel(r.y[j]), r.weight)
 		}
 	}
 }
@@ -120,8 +163,7 @@ func (l *Learner) descendAll(s *scratch, e *expertMap, z []float64, r row) {
 func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advice) float64 {
 	k, y := l.plan.experts(), r.y[j]
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
-	m.base.Weights(s.weights, s.awake[now])
-	mixed := mix.Mean(s.weights, advice)
+	mixed := m.mixBase(s.weights, advice, s.awake[now])
 	for i := range final {
 		final[i] = mixed
 	}
@@ -132,8 +174,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	case now == complete:
 		m.solve(&s.stack, m.units, advice, final)
 	}
-	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
-	value := mix.Mean(s.weights[:finalists], final)
+	value := m.mixFinal(s.weights, final, s.finalAwake[now])
 	s.values[j] = value
 	loss := squared(value, y, r.weight)
 	m.account.add(y, r.weight, loss, advice, final, now)
@@ -141,20 +182,14 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		// From here on the served predictions are mixed.
 		var residual float64
 		now = stageAfter(served.seen)
-		residual, advice, final, value = served.of(j)
+		residual, advice, final, value = served.level1.of(j)
 		mixed = final[0]
 		if now == complete {
 			m.rotate(&s.stack, m.units, &l.stackRenewals, l.stackRounds, advice, mixed, residual, y, r.weight)
 		}
 	}
-	m.learn(s, advice, final, value, y, r.weight, now)
-	m.observe(y, l.n, value, r)
+	m.learn(advice, final, mixed, value, y, r.weight, s.awake[now], s.finalAwake[now])
+	m.observe(y, l.n, r)
+	s.answers[j] = value
 	return loss
-}
-
-// learn teaches the mixtures the label of what they mixed.
-func (m *mixer) learn(s *scratch, advice, final []float64, value, y, weight float64, then stage) {
-	m.base.Update(float64(2*weight)*(final[0]-y), final[0], advice, s.awake[then])
-	m.final.Update(float64(2*weight)*(value-y), value, final, s.finalAwake[then])
-	m.residual = y - final[0]
 }

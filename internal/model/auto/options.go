@@ -27,9 +27,6 @@ type Options struct {
 	Microseconds float64
 	// Seed seeds the frequencies.
 	Seed uint64
-	// Gated says that a label gate is before the learner: advice may then leave the range of
-	// the labels, see mixer.reach, and the learner is compared on rows that it does not learn.
-	Gated bool
 }
 
 // Span is the range of the inputs From <= i < To.

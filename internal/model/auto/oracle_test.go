@@ -21,7 +21,7 @@ type observation struct {
 // so many rounds late, and holds every prediction to 1e-8 of the labels' size.
 func compare(t *testing.T, o auto.Options, rows []observation, delay int) {
 	t.Helper()
-	l, n := auto.New(o), newNaive(o)
+	l, n := auto.NewLevel1(o), newNaive(o)
 	predictions, said := make([]model.Prediction, delay+1), make([]*served, delay+1)
 	var out model.Outcome
 	size, signs := 0.0, true

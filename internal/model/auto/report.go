@@ -7,51 +7,30 @@ import (
 	"hindsight/internal/model"
 )
 
-// promise is ML-Poly's certificate and bound of the regret of an output against expert k: of
-// the final mixture against b, and of b against the expert.
-func (m *mixer) promise(k int) (certificate, bound float64) {
-	first, second := m.final.Potential(), m.base.Potential()
-	certificate = m.final.Certificate(first, 0) + m.base.Certificate(second, k)
-	return certificate, m.final.Bound(0) + m.base.Bound(k)
-}
-
-// holds tells whether the losses reconcile and regret <= certificate <= bound, if certified.
-func (m *mixer) holds(experts int, certified bool) bool {
-	if !m.account.reconciles(experts) {
-		return false
-	}
-	if !certified {
-		return true
-	}
-	k := m.account.best(experts)
-	certificate, bound := m.promise(k)
-	slack := tolerance * (m.account.loss.Value() + m.account.experts[k].Hindsight.Value() + bound)
-	return certificate <= bound+slack && m.account.regret(experts) <= certificate+slack
-}
-
-// Stats costs O(K) an output. Regret is against the best expert of each output.
-// HindsightLoss is that expert's loss, and the learner's own in the rounds in which the
-// expert slept.
+// Stats costs O(K) an output. Regret is against the best expert of each output: one of level 1
+// and, while level 2 is awake, v or one of the lineup. HindsightLoss is that expert's loss, and
+// the learner's in the rounds in which the expert slept.
 func (l *Learner) Stats() model.Stats {
-	k := l.plan.experts()
 	s := model.Stats{
 		Observations: l.n, Certified: !l.late, CertificateOK: true,
 		Features: l.features(), StateBytes: l.Size(),
 	}
 	for j := range l.mixers {
-		m := &l.mixers[j]
-		loss, regret := m.account.loss.Value(), m.account.regret(k)
+		m, e := &l.mixers[j], l.best(j)
+		loss, regret := l.account(j).loss.Value(), l.regretOf(j, e)
 		s.Loss += loss
 		s.Regret += regret
 		s.HindsightLoss += loss - regret
+		s.CertificateOK = s.CertificateOK && l.reconciles(j)
 		if s.Certified {
-			certificate, bound := m.promise(m.account.best(k))
+			certificate, bound := l.promise(j, e)
+			slack := tolerance * (2*loss + math.Abs(regret) + bound)
+			s.CertificateOK = s.CertificateOK && certificate <= bound+slack && regret <= certificate+slack
 			// Rounding may reverse the order of sums near 0.
 			s.Certificate += math.Max(certificate, regret)
 			s.RegretBound += math.Max(bound, math.Max(certificate, regret))
 		}
 		s.LabelBound = math.Hypot(s.LabelBound, math.Max(math.Abs(m.low), math.Abs(m.high)))
-		s.CertificateOK = s.CertificateOK && m.holds(k, s.Certified)
 	}
 	return s
 }
@@ -65,45 +44,117 @@ func (l *Learner) features() int {
 	return total
 }
 
-// Report adds the experts with their weights in b; then b and the stacks with their weights
-// in the prediction.
-func (l *Learner) Report(model.ReportOptions) model.Report {
-	s, k := l.Stats(), l.plan.experts()
+// Report adds the experts with their weights in the prediction, those of both levels
+// multiplied: the weights of an output sum to 1.
+func (l *Learner) Report(o model.ReportOptions) model.Report {
+	s := l.Stats()
 	r := model.Report{
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
 		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(),
 	}
-	names := l.WeightNames()
-	weights, now := make([]float64, k+finalists), stageAfter(l.n)
+	if o.Importances {
+		r.Importances = l.importances(o.Pause)
+	}
+	names, k := l.WeightNames(), l.plan.experts()
+	weights, scratch := make([]float64, len(names)), make([]float64, l.weightScratch())
 	for j := range l.mixers {
-		m := &l.mixers[j]
-		m.base.Weights(weights[:k], l.own.awake[now])
-		m.final.Weights(weights[k:], l.own.finalAwake[now])
+		l.weightsOf(weights, scratch, j)
 		for i, name := range names {
+			awake := l.awake()
+			switch {
+			case i < k:
+				awake = stageAfter(l.n).awake(i, k)
+			case i < k+stacks:
+				awake = stageAfter(l.n) == complete
+			}
 			r.Experts = append(r.Experts, model.Expert{
-				Name: l.expertName(name, j), Loss: m.account.experts[i].Hindsight.Value(), Weight: weights[i], Awake: now.awake(i, k),
+				Name: l.expertName(name, j), Loss: l.lossOf(j, i), Weight: weights[i], Awake: awake,
 			})
 		}
 	}
 	return r
 }
 
-// AppendWeights appends the weights in Report of the experts, b and the stacks.
+// lossOf is the loss of a name.
+func (l *Learner) lossOf(output, name int) float64 {
+	k, f := l.plan.experts(), l.lineup.experts()
+	level1 := l.mixers[output].account.experts
+	switch {
+	case name < k:
+		return level1[name].Hindsight.Value()
+	case name < k+stacks:
+		return level1[name+1].Hindsight.Value()
+	case name < k+stacks+f:
+		return l.level2[output].account.experts[name-k-stacks].Hindsight.Value()
+	default: // v and b stand between the lineup and the stacks.
+		return l.level2[output].account.experts[2+name-k-stacks].Hindsight.Value()
+	}
+}
+
+// WeightNames are the experts of level 1 and its stacks; with a lineup, its experts and the
+// stacks of level 2 follow.
+func (l *Learner) WeightNames() []string {
+	names := l.plan.names()
+	if l.lineup.empty() {
+		return append(names, stackNames()...)
+	}
+	for _, name := range stackNames() {
+		names = append(names, levelOne+"/"+name)
+	}
+	return append(append(names, l.lineup.names()...), stackNames()...)
+}
+
+// weightScratch is the room that weightsOf takes.
+func (l *Learner) weightScratch() int {
+	return 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists
+}
+
+// weightsOf writes the weight of each name in the prediction of an output. The weight of an
+// expert of level 1 is the sum of the weights that it has by itself and through v.
+func (l *Learner) weightsOf(dst, scratch []float64, output int) {
+	k, m := l.plan.experts(), &l.mixers[output]
+	below, scratch := scratch[:k], scratch[k:]
+	belowFinal, scratch := scratch[:finalists], scratch[finalists:]
+	m.base.Weights(below, l.scratch.awake[stageAfter(l.n)])
+	m.final.Weights(belowFinal, l.scratch.finalAwake[stageAfter(l.n)])
+	v := 1.0
+	clear(dst)
+	if l.awake() {
+		final, base := scratch[:level2Finalists], scratch[level2Finalists:]
+		l.level2[output].base.Weights(base, nil)
+		l.level2[output].final.Weights(final, nil)
+		v = final[0] + float64(final[1]*base[0])
+		for i := range k {
+			dst[i] = float64(final[1] * base[1+i])
+		}
+		for i, w := range base[1+k:] {
+			dst[k+stacks+i] = float64(final[1] * w)
+		}
+		copy(dst[len(dst)-stacks:], final[2:])
+	}
+	for i, w := range below {
+		dst[i] += float64(float64(v*belowFinal[0]) * w)
+	}
+	for i, w := range belowFinal[1:] {
+		dst[k+i] = float64(v * w)
+	}
+}
+
+// AppendWeights appends the mean over the outputs of the weights in Report.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
-	from, k, now := len(dst), l.plan.experts(), stageAfter(l.n)
-	n := k + finalists
-	dst = slices.Grow(dst, 2*n)[:from+n]
-	mean, own := dst[from:], dst[from+n:from+2*n]
+	n, from := l.plan.experts()+stacks, len(dst)
+	if !l.lineup.empty() {
+		n += l.lineup.experts() + stacks
+	}
+	dst = slices.Grow(dst, 2*n+l.weightScratch())[:from+n]
+	mean, weights := dst[from:], dst[from+n:from+2*n]
+	scratch := dst[from+2*n : from+2*n+l.weightScratch()]
 	clear(mean)
 	for j := range l.mixers {
-		l.mixers[j].base.Weights(own[:k], l.own.awake[now])
-		l.mixers[j].final.Weights(own[k:], l.own.finalAwake[now])
-		for i, w := range own {
+		l.weightsOf(weights, scratch, j)
+		for i, w := range weights {
 			mean[i] += w / float64(len(l.mixers))
 		}
 	}
 	return dst
 }
-
-// WeightNames are the names of the experts, b and the stacks.
-func (l *Learner) WeightNames() []string { return append(l.plan.names(), finalNames()...) }

@@ -4,24 +4,54 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
-// stacked is the ML-Poly mixture b of experts, and stacks: forecasters of the residual y − b
-// with the features ((f_k − b)/s, residual/s, 1) of the experts' advice f.
+// stacked is a level of an output: the ML-Poly mixture b of experts; stacks, forecasters of
+// the residual y − b with the features ((f_k − b)/s, residual/s, 1) of the experts' advice f;
+// and the final ML-Poly mixture of the finalists, of which the stacks are the last.
 type stacked struct {
-	base   *mix.Mixture
-	stacks [stacks]*qr.Factor
+	base, final *mix.Mixture
+	stacks      [stacks]*qr.Factor
 	// residual is the last y − b.
 	residual float64
 }
 
-func newStacked(experts int) stacked {
-	m := stacked{base: mix.New(experts)}
+func newStacked(experts, finalists int) stacked {
+	m := stacked{base: mix.New(experts), final: mix.New(finalists)}
 	m.clearStacks()
 	return m
+}
+
+// mixBase is b, whose weights are left in the scratch.
+func (m *stacked) mixBase(weights, advice []float64, awake []bool) float64 {
+	m.base.Weights(weights, awake)
+	return mix.Mean(weights, advice)
+}
+
+// mixFinal is the prediction of the level. The weights are scratch.
+func (m *stacked) mixFinal(weights, final []float64, awake []bool) float64 {
+	m.final.Weights(weights[:len(final)], awake)
+	return mix.Mean(weights[:len(final)], final)
+}
+
+// learn teaches the mixtures the label of what they mixed into b and the value.
+func (m *stacked) learn(advice, final []float64, mixed, value, y, weight float64, awake, finalAwake []bool) {
+	m.base.Update(float64(2*weight)*(mixed-y), mixed, advice, awake)
+	m.final.Update(float64(2*weight)*(value-y), value, final, finalAwake)
+	m.residual = y - mixed
+}
+
+func (m *stacked) visit(v *codec.Visitor) {
+	m.base.Visit(v)
+	m.final.Visit(v)
+	for _, f := range m.stacks {
+		visitFactor(v, f, stackRidge)
+	}
+	v.Within(2*maxReach, &m.residual)
 }
 
 // clearStacks replaces the stacks by stacks that have learned nothing.

@@ -53,13 +53,10 @@ func (l *Learner) advance() {
 	n := l.n
 	for i, r := range l.kept {
 		l.n = uint64(i + 1)
-		l.present(l.own, r.x, r.lags, r.seen)
-		l.rotate(l.own, r)
+		l.present(l.scratch, r.x, r.lags, r.seen)
+		l.rotate(l.scratch, r)
 	}
 	l.n = n
-	if n == uint64(l.o.last()) {
-		l.kept = nil
-	}
 }
 
 // units sets the label scales and the bandwidths by the rows.
@@ -73,8 +70,8 @@ func (l *Learner) units() {
 	}
 	rows := make([][]float64, len(l.kept))
 	for i, r := range l.kept {
-		l.present(l.own, r.x, r.lags, r.seen)
-		rows[i] = slices.Clone(l.own.columns)
+		l.present(l.scratch, r.x, r.lags, r.seen)
+		rows[i] = slices.Clone(l.scratch.columns)
 	}
 	distances := make([]float64, 0, len(rows)*(len(rows)-1)/2)
 	d := l.o.Dimension

@@ -3,6 +3,7 @@ package auto
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -16,18 +17,18 @@ import (
 // of observations.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
-	l.visit(&size, l.o)
+	l.visit(&size, l)
 	v := codec.Growing(dst, size.Size())
-	l.visit(&v, l.o)
+	l.visit(&v, l)
 	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec.
 // It refuses numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
-	fresh := newState(l.o, l.plan, l.maps)
+	fresh := l.newState()
 	v := codec.Reading(state)
-	fresh.visit(&v, l.o)
+	fresh.visit(&v, l)
 	if err := v.End(); err != nil {
 		return fmt.Errorf("auto: restore %d experts: %w", l.plan.experts(), err)
 	}
@@ -42,10 +43,11 @@ const (
 	leastDiagonal   = 1e-5 // Of √λ: a ridge falls to λ/1000.
 	maxEntry        = 1e120
 	maxDistance     = 1e12
-	maxReach        = 5 * model.MaxMagnitude // Of advice behind a gate.
+	maxReach        = 5 * model.MaxMagnitude // Of advice.
 )
 
-func (l *state) visit(v *codec.Visitor, o Options) {
+func (l *state) visit(v *codec.Visitor, of *Learner) {
+	o := of.o
 	v.Uint64(&l.n)
 	v.Bool(&l.late)
 	v.Uint64(&l.stackRounds)
@@ -79,6 +81,38 @@ func (l *state) visit(v *codec.Visitor, o Options) {
 	}
 	for j := range l.mixers {
 		l.mixers[j].visit(v, l.n)
+	}
+	if v.Err() == nil && !of.lineup.empty() {
+		l.visitLevel2(v, of)
+	}
+}
+
+func (l *state) visitLevel2(v *codec.Visitor, of *Learner) {
+	for _, u := range l.level2 {
+		u.visit(v)
+		u.account.visit(v)
+		for k := range u.passed {
+			visitSum(v, &u.passed[k])
+		}
+	}
+	v.Uint64(&l.level2Rounds)
+	if v.Reading() {
+		if l.level2Rounds > l.n {
+			v.Corrupt("%d rounds of stacks of level 2, %d observations", l.level2Rounds, l.n)
+		}
+		if l.n < lastStage {
+			l.served = make([]float64, int(l.n)*of.o.Outputs)
+		} else {
+			for j := range of.o.Outputs {
+				l.memories = append(l.memories, newMemory(of.o, of.lineup, j))
+			}
+		}
+	}
+	v.FloatsWithin(maxReach, l.served)
+	for _, m := range l.memories {
+		if v.Err() == nil {
+			m.visit(v, l.n)
+		}
 	}
 }
 
@@ -131,18 +165,14 @@ func visitFactor(v *codec.Visitor, f *qr.Factor, lambda float64) {
 }
 
 func (m *mixer) visit(v *codec.Visitor, n uint64) {
-	m.base.Visit(v)
-	m.final.Visit(v)
-	for _, f := range m.stacks {
-		visitFactor(v, f, stackRidge)
-	}
+	m.stacked.visit(v)
 	v.Bool(&m.signs)
-	v.Within(2*maxReach, &m.residual)
 	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.recent, &m.offset, &m.scale)
 	m.calibration.visit(v)
 	m.account.visit(v)
-	if m.gated != nil {
-		m.gated.visit(v)
+	m.reach.visit(v)
+	for k := range m.passed {
+		visitSum(v, &m.passed[k])
 	}
 	if v.Reading() {
 		m.check(v, n)
@@ -160,10 +190,8 @@ func (m *mixer) check(v *codec.Visitor, n uint64) {
 	case !(m.scale >= leastScale):
 		v.Corrupt("a label scale of %g", m.scale)
 	}
-	if m.reach(n); n > 0 {
-		if low, high := m.widest(); !(low <= m.floor && high >= m.ceiling) {
-			v.Corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, low, high)
-		}
+	if m.cutAfter(n); n > 0 && !(m.lowest <= m.floor && m.highest >= m.ceiling) {
+		v.Corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, m.lowest, m.highest)
 	}
 }
 
@@ -181,15 +209,12 @@ func (a *account) visit(v *codec.Visitor) {
 
 func visitSum(v *codec.Visitor, s *compensated.Sum) { v.Within(ledger.MaxSum, &s.High, &s.Low) }
 
-func (g *gated) visit(v *codec.Visitor) {
-	v.FloatsWithin(maxReach, g.above[:])
-	v.FloatsWithin(maxReach, g.below[:])
-	v.Within(maxReach, &g.lowest, &g.highest)
-	for k := range g.passed {
-		visitSum(v, &g.passed[k])
-	}
-	if v.Reading() && (least(g.above) < 0 || least(g.below) < 0) {
-		v.Corrupt("overshoots of %g above and %g below", g.above, g.below)
+func (r *reach) visit(v *codec.Visitor) {
+	v.FloatsWithin(maxReach, r.above[:])
+	v.FloatsWithin(maxReach, r.below[:])
+	v.Within(maxReach, &r.lowest, &r.highest)
+	if v.Reading() && (slices.Min(r.above[:]) < 0 || slices.Min(r.below[:]) < 0) {
+		v.Corrupt("overshoots of %g above and %g below", r.above, r.below)
 	}
 }
 

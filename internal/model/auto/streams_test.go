@@ -121,7 +121,7 @@ func TestStreams(t *testing.T) {
 func measure(t *testing.T, p published, n int, raw bool) float64 {
 	t.Helper()
 	samples, unit := p.samples(t, n, raw)
-	l := auto.New(defaults(len(samples[0].X)))
+	l := auto.NewLevel1(defaults(len(samples[0].X)))
 	var o model.Outcome
 	errors, loss, start := 0, 0.0, time.Now()
 	for _, s := range samples {
@@ -168,7 +168,7 @@ func TestLateLabels(t *testing.T) {
 
 func late(t *testing.T, p published, samples []modeltest.Sample, delay int) {
 	t.Helper()
-	l := auto.New(defaults(len(samples[0].X)))
+	l := auto.NewLevel1(defaults(len(samples[0].X)))
 	predictions := make([]model.Prediction, delay+1)
 	var o model.Outcome
 	served, prequential, errors, rounds, experts := 0.0, 0.0, 0, 0, make([]float64, l.Experts())

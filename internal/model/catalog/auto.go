@@ -37,16 +37,10 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.failed() {
 		return entry{}
 	}
-	o.Gated, o.Joint, o.Cycles = c.spec.LabelGate != "", c.joint(), c.cycles()
+	o.Joint, o.Cycles = c.joint(), c.cycles()
 	o.Flags = c.flags()
-	if auto.HasSecond(o) {
-		return entry{
-			cost: auto.SecondCost(o), scalesItself: true, advice: []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)},
-			make: func(int) model.Learner { return auto.NewSecond(o) },
-		}
-	}
 	return entry{
-		cost: auto.Cost(o), scalesItself: true, advice: []int{auto.AdviceSize(o)},
+		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSizes(o),
 		make: func(int) model.Learner { return auto.New(o) },
 	}
 }

@@ -141,7 +141,6 @@ func TestDirt(t *testing.T) {
 		clean := samples(t, name, rows)
 		for k, v := range versions() {
 			o := options(len(clean[0].X))
-			o.Gated = false
 			base := squares(t, v.auto(o), clean, func(row int) float64 { return clean[row].Y }, 1)
 			for n, d := range dirts() {
 				if !*whole && n%2 != k%2 {
@@ -232,7 +231,7 @@ func TestPublishedStreamsAreClean(t *testing.T) {
 				return
 			}
 			o, loss := options(len(rows[0].X)), [2]float64{}
-			for n, l := range []model.Learner{gated(o), auto.New(auto.Options{Dimension: o.Dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500})} {
+			for n, l := range []model.Learner{gated(o), auto.New(level1(o))} {
 				for _, v := range squares(t, l, rows, func(row int) float64 { return rows[row].Y }, 1) {
 					loss[n] += v
 				}

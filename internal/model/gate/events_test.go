@@ -43,8 +43,7 @@ func TestEventsAreLearned(t *testing.T) {
 		rows, draws = 8000, 4
 	}
 	for seed := range draws {
-		l, o := gated(options(2)), options(2)
-		o.Gated = false
+		l, o := gated(options(2)), level1(options(2))
 		with, without := skill(t, l, seed, rows, flagged), skill(t, auto.New(o), seed, rows, flagged)
 		s := l.Stats()
 		t.Logf("skill %.3f, without a gate %.3f; %d set aside, the last at %d", with, without, s.Gate.SetAside, s.Gate.LastSetAside)

@@ -63,33 +63,37 @@ func recorded(dimension, outputs int) (l *gate.Learner, now func() *recorder) {
 
 // options are those of auto with its defaults.
 func options(dimension int) auto.Options {
-	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500, Gated: true}
+	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500}
 }
 
-// version makes the learner of a version of auto, and a gate before that learner.
+// level1 is a smaller budget, without room for level 2.
+func level1(o auto.Options) auto.Options {
+	for len(auto.AdviceSizes(o)) > 1 {
+		o.Microseconds--
+	}
+	return o
+}
+
+// version makes auto with as many levels, and a gate before that learner.
 type version struct {
-	name   string
-	advice func(auto.Options) []int
-	auto   func(auto.Options) model.Learner
+	name string
+	// level1 leaves no room for level 2.
+	level1 bool
 	// full is the row after which the state of the version has its full size, 0 if it always has.
 	full int
 }
 
-// versions are the versions of auto.
-func versions() []version {
-	return []version{
-		{
-			"first",
-			func(o auto.Options) []int { return []int{auto.AdviceSize(o)} },
-			func(o auto.Options) model.Learner { return auto.New(o) }, 0,
-		},
-		{
-			"second",
-			func(o auto.Options) []int { return []int{auto.AdviceSize(o), auto.SecondAdviceSize(o)} },
-			func(o auto.Options) model.Learner { return auto.NewSecond(o) }, 8500,
-		},
+// versions are auto without and with level 2.
+func versions() []version { return []version{{"level 1", true, 0}, {"level 2", false, 8500}} }
+
+func (v version) options(o auto.Options) auto.Options {
+	if v.level1 {
+		return level1(o)
 	}
+	return o
 }
+
+func (v version) auto(o auto.Options) model.Learner { return auto.New(v.options(o)) }
 
 func (v version) gated(o auto.Options) *gate.Learner {
 	return v.before(o, func() model.Learner { return v.auto(o) })
@@ -97,8 +101,8 @@ func (v version) gated(o auto.Options) *gate.Learner {
 
 // before returns a gate whose learners the function learner makes.
 func (v version) before(o auto.Options, learner func() model.Learner) *gate.Learner {
-	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: v.advice(o), New: learner})
+	return gate.New(gate.Options{Dimension: o.Dimension, Outputs: o.Outputs, Advice: auto.AdviceSizes(v.options(o)), New: learner})
 }
 
-// gated is auto behind a gate.
+// gated is auto without level 2 behind a gate.
 func gated(o auto.Options) *gate.Learner { return versions()[0].gated(o) }

@@ -83,7 +83,7 @@ func TestNaive(t *testing.T) {
 
 // What every learner keeps to, auto and another one keep to behind a gate.
 func TestConform(t *testing.T) {
-	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 500, Gated: true}
+	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 500}
 	for _, v := range versions() {
 		modeltest.Conform(t, modeltest.Subject{
 			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 140,
@@ -116,7 +116,7 @@ func TestRestoreAmongDirt(t *testing.T) {
 func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 5))
-	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 500, Gated: true}
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 500}
 	l := v.gated(o)
 	var out, again model.Outcome
 	var twin *gate.Learner
@@ -196,7 +196,7 @@ func TestAccount(t *testing.T) {
 func accounts(t *testing.T, v version, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 6))
-	o := auto.Options{Dimension: 1, Outputs: 2, Lags: 1, Frequencies: 3, Microseconds: 500, Gated: true}
+	o := auto.Options{Dimension: 1, Outputs: 2, Lags: 1, Frequencies: 3, Microseconds: 500}
 	var learners []*spy
 	l := v.before(o, func() model.Learner {
 		learners = append(learners, &spy{advised: v.auto(o).(advised)})
@@ -334,9 +334,9 @@ func learnsLate(t *testing.T, v version) {
 	}
 }
 
-// FuzzRestore takes any bytes. Odd versions are the second one.
+// FuzzRestore takes any bytes. Odd versions have level 2.
 func FuzzRestore(f *testing.F) {
-	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58, Gated: true}
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58}
 	all := versions()
 	for n, v := range all {
 		for _, rows := range []int{0, 5, 60, 400} {

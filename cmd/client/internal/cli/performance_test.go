@@ -67,7 +67,7 @@ func known(s *hindsightv1.ModelStats) {
 		{Name: "fourier_1/forgetting_0.99/increment", LossSum: 15, Weight: 0.5, Awake: true},
 		{Name: "fourier_1/step_0.1", Awake: false},
 		{Name: "baseline/last", LossSum: 30, Weight: 0.125, Awake: true},
-		{Name: "mixture", LossSum: 11, Weight: 0.25, Awake: true},
+		{Name: "stack/forgetting_1", LossSum: 11, Weight: 0.25, Awake: true},
 		{Name: "stack/forgetting_0.99", LossSum: 10, Weight: 0.75, Awake: true},
 	}
 }
@@ -134,7 +134,7 @@ func TestExpertsOfOutputs(t *testing.T) {
 			s.Experts = append(s.Experts,
 				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/affine/step_0.1", j), Weight: 0.75, Awake: true},
 				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/baseline/mean", j), Weight: 0.25, Awake: true},
-				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/mixture", j), Weight: 1, Awake: true},
+				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/stack/forgetting_1", j), Weight: 1, Awake: true},
 			)
 		}
 		s.Families = []*hindsightv1.FamilyPart{{Family: "linear", Weights: []float64{0.75, 1}}, {Family: "baselines", Weights: []float64{0.25, 0}}}

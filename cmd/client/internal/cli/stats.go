@@ -300,10 +300,9 @@ func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-// mixes tells whether an expert is a mixture of others or a stack over others.
+// mixes tells whether an expert is a stack over others.
 func mixes(e *hindsightv1.Expert) bool {
-	parts := strings.Split(e.GetName(), "/")
-	return slices.Contains(parts, "mixture") || slices.Contains(parts, "stack")
+	return slices.Contains(strings.Split(e.GetName(), "/"), "stack")
 }
 
 // perOutput writes a number, or a number for each output.

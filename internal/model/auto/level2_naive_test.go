@@ -56,7 +56,7 @@ func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight 
 // Level 2 mixes as the naive level 2 mixes, and its regret is that of plain sums.
 func TestNaiveUpper(t *testing.T) {
 	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}
-	l, rng := auto.NewSecond(o), rand.New(rand.NewPCG(1, 5))
+	l, rng := auto.New(o), rand.New(rand.NewPCG(1, 5))
 	var upper *naiveUpper
 	var p model.Prediction
 	var out model.Outcome
@@ -75,7 +75,7 @@ func TestNaiveUpper(t *testing.T) {
 				upper = newNaiveUpper(len(experts))
 				regrets = append(regrets, make([]float64, len(experts)-len(regrets))...)
 			}
-			scale := l.First().LabelScale(0)
+			scale := l.LabelScale(0)
 			want, mixed, z := upper.predict(experts, scale, func(v float64) float64 { return math.Max(low, math.Min(high, v)) })
 			for i, f := range append(slices.Clone(final), value) {
 				if w := append(slices.Clone(want), mixed)[i]; math.Abs(f-w) > 1e-7*(high-low) {

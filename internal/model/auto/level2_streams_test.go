@@ -20,16 +20,16 @@ func secondBars() map[string]struct{ bar, ratio float64 } {
 	}
 }
 
-// TestSecondStreams compares the two versions: with -whole on whole streams against their
+// TestLevel2Streams compares the two versions: with -whole on whole streams against their
 // bars, else in the first rounds, in which the second version is not worse by more than 1 %.
-func TestSecondStreams(t *testing.T) {
+func TestLevel2Streams(t *testing.T) {
 	n := streamed(t)
 	for _, p := range publishedStreams() {
 		t.Run(p.name, func(t *testing.T) {
 			samples, unit := p.samples(t, n, false)
 			o := defaults(len(samples[0].X))
-			first, firstTime := follow(t, auto.New(o), samples, p.signs)
-			second, secondTime := follow(t, auto.NewSecond(o), samples, p.signs)
+			first, firstTime := follow(t, auto.NewLevel1(o), samples, p.signs)
+			second, secondTime := follow(t, auto.New(o), samples, p.signs)
 			first, second = first/unit/unit, second/unit/unit
 			bars := secondBars()[p.name]
 			t.Logf("%d rows, d = %d: %.5g, first version %.5g, ratio %.3f; time ratio %.1f", len(samples), o.Dimension, second, first, second/first, secondTime/firstTime)

@@ -12,14 +12,14 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-func TestSecondConformance(t *testing.T) {
+func TestLevel2Conformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		o     auto.Options
 		label func(float64) float64
 	}{
 		"one output":  {o: options(3, 1)},
 		"two outputs": {o: options(2, 2)},
-		"gated":       {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500, Gated: true}},
+		"gated":       {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}},
 		"many inputs": {o: options(40, 1)}, // No neighbors.
 		"no lags":     {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
 		"classes":     {o: options(2, 1), label: sign},
@@ -27,7 +27,7 @@ func TestSecondConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The window is full after 8,448 rows.
 			modeltest.Conform(t, modeltest.Subject{
-				New: func() model.Learner { return auto.NewSecond(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
+				New: func() model.Learner { return auto.New(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
 				Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
 				Full: 8500, Grows: name != "one output",
 			})
@@ -55,11 +55,11 @@ func wave(n, dimension int) []observation {
 	return rows
 }
 
-// TestSecondBeginsAsTheFirst: the two versions answer the same, bit for bit, while level 2
+// TestLevel2BeginsAsTheFirst: the two versions answer the same, bit for bit, while level 2
 // sleeps.
-func TestSecondBeginsAsTheFirst(t *testing.T) {
+func TestLevel2BeginsAsTheFirst(t *testing.T) {
 	o := options(3, 1)
-	first, second := auto.New(o), auto.NewSecond(o)
+	first, second := auto.NewLevel1(o), auto.New(o)
 	for n, s := range wave(128, 3) {
 		p, q := predict(t, first, s.x), predict(t, second, s.x)
 		if !reflect.DeepEqual(p, q) {
@@ -71,15 +71,15 @@ func TestSecondBeginsAsTheFirst(t *testing.T) {
 	}
 }
 
-// TestSecondContinues: a learner restored at any row, fits under way included, goes on bit for
+// TestLevel2Continues: a learner restored at any row, fits under way included, goes on bit for
 // bit.
-func TestSecondContinues(t *testing.T) {
+func TestLevel2Continues(t *testing.T) {
 	o := options(3, 1)
-	whole, samples := auto.NewSecond(o), wave(700, 3)
-	var restored []*auto.Second
+	whole, samples := auto.New(o), wave(700, 3)
+	var restored []*auto.Learner
 	for n, s := range samples {
 		if n == 100 || n == 127 || n == 128 || n == 129 || (n > 140 && n%61 == 0) {
-			l := auto.NewSecond(o)
+			l := auto.New(o)
 			if err := l.Restore(encoded(t, whole)); err != nil {
 				t.Fatalf("row %d: %v", n, err)
 			}
@@ -97,11 +97,11 @@ func TestSecondContinues(t *testing.T) {
 	}
 }
 
-// TestSecondBeatsTheFirst on a function with jumps, by its trees. The weights of the report
+// TestLevel2BeatsTheFirst on a function with jumps, by its trees. The weights of the report
 // sum to 1.
-func TestSecondBeatsTheFirst(t *testing.T) {
+func TestLevel2BeatsTheFirst(t *testing.T) {
 	o := auto.Options{Dimension: 4, Outputs: 1, Lags: 2, Frequencies: 20, Microseconds: 500}
-	first, second := auto.New(o), auto.NewSecond(o)
+	first, second := auto.NewLevel1(o), auto.New(o)
 	for _, s := range wave(3000, 4) {
 		observe(t, first, s)
 		observe(t, second, s)
@@ -119,17 +119,17 @@ func TestSecondBeatsTheFirst(t *testing.T) {
 	}
 }
 
-// TestSecondLearnsLate: with labels 10 rounds late the learner mixes what it served, and
+// TestLevel2LearnsLate: with labels 10 rounds late the learner mixes what it served, and
 // answers to numbers that are no advice as if they had not come.
-func TestSecondLearnsLate(t *testing.T) {
+func TestLevel2LearnsLate(t *testing.T) {
 	const late = 10
 	o := options(3, 1)
-	l, plain, samples := auto.NewSecond(o), auto.NewSecond(o), wave(600, 3)
+	l, plain, samples := auto.New(o), auto.New(o), wave(600, 3)
 	var advice [][]float64
 	for n, s := range samples {
 		p := predict(t, l, s.x)
-		if n >= 128+late && len(p.Advice) != auto.SecondAdviceSize(o) {
-			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), auto.SecondAdviceSize(o))
+		if n >= 128+late && len(p.Advice) != auto.AdviceSizes(o)[1] {
+			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), auto.AdviceSizes(o)[1])
 		}
 		advice = append(advice, p.Advice)
 		if n < late {
@@ -144,7 +144,7 @@ func TestSecondLearnsLate(t *testing.T) {
 			t.Fatalf("row %d: the certificate fails", n)
 		}
 		if n%50 == 0 {
-			again := auto.NewSecond(o)
+			again := auto.New(o)
 			if err := again.Restore(encoded(t, l)); err != nil {
 				t.Fatalf("row %d: %v", n, err)
 			}
@@ -159,7 +159,7 @@ func TestSecondLearnsLate(t *testing.T) {
 	p := predict(t, plain, samples[0].x)
 	observe(t, plain, samples[1])
 	state := encoded(t, plain)
-	after := auto.NewSecond(o)
+	after := auto.New(o)
 	if err := after.Restore(state); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestSecondLearnsLate(t *testing.T) {
 		}
 		forged := slices.Clone(p.Advice)
 		forged[i] = math.NaN()
-		l := auto.NewSecond(o)
+		l := auto.New(o)
 		if err := l.Restore(state); err != nil {
 			t.Fatal(err)
 		}
@@ -184,11 +184,11 @@ func TestSecondLearnsLate(t *testing.T) {
 	}
 }
 
-func FuzzSecondRestore(f *testing.F) {
+func FuzzLevel2Restore(f *testing.F) {
 	// With 58 µs level 2 has few experts, so that a state is small and the fuzzer reads many.
 	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58}
 	for _, n := range []int{0, 100, 200} {
-		l := auto.NewSecond(o)
+		l := auto.New(o)
 		for _, s := range wave(n, 2) {
 			var out model.Outcome
 			_ = l.Observe(&out, s.x, s.y, s.weight)
@@ -203,7 +203,7 @@ func FuzzSecondRestore(f *testing.F) {
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
-		l := auto.NewSecond(o)
+		l := auto.New(o)
 		if l.Restore(state) != nil {
 			return
 		}

@@ -1,0 +1,151 @@
+package auto
+
+import (
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/ledger"
+	"hindsight/internal/model/mix"
+)
+
+// Experts of an output are numbered as level 2 has them: 0 is v, 1 to K the experts of
+// level 1, and the lineup follows.
+
+// compared compares level 2 of an output with v, and with an expert e > K of the lineup.
+func (l *Learner) compared(output, e int) *ledger.Comparison {
+	of, f := l.level2[output].account.experts, l.lineup.experts()
+	if e == 0 {
+		return &of[f]
+	}
+	return &of[e-1-l.plan.experts()]
+}
+
+// regretOf is the regret of an output against expert e: against an expert of level 1 the sum
+// of the regrets against v and of v.
+func (l *Learner) regretOf(output, e int) float64 {
+	if e > l.plan.experts() {
+		return l.compared(output, e).Regret.Value()
+	}
+	regret := 0.0
+	if l.awake() {
+		regret = l.compared(output, 0).Regret.Value()
+	}
+	if e > 0 {
+		regret += l.mixers[output].account.experts[e-1].Regret.Value()
+	}
+	return regret
+}
+
+// best is the expert of an output with the largest regret, of level 1 while level 2 sleeps.
+func (l *Learner) best(output int) int {
+	k := l.plan.experts()
+	first := 1 + l.mixers[output].account.best(k)
+	if !l.awake() {
+		return first
+	}
+	best, largest := 0, l.regretOf(output, 0)
+	consider := func(e int) {
+		if r := l.regretOf(output, e); r > largest {
+			best, largest = e, r
+		}
+	}
+	consider(first)
+	for e := 1 + k; e < l.level2[output].base.Experts(); e++ {
+		consider(e)
+	}
+	return best
+}
+
+// promise is the certificate and the bound of ML-Poly of the regret of an output against
+// expert e: of the final mixture of level 2 against v, of the final mixture of level 1 against
+// b, and of b against the expert; or of the final mixture of level 2 against its b, and of b.
+func (l *Learner) promise(output, e int) (certificate, bound float64) {
+	add := func(m *mix.Mixture, expert int) {
+		certificate += m.Certificate(m.Potential(), expert)
+		bound += m.Bound(expert)
+	}
+	if e > l.plan.experts() {
+		add(l.level2[output].final, 1)
+		add(l.level2[output].base, e)
+		return certificate, bound
+	}
+	if e > 0 {
+		add(l.mixers[output].final, 0)
+		add(l.mixers[output].base, e-1)
+	}
+	if l.awake() {
+		add(l.level2[output].final, 0)
+	}
+	return certificate, bound
+}
+
+// account is the account of the highest level of an output that is awake.
+func (l *Learner) account(output int) *account {
+	if l.awake() {
+		return &l.level2[output].account
+	}
+	return &l.mixers[output].account
+}
+
+// reconciles tells whether the losses of both levels of an output reconcile.
+func (l *Learner) reconciles(output int) bool {
+	return l.mixers[output].account.reconciles(l.plan.experts()) &&
+		(l.lineup.empty() || l.level2[output].account.reconciles(l.lineup.experts()))
+}
+
+// said is what expert e of an output predicted. A lineup that slept says v.
+func (a *advice) said(output, e int) float64 {
+	_, experts, _, v := a.level1.of(output)
+	switch {
+	case e > 0 && e <= len(experts):
+		return experts[e-1]
+	case e > 0 && len(a.level2.numbers) > 0:
+		_, lineup, _, _ := a.level2.of(output)
+		return lineup[e-1-len(experts)]
+	default:
+		return v
+	}
+}
+
+// passed is the loss of expert e of an output on the rows that a gate did not admit.
+func (l *Learner) passed(output, e int) *compensated.Sum {
+	switch k := l.plan.experts(); {
+	case e == 0:
+		return &l.level2[output].passed[0]
+	case e <= k:
+		return &l.mixers[output].passed[e-1]
+	default:
+		return &l.level2[output].passed[e-k]
+	}
+}
+
+// Pass adds a row that was predicted and that a gate did not admit to the losses of the
+// experts. Numbers are the Prediction.Advice of the row. Pass needs exclusive access.
+func (l *Learner) Pass(y []float64, weight float64, numbers []float64) {
+	a := l.read(numbers)
+	first, after := 1, 1+l.plan.experts()
+	if !l.lineup.empty() {
+		first, after = 0, after+l.lineup.experts()
+	}
+	for j := range l.mixers {
+		for e := first; e < after; e++ {
+			l.passed(j, e).Add(squared(a.said(j, e), y[j], weight))
+		}
+	}
+}
+
+// Passed is the loss, on the passed rows, of each output's best expert on the learned rows.
+func (l *Learner) Passed() float64 {
+	total := 0.0
+	for j := range l.mixers {
+		total += l.passed(j, l.best(j)).Value()
+	}
+	return total
+}
+
+// HindsightOf is the loss of the best experts on one such row.
+func (l *Learner) HindsightOf(y []float64, weight float64, numbers []float64) float64 {
+	total, a := 0.0, l.read(numbers)
+	for j := range l.mixers {
+		total += squared(a.said(j, l.best(j)), y[j], weight)
+	}
+	return total
+}

@@ -1,0 +1,158 @@
+package auto
+
+import (
+	"hindsight/internal/model"
+	"hindsight/internal/model/compensated"
+)
+
+// level2Finalists is what the final mixture of level 2 mixes: v, b and the stacks.
+const level2Finalists = 2 + stacks
+
+// level2 is level 2 of an output. Its experts are v, the prediction of level 1; the K experts
+// of level 1; and the F experts of the lineup. Its finalists are v, b and the stacks.
+type level2 struct {
+	stacked
+	// account compares level 2 with each expert of the lineup and with each finalist.
+	account account
+	// passed are the losses of v and of the lineup on the rows that a gate before the learner
+	// did not admit.
+	passed []compensated.Sum
+}
+
+func newLevel2(o Options, l lineup) *level2 {
+	return &level2{
+		stacked: newStacked(o.level2Experts(l), level2Finalists), account: newAccount(l.experts() + level2Finalists),
+		passed: make([]compensated.Sum, 1+l.experts()),
+	}
+}
+
+// level2Scratch is the scratch of level 2 of one prediction.
+type level2Scratch struct {
+	memory memoryScratch
+	query  query
+	stack  stackScratch
+	// experts and final are the predictions of the experts and of the finalists, by outputs.
+	experts, final, weights []float64
+	// scales and units are those of level 1 before the label.
+	scales []float64
+	units  []units
+}
+
+func newLevel2Scratch(o Options, l lineup) *level2Scratch {
+	k := o.level2Experts(l)
+	return &level2Scratch{
+		memory: newMemoryScratch(o, l), stack: newStackScratch(k),
+		experts: make([]float64, k*o.Outputs), final: make([]float64, level2Finalists*o.Outputs), weights: make([]float64, k),
+		scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
+	}
+}
+
+// measure notes the units of level 1.
+func (l *Learner) measure(s *level2Scratch) {
+	for i := range s.scales {
+		s.scales[i] = 1
+		if i < len(l.view.numbers) {
+			s.scales[i] = l.inputs.scale[l.view.numbers[i]]
+		}
+	}
+	for j := range s.units {
+		s.units[j] = l.mixers[j].units
+	}
+}
+
+func (l *Learner) expertsOf(s *scratch, output int) []float64 {
+	k := len(s.level2.weights)
+	return s.level2.experts[output*k:][:k]
+}
+
+// lineupOf is the lineup's part of the experts' predictions.
+func (l *Learner) lineupOf(experts []float64) []float64 { return experts[1+l.plan.experts():] }
+
+// consult writes the predictions of an output's experts, given those of level 1, and v and b
+// into final.
+func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64) {
+	k, experts, q := l.plan.experts(), l.expertsOf(s, output), &s.level2.query
+	experts[0] = s.values[output]
+	copy(experts[1:], s.advice[output*k:][:k])
+	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
+	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q)
+	final = s.level2.final[output*level2Finalists:][:level2Finalists]
+	final[0], final[1] = experts[0], l.level2[output].mixBase(s.level2.weights, experts, nil)
+	return final
+}
+
+// sleep ends a round of level 1 alone. The last of them wakes level 2.
+func (l *Learner) sleep(o *model.Outcome, r row) {
+	for j, v := range o.Predictions {
+		l.level2[j].account.sleep(squared(v, r.y[j], r.weight))
+	}
+	l.served = append(l.served, o.Predictions...)
+	if l.n < lastStage {
+		return
+	}
+	served := l.served
+	l.served = nil
+	for j := range l.level2 {
+		m := newMemory(l.o, l.lineup, j)
+		m.begin(l, j, served)
+		l.memories = append(l.memories, m)
+	}
+}
+
+// learnLevel2 learns an observation that level 1 has learned.
+func (l *Learner) learnLevel2(o *model.Outcome, r row, served *advice) {
+	if served == nil || len(served.level2.numbers) > 0 {
+		l.level2Rounds++
+	}
+	o.Loss, o.Regret = 0, 0
+	for j := range l.level2 {
+		o.Loss += l.learnLevel2Output(o, j, r, served)
+		o.Regret += l.regretOf(j, l.best(j))
+	}
+}
+
+// learnLevel2Output mixes the experts of an output, learns its label, and returns the loss.
+func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advice) float64 {
+	s, y := l.scratch, r.y[j]
+	u, memory, unit := l.level2[j], l.memories[j], s.level2.units[j]
+	final, experts := l.consult(s, r.x, j), l.expertsOf(s, j)
+	memory.credit(&s.level2.memory, l.n, l.lineupOf(s.level2.weights))
+	if served == nil {
+		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], u.residual, y, r.weight)
+		s.level2.stack.predicted(unit, final[1:], r.weight)
+	} else {
+		u.solve(&s.level2.stack, unit, experts, final[1:])
+	}
+	value := u.mixFinal(s.level2.weights, final, nil)
+	o.Predictions[j] = value
+	loss := squared(value, y, r.weight)
+	u.account.add(y, r.weight, loss, l.lineupOf(experts), final, complete)
+	v := experts[0]
+	switch {
+	case served == nil:
+		s.answers[j] = value
+	case len(served.level2.numbers) > 0:
+		// From here on the served predictions are mixed.
+		var residual float64
+		residual, final, s.answers[j] = l.servedOf(experts, j, served)
+		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], residual, y, r.weight)
+		v = final[0]
+	default:
+		_, _, _, v = served.level1.of(j) // Level 2 slept, and learns from v alone.
+	}
+	if served == nil || len(served.level2.numbers) > 0 {
+		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)
+	}
+	memory.learn(&s.level2.memory, &s.level2.query, v, y, r)
+	return loss
+}
+
+// servedOf writes the served predictions of an output's experts.
+func (l *Learner) servedOf(experts []float64, output int, served *advice) (residual float64, final []float64, value float64) {
+	_, level1, _, v := served.level1.of(output)
+	residual, lineup, final, value := served.level2.of(output)
+	experts[0] = v
+	copy(experts[1:], level1)
+	copy(l.lineupOf(experts), lineup)
+	return residual, final, value
+}

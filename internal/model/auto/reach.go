@@ -1,0 +1,48 @@
+package auto
+
+import (
+	"math"
+	"slices"
+)
+
+// reach is how far the advice of an output leaves the range of its labels.
+type reach struct {
+	// above are the last overshoots max(0, y − high), high being the one before y. below are
+	// the overshoots on the other side.
+	above, below [overshoots]float64
+	// lowest and highest are the widest floor and ceiling so far: lowest <= advice <= highest.
+	lowest, highest float64
+}
+
+const (
+	// Advice may leave the range of the labels on a side on which the last overshoots
+	// labels left it, by overshootFactor times their smallest overshoot.
+	overshoots      = 3
+	overshootFactor = 2
+)
+
+// overshoot adds a label, given the range of the labels before.
+func (r *reach) overshoot(y, low, high float64) {
+	copy(r.above[1:], r.above[:overshoots-1])
+	copy(r.below[1:], r.below[:overshoots-1])
+	r.above[0], r.below[0] = math.Max(0, y-high), math.Max(0, low-y)
+}
+
+// cutAfter sets the range that advice is cut to after n labels: the range of the labels and,
+// from lastStage labels on, beyond it where the last three labels left it. So the learner
+// follows a line that rises for ever, and one outlier moves nothing.
+func (m *mixer) cutAfter(n uint64) {
+	m.floor, m.ceiling = m.low, m.high
+	if n >= lastStage {
+		m.floor -= overshootFactor * slices.Min(m.below[:])
+		m.ceiling += overshootFactor * slices.Min(m.above[:])
+	}
+}
+
+// widen adds the range that advice is cut to after n labels to the widest one.
+func (m *mixer) widen(n uint64) {
+	if n == 1 {
+		m.lowest, m.highest = m.floor, m.ceiling
+	}
+	m.lowest, m.highest = math.Min(m.lowest, m.floor), math.Max(m.highest, m.ceiling)
+}
