@@ -39,7 +39,7 @@ test("predict by features, then observe that prediction", () => open("plain", as
   const loss = await told(page, "outcome.loss");
   assert.ok(Math.abs(loss - direct.prediction.value ** 2) < 1e-12, `the loss of 0 is ${loss}`);
   await until("the figures follow", async () => (await told(page, "observations")) === 51);
-  assert.equal((await stats(it.server, "plain")).servedObservations, 1);
+  assert.equal((await stats(it.server, "plain")).servedObservations, "1");
 }));
 
 test("predict without a label to come leaves nothing to observe", () => open("plain", async (page, predict, observe) => {
@@ -95,7 +95,7 @@ test("named inputs and classes", () => open("named", async (page, predict, obser
   await predict.locator('[data-name="prediction.class"]').waitFor();
   assert.match(await predict.innerText(), /P\(yes\)[^]*%/);
   const s = await stats(it.server, "named");
-  assert.deepEqual(s.inputs.map((i) => i.missing ?? 0), [0, 0, 1]);
+  assert.deepEqual(s.inputs.map((i) => i.missing), ["0", "0", "1"]);
 }));
 
 test("a wide model takes JSON, and its tables are short", async () => {
