@@ -213,7 +213,7 @@ test("the spec is judged as it is typed, beside its fields, and its cost is told
   await until("the cost follows", async () => (await features.textContent()) === "8");
   const { stateBytes, observeFlops } = await it.server.call("POST", "specs:validate", { spec: { dimension: 7, linearAwv: {} } });
   assert.equal(await page.locator('[data-name="stateBytes"]').getAttribute("title"), `${stateBytes} bytes`);
-  assert.ok((await page.locator('[data-name="observeFlops"]').textContent()).startsWith(observeFlops.toLocaleString("en-US")));
+  assert.ok((await page.locator('[data-name="observeFlops"]').textContent()).startsWith(Number(observeFlops).toLocaleString("en-US")));
   const ridge = page.getByLabel("lambda", { exact: true });
   await ridge.fill("-1");
   await until("the ridge is wrong", async () => (await ridge.getAttribute("aria-invalid")) === "true");
