@@ -33,7 +33,7 @@ test("what may change is edited, and what another changed meanwhile is refused",
   const now = await model("champion-1");
   assert.deepEqual(
     [now.displayName, now.labels, now.annotations, now.labelTtl, now.maxPendingLabels],
-    ["The champion", { stage: "live", region: "north" }, { "a = b": "c = d", note: "two\nlines" }, "90s", 7],
+    ["The champion", { stage: "live", region: "north" }, { "a = b": "c = d", note: "two\nlines" }, "90s", "7"],
   );
 
   await press(page, "Edit…");
