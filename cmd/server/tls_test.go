@@ -37,11 +37,11 @@ func hosts(names ...string) testca.Leaf {
 
 // secured launches a server with a certificate of servers. Its clients have certificates of
 // clients, if it is there.
-func secured(t *testing.T, servers, clients *testca.CA, leaf testca.Leaf, flags ...string) (p *process, dir string) {
+func secured(t *testing.T, servers, clients *testca.CA, leaf testca.Leaf) (p *process, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	certificate, key := servers.Files(t, dir, "server", leaf)
-	flags = append(flags, "--tls-cert", certificate, "--tls-key", key)
+	flags := []string{"--tls-cert", certificate, "--tls-key", key}
 	if clients != nil {
 		flags = append(flags, "--tls-client-ca", testca.Write(t, dir, "clients.crt", clients.PEM))
 	}

@@ -65,11 +65,6 @@ func filled[T any](field **T, otherwise T) T {
 	return value
 }
 
-func pointer[T any](field *T, otherwise T) *T {
-	filled(&field, otherwise)
-	return field
-}
-
 func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
 	value := filled(field, otherwise)
 	if !(value >= least && value <= most) {

@@ -156,20 +156,10 @@ export interface Stack {
   curves: Curve[];
 }
 
-/**
- * stacks are the weights of the experts, stacked. Level 1 of auto alone has two layers: the
- * experts, and on top of them the mixture and the stacks.
- */
+/** stacks are the weights of the experts, stacked. */
 export function stacks(history: History): Stack[] {
-  const names = history.experts ?? [];
-  const all = names.map((_, n) => n);
-  const layered = names.includes("mixture");
-  const upper = all.filter((n) => layered && (names[n] === "mixture" || names[n]?.startsWith("stack/")));
-  const lower = all.filter((n) => !upper.includes(n));
-  const layers: [string, number[]][] = upper.length > 0
-    ? [["Weights of the experts", lower], ["Weights of the mixture and the stacks", upper]]
-    : [["Weights of the experts", lower]];
-  return layers.filter(([, of]) => of.length > 0).map(([name, of]) => ({ name, curves: stack(history, of) }));
+  const all = (history.experts ?? []).map((_, n) => n);
+  return all.length > 0 ? [{ name: "Weights of the experts", curves: stack(history, all) }] : [];
 }
 
 /**

@@ -99,7 +99,7 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 	}
 	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"},
-		[]any{s.GetObservations(), loss, skill, s.Regret}, first)
+		[]any{s.GetObservations(), loss, skill, s.GetRegret()}, first)
 }
 
 // writeStats writes statistics for people.
