@@ -243,10 +243,10 @@ func TestPackage(t *testing.T) {
 		t.Errorf("version: %s", out)
 	}
 	i.call(t, s, "model", "create", "demo", "--spec", `{"dimension": 2}`)
-	i.call(t, s, "observe", "--model", "demo", "--observation-id", "first", "--label", "0.7", "0.1", "-0.4")
+	i.call(t, s, "observe", "--model", "demo", "--observation-id", "first", "--label", "0.7", "--features", "0.1,-0.4")
 	s.stop(t)
 	s = i.start(t)
-	if out := i.call(t, s, "predict", "--model", "demo", "0.1", "-0.4"); !strings.Contains(out, "learned from   1 observation") {
+	if out := i.call(t, s, "predict", "--model", "demo", "--features", "0.1,-0.4"); !strings.Contains(out, "learned from   1 observation") {
 		t.Errorf("after a restart: %s", out)
 	}
 	s.stop(t)
