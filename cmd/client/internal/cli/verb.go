@@ -90,7 +90,16 @@ func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
 func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
 	if v.optional {
-		cmd.Args = cobra.MaximumNArgs(max(len(v.complete), len(arguments(v.use))))
+		limit := max(len(v.complete), len(arguments(v.use)))
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) <= limit:
+				return nil
+			case cmd.Flags().Lookup("features") != nil:
+				return command.Usagef("unexpected argument %q, want features as --features 0.5,21", args[limit])
+			}
+			return command.Usagef("unexpected argument %q", args[limit])
+		}
 	}
 	if len(v.complete) > 0 {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
