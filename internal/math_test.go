@@ -38,7 +38,7 @@ func harmless() map[string]string {
 		"model/auto/report.go: Stats":                     figure,
 		"model/awv/account.go: rounds":                    figure,
 		"model/awv/kernelawv.go: add":                     figure,
-		"model/catalog/kernels.go: unfit":                 refusal,
+		"model/catalog/kernels.go: keepsRidge":            refusal,
 		"model/exponential/log.go: Log":                   edge,
 		"model/exponential/log.go: Log1p":                 edge,
 		"model/feature/nystrom.go: KernelInputLimit":      refusal,

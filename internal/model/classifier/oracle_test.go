@@ -75,6 +75,9 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 func without(t *testing.T, spec model.Spec) model.Learner {
 	t.Helper()
 	spec.Classes = nil
+	if spec.Auto != nil {
+		spec.LabelGate = model.GateOff // A classifier has none.
+	}
 	l, err := catalog.New(spec)
 	if err != nil {
 		t.Fatal(err)
