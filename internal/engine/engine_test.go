@@ -324,10 +324,14 @@ func testLimits(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.PendingLimit = 2 })
 	h.create(t, "m", linear(1))
 	h.predict(t, "m", 1)
-	h.predict(t, "m", 1)
+	named := engine.PredictOptions{Remember: true, IDs: []string{"x"}}
+	must(h.Predict(context.Background(), "m", vectors([]float64{1}), named))(t)
 	_, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
 	if !errors.Is(err, engine.ErrPendingLimit) {
 		t.Errorf("a third: %v", err)
+	}
+	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1}), named); err != nil {
+		t.Errorf("a retry of the second, which adds nothing: %v", err)
 	}
 	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{}); err != nil {
 		t.Errorf("not remembered: %v", err)

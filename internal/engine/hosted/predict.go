@@ -123,9 +123,6 @@ func (m *Model) inputMissing(field, want string) error {
 // pending under an id of the caller, with the same input, is answered as it was first.
 func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
 	metadata := &m.entry.Load().Metadata
-	if err := m.env.CheckPending(m.ID(), metadata.MaxPending, m.pending.count(), int64(len(rows))); err != nil {
-		return err
-	}
 	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), m.env.LabelTTL))
 	if len(o.IDs) > 0 {
 		// No other call takes an id between its look-up and its use.
@@ -163,6 +160,9 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 	}
 	if len(stored) == 0 {
 		return nil
+	}
+	if err := m.env.CheckPending(m.ID(), metadata.MaxPending, m.pending.count(), int64(len(stored))); err != nil {
+		return err
 	}
 	return m.id.storagef("remember predictions", m.pending.store.PutWaiting(stored))
 }

@@ -28,7 +28,7 @@ type mixer struct {
 	recent float64
 	// signs says that all labels are −1 or 1.
 	signs bool
-	// calibration is that of the prediction, of both levels.
+	// calibration follows the predictions of both levels.
 	calibration calibration
 	account     account
 }

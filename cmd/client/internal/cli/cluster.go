@@ -51,13 +51,18 @@ you can stop the server; a restart of the server ends this.`,
 				f.completes("from", servers)
 			},
 			before: func(c *call) error {
-				if from != "" && (len(c.args) > 0 || c.given("group")) {
+				switch {
+				case c.given("from") && from == "":
+					return command.Usagef("--from: got nothing, want a server")
+				case c.given("from") && (len(c.args) > 0 || c.given("group")):
 					return command.Usagef("--from moves all groups of a server to any other: give no other server and no --group")
+				case len(c.args) > 0 && c.args[0] == "":
+					return command.Usagef("SERVER: got nothing, want a server; without the argument the most advanced becomes the owner")
 				}
 				return nil
 			},
 			run: func(c *call) error {
-				if from != "" {
+				if c.given("from") {
 					return e.changed("drained", from, c.client.DrainServer(c.ctx(), from))
 				}
 				server := strings.Join(c.args, "")

@@ -73,7 +73,12 @@ missing field gets the default of the server. A spec without a learner means aut
 			f.completes("follows", models)
 			f.BoolVar(&validate, "validate-only", false, "show the features, memory and cost of the spec, and create nothing")
 		},
-		before: func(*call) (err error) {
+		before: func(c *call) (err error) {
+			for _, flag := range []string{"display-name", "label", "follows"} {
+				if validate && c.given(flag) {
+					return command.Usagef("--validate-only checks the spec alone: leave out --%s", flag)
+				}
+			}
 			request.Spec, err = e.spec(spec)
 			return err
 		},

@@ -44,8 +44,8 @@ With --undelete undelete a model, as it was.`,
 				}
 			}
 			switch {
-			case given != 1:
-				return command.Usagef("one of --sequence, --at and --undelete is required (--sequence 0 undoes all observations)")
+			case given != 1 || c.given("undelete") && !undelete:
+				return command.Usagef("want exactly one of --sequence, --at and --undelete (--sequence 0 undoes all observations)")
 			case c.given("sequence"):
 				request.Sequence = &sequence
 			case c.given("at"):
