@@ -36,7 +36,8 @@ type Case struct {
 	Calls int
 	// Alone says that calls to an idle server are measured too.
 	Alone bool
-	// Unseen cases were not looked at when the constants of package sizing were chosen.
+	// Unseen cases were not looked at when the constants of package sizing were first chosen. Those of a call
+	// were chosen again with all cases in view.
 	Unseen bool `csv:"unseen"`
 }
 
