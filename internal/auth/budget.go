@@ -12,7 +12,8 @@ type Budget struct {
 // NewBudget returns a Budget that nobody holds a part of.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// RequestBytes is the limit of the memory of requests: an eighth of the memory limit, 256 MiB without a memory limit, 0.
+// RequestBytes is the limit of the memory of requests: an eighth of the memory limit. A memory limit of 0 is none, and
+// gives 256 MiB.
 func RequestBytes(memoryLimit int64) int64 {
 	if memoryLimit == 0 {
 		return 256 << 20
@@ -26,7 +27,7 @@ func (b *Budget) Limit() int64 { return b.limit }
 // Held returns what all calls hold.
 func (b *Budget) Held() int64 { return b.held.Load() }
 
-// Take adds n to what a call holds, which is then own. Take fails if all calls would hold more than the limit, and
+// Take adds n to what a call holds. The call then holds own. Take fails if all calls would hold more than the limit, and
 // returns what they would hold. A call that alone holds more than the limit is admitted.
 func (b *Budget) Take(n, own int64) (all int64, ok bool) {
 	if all = b.held.Add(n); all > b.limit && all > own {

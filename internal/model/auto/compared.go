@@ -9,7 +9,7 @@ import (
 // Experts of an output are numbered as level 2 has them: 0 is v, 1 to K the experts of
 // level 1, and the lineup follows.
 
-// compared compares level 2 of an output with v, and with an expert e > K of the lineup.
+// compared is the comparison of level 2 of an output with v (e = 0), or with an expert e > K of the lineup.
 func (l *Learner) compared(output, e int) *ledger.Comparison {
 	of, f := l.level2[output].account.experts, l.lineup.experts()
 	if e == 0 {

@@ -85,7 +85,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 	if err != nil {
 		return m, err
 	}
-	entry, err := record.DecodeEntry(e.Value)
+	entry, err := record.DecodeEntry(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
 	if err != nil {
 		return m, err
 	}

@@ -36,7 +36,8 @@ type audit struct {
 		// machine failed during the write.
 		cut bool
 	}
-	// omitted counts rejections since the last line, failures lines that could not be written.
+	// omitted counts the rejections without a line since the last line. failures counts the lines that could not be
+	// written.
 	omitted  atomic.Int64
 	failures atomic.Uint64
 }
