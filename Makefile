@@ -43,8 +43,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: programs ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
+build: programs bin/hindsight-bench ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 
 # Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
 .PHONY: programs
@@ -87,7 +86,10 @@ compare: bin/hindsight-research ## published streams through the papers' methods
 	bin/hindsight-research papers baselines $(ARGS)
 	python3 research/peers/peers.py $(ARGS)
 
-.PHONY: bin/hindsight-research
+.PHONY: bin/hindsight-bench bin/hindsight-research
+bin/hindsight-bench:
+	CGO_ENABLED=0 $(GO) -C research build -trimpath -ldflags '-s -w' -o ../$@ ./bench
+
 bin/hindsight-research:
 	CGO_ENABLED=0 $(GO) -C research build -o ../$@ .
 

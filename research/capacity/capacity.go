@@ -18,8 +18,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/internal/child"
-	"hindsight/cmd/internal/load"
-	"hindsight/cmd/internal/scrape"
+	"hindsight/cmd/research/load"
+	"hindsight/cmd/research/scrape"
 )
 
 // Case is a kind of model that is measured.

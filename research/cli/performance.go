@@ -10,7 +10,7 @@ import (
 
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/research/echo"
 	"hindsight/cmd/research/performance"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/research/echo"
 )
 
 // resultsDirectory is the default of --out: the committed results.

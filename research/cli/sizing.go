@@ -9,8 +9,8 @@ import (
 
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/echo"
 	"hindsight/cmd/research/capacity"
+	"hindsight/cmd/research/echo"
 )
 
 // newSizing builds "sizing".

@@ -15,7 +15,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/internal/child"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/load"
 )
 
 // What the calls are.

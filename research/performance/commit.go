@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/client"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/load"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/load"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/loops"

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"hindsight/client"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/load"
 )
 
 // web makes calls of JSON over HTTP/1.1, with a connection for each caller. A call of http.Client passes through three

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/echo"
+	"hindsight/cmd/research/echo"
 )
 
 // Run runs one command line and returns the exit code. When Run returns, every goroutine

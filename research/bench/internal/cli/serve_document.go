@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/load"
 )
 
 // serveDocument is the answer of "serve", as JSON.

@@ -17,8 +17,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/internal/echo"
-	"hindsight/cmd/internal/load"
+	"hindsight/cmd/research/echo"
+	"hindsight/cmd/research/load"
 )
 
 // stall is an interceptor that answers at once, but one call after a time.

@@ -18,9 +18,9 @@ import (
 	"hindsight/client"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/echo"
-	"hindsight/cmd/internal/load"
-	"hindsight/cmd/internal/scrape"
+	"hindsight/cmd/research/echo"
+	"hindsight/cmd/research/load"
+	"hindsight/cmd/research/scrape"
 )
 
 // What "serve" does unless its flags say otherwise.

@@ -4,8 +4,8 @@ package main
 import (
 	"os"
 
-	"hindsight/cmd/bench/internal/cli"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/research/bench/internal/cli"
 )
 
 func main() {

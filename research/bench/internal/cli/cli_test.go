@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"hindsight/cmd/bench/internal/cli"
+	"hindsight/cmd/research/bench/internal/cli"
 )
 
 // programs is a directory for programs that tests build.
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // build builds the server once for all tests.
 var build = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "server")
-	output, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "hindsight/cmd/server").CombinedOutput()
+	output, err := exec.CommandContext(context.Background(), "go", "-C", "../../../..", "build", "-o", path, "./cmd/server").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, output)
 	}

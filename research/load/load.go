@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"hindsight/client"
-	"hindsight/cmd/internal/scrape"
+	"hindsight/cmd/research/scrape"
 )
 
 // Mix says how often each kind of call is made, relative to the others.
