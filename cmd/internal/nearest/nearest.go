@@ -15,9 +15,11 @@ func Meant(name string, candidates []string) string {
 	return fmt.Sprintf("; is it %q?", best)
 }
 
-// Name returns the nearest candidate, or nothing if more than half of the characters differ.
+// Name returns the nearest candidate, or nothing if more than a third of the characters differ; of a short name up to
+// two, and at most half.
 func Name(name string, candidates []string) string {
-	best, least := "", len([]rune(name))/2+1
+	n := len([]rune(name))
+	best, least := "", min(n/2, max(2, n/3))+1
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
 			best, least = c, d
