@@ -172,29 +172,3 @@ func TestCompareInterrupted(t *testing.T) {
 		t.Errorf("%d models are left", len(f.models))
 	}
 }
-
-func TestCompareMistakes(t *testing.T) {
-	serving(t)
-	text, _, _ := sales(50)
-	path := written(t, "sales.csv", text)
-	empty := written(t, "empty.csv", "x,y\n")
-	half := written(t, "half.csv", "x,y1,y2\n1,2,\n3,,4\n")
-	for says, args := range map[string][]string{
-		"--csv is missing":                    {},
-		`"autp" is no learner; is it "auto"?`: {"--csv", path, "--learners", "autp"},
-		"names auto twice":                    {"--csv", path, "--learners", "auto,auto"},
-		"--delay -1 is not in":                {"--csv", path, "--delay", "-1"},
-		"the target has no label":             {"--csv", empty},
-		"would be lost":                       {"--csv", path, "--svg", path},
-		"0 rows have all labels of y, want":   {"--csv", half},
-		"--target is empty":                   {"--csv", path, "--target", ""},
-		"--server needs --local":              {"--csv", path, "--server", "x"},
-		"--local and --address exclude":       {"--csv", path, "--local", "--address", "x:1"},
-		"no column can be an input":           {"--csv", path, "--ignore", "hour,price"},
-		`no target column "cost" among`:       {"--csv", path, "--target", "cost"},
-	} {
-		if r := run(t, append([]string{"compare"}, args...)...); r.code != 2 || !strings.Contains(r.errors, says) {
-			t.Errorf("%v: want %q: %+v", args, says, r)
-		}
-	}
-}

@@ -57,18 +57,6 @@ func (f *fake) PredictBatch(_ context.Context, r *hindsightv1.PredictBatchReques
 	return answer, nil
 }
 
-// withIntervals adds an interval and a probability to a prediction.
-func withIntervals(p *hindsightv1.Prediction) {
-	p.Intervals = []*hindsightv1.Interval{{Coverage: 0.9, Lower: proto.Float64(-1), Upper: proto.Float64(1)}}
-	p.Probability = proto.Float64(0.5)
-}
-
-// withOutputs makes a prediction that of two outputs.
-func withOutputs(p *hindsightv1.Prediction) {
-	p.Value, p.Values = nil, []float64{1, 2}
-	p.Intervals = []*hindsightv1.Interval{{Coverage: 0.5, Lowers: []float64{0, 1}, Uppers: []float64{2, 3}}}
-}
-
 // checkInput wants the declared inputs, or as many features as there are dimensions.
 func (m *fakeModel) checkInput(i fakeInput) error {
 	declared := m.model.GetSpec().GetInputs()

@@ -57,44 +57,6 @@ func trips(rows int) string {
 
 func tripClass(i int) string { return []string{"late", "early", "on time", "late", "late"}[i%5] }
 
-func TestInfer(t *testing.T) {
-	path := written(t, "trips.csv", trips(100))
-	r := run(t, "infer", "--csv", path, "--target", "arrival")
-	want := `{"inputs": [
-  {"name":"at","time":{"cycles":["CYCLE_HOUR_OF_DAY","CYCLE_DAY_OF_WEEK"]},"missing":"MISSING_REFUSE"},
-  {"name":"rain","boolean":{}},
-  {"name":"temp","numeric":{},"missing":"MISSING_REFUSE"},
-  {"name":"city","categorical":{"max_categories":3},"missing":"MISSING_REFUSE"}
-], "classes": {"max_classes":3}}
-`
-	if r.code != 0 || r.out != want {
-		t.Errorf("%+v, want %s", r, want)
-	}
-	for _, says := range []string{"arrival  class     texts, 3 classes\n", "times as 2.1.2006 15:04 from 2026-03-01", "records have RFC 3339", "33 cells are empty"} {
-		if !strings.Contains(r.errors, says) {
-			t.Errorf("no %q in %s", says, r.errors)
-		}
-	}
-	d := document(t, 0, "infer", "--csv", path, "--target", "arrival")
-	columns, _ := d["columns"].([]any)
-	spec, _ := d["spec"].(map[string]any)
-	if len(columns) != 5 || d["rows"] != 100.0 || spec["classes"] == nil {
-		t.Errorf("%v", d)
-	}
-	for _, args := range [][]string{
-		{"infer"},
-		{"infer", "--csv", "/nonexistent"},
-		{"infer", "--csv", path},
-		{"infer", "--csv", path, "extra"},
-		{"infer", "--csv", written(t, "empty.csv", "")},
-		{"infer", "--csv", written(t, "names.csv", "x,y\n,1\n")},
-	} {
-		if r := run(t, args...); r.code != 2 || !strings.Contains(r.errors, "hindsight: ") || r.out != "" {
-			t.Errorf("%v: %+v", args, r)
-		}
-	}
-}
-
 // TestReplayRecords sends what infer says of a file as records, whatever the order of
 // the columns.
 func TestReplayRecords(t *testing.T) {
@@ -195,47 +157,6 @@ func TestReplayClassesOfFeatures(t *testing.T) {
 	}
 }
 
-func TestReplayRecordsMistakes(t *testing.T) {
-	f := serving(t)
-	const spec = `{"inputs": [{"name": "wind_speed", "numeric": {}}, {"name": "at", "time": {}}]}`
-	document(t, 0, "model", "create", "m", "--spec", spec)
-	document(t, 0, "model", "create", "plain", "--spec", `{"dimension": 2}`)
-	for text, says := range map[string]string{
-		"at,windspeed,y\n2026-11-21,1,2\n":             `line 1: there is no column "wind_speed", which is an input; is it "windspeed"?`,
-		"at,y\n2026-11-21,2\n":                         `line 1: there is no column "wind_speed", which is an input`,
-		"at,wind_speed,y,gust\n2026-11-21,1,2,3\n":     `line 1, column 4: "gust" is neither an input nor a target: --ignore gust leaves it out`,
-		"at,wind_speed,y\n2026-11-21,1,2\nsoon,1,2\n":  `line 3, column 1 (at): "soon" is no time`,
-		"at,wind_speed,y\n2026-11-21,fast,2\n":         `line 2, column 2 (wind_speed): "fast" is no number`,
-		"at,wind_speed,y,a gust\n2026-11-21,1,2,3\n":   `--ignore 'a gust' leaves it out`,
-		"at,wind_speed,y\n2026-11-21,1,fine\n":         `line 2, column 3 (y): "fine" is not a number`,
-		"at,wind_speed,z\n2026-11-21,1,2\n":            `there is no target column "y"`,
-		"at,wind_speed,y\n2026-11-21,1,2\n2026-11-22,": "line 3",
-	} {
-		r := run(t, "replay", "--csv", written(t, "a.csv", text), "--model", "m")
-		if r.code != 2 || !strings.Contains(r.errors, says) {
-			t.Errorf("%q: %+v, want %s", text, r, says)
-		}
-	}
-	good := written(t, "a.csv", "at,wind_speed,y\n2026-11-21,1,2\n")
-	for says, args := range map[string][]string{
-		"is an input and a target":     {"--model", "m", "--target", "at"},
-		"leaves no feature":            {"--model", "plain", "--ignore", "*"},
-		"which are the features":       {"--model", "m", "--features", "at"},
-		`"2026-11-21" is not a number`: {"--model", "plain"},
-		"a classifier has one target":  {"--model", "c", "--target", "y,wind_speed", "--create", `{"classes": {}}`},
-	} {
-		if r := run(t, append([]string{"replay", "--csv", good}, args...)...); r.code != 2 || !strings.Contains(r.errors, says) {
-			t.Errorf("%v: %+v", args, r)
-		}
-	}
-	if r := run(t, "replay", "--csv", good, "--model", "none"); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
-		t.Errorf("%+v", r)
-	}
-	if n := f.calls["observe"]; n != 0 {
-		t.Errorf("%d labels were sent", n)
-	}
-}
-
 // TestReplayWithoutLabels predicts rows without a label, observes the others, and counts
 // both. What infer leaves out is left out.
 func TestReplayWithoutLabels(t *testing.T) {
@@ -282,54 +203,6 @@ func TestReplayWithoutLabels(t *testing.T) {
 		}
 	}
 	if r := run(t, "replay", "--csv", path, "--model", "m", "--delimiter", ";;"); r.code != 2 || !strings.Contains(r.errors, "want one character") {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestPredictAndObserveRecords(t *testing.T) {
-	serving(t)
-	document(t, 0, "model", "create", "m", "--spec", `{"classes": {}, "inputs": [{"name": "city", "categorical": {}}, {"name": "n", "numeric": {}}]}`)
-	const inputs = `{"city": "Oslo", "n": -1.5}`
-	if r := run(t, "predict", "--model", "m", "--inputs", inputs, "--no-remember"); r.code != 0 || strings.Contains(r.out, "probability") {
-		t.Errorf("%+v", r)
-	}
-	for i, class := range []string{"late", "early", "early"} {
-		id := strconv.Itoa(i)
-		document(t, 0, "observe", "--model", "m", "--inputs", inputs, "--class", class, "--observation-id", id)
-		if d := document(t, 0, "observe", "--model", "m", "--inputs", inputs, "--class", class, "--observation-id", id); d["duplicate"] != true {
-			t.Errorf("%v", d)
-		}
-	}
-	file := written(t, "record.json", inputs)
-	d := document(t, 0, "predict", "--model", "m", "--inputs", "@"+file)
-	if scores, _ := d["scores"].(map[string]any); d["class"] != "early" || len(scores) != 2 {
-		t.Errorf("%v", d)
-	}
-	r := runWith(t.Context(), inputs, "predict", "--model", "m", "--inputs", "@-", "--prediction-id", "p")
-	want := "class                 early\nprobability of early  0.667\nprobability of late   0.333\n"
-	if r.code != 0 || !strings.HasPrefix(r.out, want) {
-		t.Errorf("%+v, want %s", r, want)
-	}
-	r = run(t, "observe", "--model", "m", "--prediction-id", "p", "--class", "late")
-	if r.code != 0 || !strings.Contains(r.out, "\nclass, served ") || !strings.Contains(squeeze(r.out), "\nloss, served 1\n") {
-		t.Errorf("%+v", r)
-	}
-	for says, args := range map[string][]string{
-		"want a JSON object":           {"predict", "--model", "m", "--inputs", "[1]"},
-		"no such file":                 {"predict", "--model", "m", "--inputs", "@/nonexistent"},
-		"--inputs and --features":      {"observe", "--model", "m", "--inputs", "{}", "--features", "1", "--label", "1"},
-		"exclude each":                 {"observe", "--model", "m", "--inputs", "{}", "--prediction-id", "p", "--label", "1"},
-		"or --class for a classifier":  {"observe", "--model", "m", "--inputs", "{}", "--label", "1", "--class", "x"},
-		"--features or --inputs":       {"observe", "--model", "m", "--class", "x"},
-		"the input is missing":         {"predict", "--model", "m"},
-		"needs --features or --inputs": {"observe", "--model", "m", "--prediction-id", "p", "--observation-id", "o", "--class", "x"},
-	} {
-		if r := run(t, args...); r.code != 2 || !strings.Contains(r.errors, says) {
-			t.Errorf("%v: %+v", args, r)
-		}
-	}
-	r = run(t, "predict", "--model", "m", "--inputs", `{"citty": "Oslo", "n": 1}`)
-	if r.code != 1 || !strings.Contains(r.errors, "inputs.city") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -112,20 +112,6 @@ func stat(d map[string]any, name string) any {
 	return stats[name]
 }
 
-func TestReplayTable(t *testing.T) {
-	served(t)
-	csv, _ := table(t, 10, false)
-	r := run(t, "replay", "--csv", csv, "--model", "m", "--serve")
-	for _, want := range []string{"rounds  ", "last label", "as good as trivial", "guarantee", "predict p50 / p99", "state digest"} {
-		if !strings.Contains(r.out, want) {
-			t.Errorf("no %q in %s", want, r.out)
-		}
-	}
-	if r.code != 0 || r.errors != "" {
-		t.Errorf("exit code %d, standard error %q: want no bar without a terminal", r.code, r.errors)
-	}
-}
-
 // TestReplayCreates fills in the dimension of the spec. It accepts a model that
 // exists.
 func TestReplayCreates(t *testing.T) {

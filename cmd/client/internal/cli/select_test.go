@@ -23,16 +23,6 @@ func TestReplayChosenColumns(t *testing.T) {
 			t.Errorf("%v: features %v, want %v", args, got, want)
 		}
 	}
-	for want, args := range map[string][]string{
-		`there is no column "x3" among id, x1, y, x2; is it "x1"?`: {"--features", "x3,x1"},
-		`the feature "y" is a target`:                              {"--features", "x1,y"},
-		`there is no column "idd"`:                                 {"--ignore", "idd"},
-	} {
-		r := run(t, append([]string{"replay", "--csv", path, "--model", "m"}, args...)...)
-		if r.code != 2 || !strings.Contains(r.errors, want) {
-			t.Errorf("%v: %+v, want %s", args, r, want)
-		}
-	}
 }
 
 func TestReplayStandardInput(t *testing.T) {
@@ -86,18 +76,6 @@ func TestDelayBy(t *testing.T) {
 			}
 		}
 		wantOrder(t, f, want)
-	}
-	served(t)
-	bad := written(t, "rows.csv", "at,paid,x1,x2,y\n1,2,1,1,1\n2,,1,1,1\n")
-	for want, args := range map[string][]string{
-		"need each other":           {"--time", "at"},
-		"--delay-by and --delay ex": {"--time", "at", "--delay-by", "paid", "--delay", "2"},
-		"line 3, column 2 (paid)":   {"--time", "at", "--delay-by", "paid"},
-		`is it "paid"?`:             {"--time", "at", "--delay-by", "pad"},
-	} {
-		if r := run(t, append([]string{"replay", "--csv", bad, "--model", "m"}, args...)...); r.code != 2 || !strings.Contains(r.errors, want) {
-			t.Errorf("%v: %+v, want %s", args, r, want)
-		}
 	}
 }
 

@@ -1,0 +1,158 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// TestTranscripts runs the command lines of testdata/transcripts and compares what they print. go test -run
+// TestTranscripts -rewrite writes the files anew.
+//
+//	hindsight  runs each line of the input. In the output "! " begins a line of standard error.
+//	file       writes the input to $DIR/name. "< name" behind a command line is its standard input.
+//	trips      writes $DIR/trips.csv.
+//	stats, prediction  make the input the next answers of the fake. Without input the fake computes its answers.
+//	server, cluster    start a fake without models, and a cluster of two servers and of the input's groups.
+//	calls      prints the calls that changed the cluster.
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
+		s := &transcript{dir: t.TempDir(), nowhere: nowhere(t), fake: serving(t)}
+		datadriven.RunTest(t, path, s.step)
+	})
+}
+
+type transcript struct {
+	dir, nowhere string
+	fake         *fake
+	cluster      *fakeCluster
+}
+
+func (s *transcript) step(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	switch d.Cmd {
+	case "hindsight":
+		var b strings.Builder
+		lines := strings.Split(d.Input, "\n")
+		for _, line := range lines {
+			if len(lines) > 1 {
+				b.WriteString("$ " + line + "\n")
+			}
+			b.WriteString(s.run(t, line))
+		}
+		return b.String()
+	case "file":
+		s.write(t, d.CmdArgs[0].Key, d.Input)
+	case "trips":
+		s.write(t, "trips.csv", trips(100))
+	case "stats":
+		s.fake.stats = answered[*hindsightv1.ModelStats](t, d.Input)
+	case "prediction":
+		s.fake.prediction = answered[*hindsightv1.Prediction](t, d.Input)
+	case "server":
+		s.fake = serving(t)
+	case "cluster":
+		answer := new(hindsightv1.GetClusterResponse)
+		parse(t, d.Input, answer)
+		s.cluster = &fakeCluster{groups: answer.GetGroups()}
+		for _, step := range d.CmdArgs {
+			s.cluster.steps = append(s.cluster.steps, step.Key)
+		}
+		// The first address of the list does not answer.
+		t.Setenv("HINDSIGHT_ADDRESS", "127.0.0.1:1,"+s.cluster.serve(t))
+	case "calls":
+		return strings.ReplaceAll(strings.Join(s.cluster.calls, "\n"), " \n", "\n") + "\n"
+	default:
+		d.Fatalf(t, "unknown directive %q", d.Cmd)
+	}
+	return ""
+}
+
+// run returns what a command line prints, without the spaces at the ends of lines. An error in the flags is also one
+// document in JSON.
+func (s *transcript) run(t *testing.T, line string) string {
+	t.Helper()
+	line, stdin, redirected := strings.Cut(line, " < ")
+	if redirected {
+		stdin = read(t, filepath.Join(s.dir, stdin))
+	}
+	args := words(strings.NewReplacer("$DIR", s.dir, "$NOWHERE", s.nowhere).Replace(line))
+	r := runWith(t.Context(), stdin, args...)
+	if r.code == 2 && !redirected && !strings.Contains(line, "-o ") {
+		if e, _ := document(t, 2, args...)["error"].(map[string]any); e["exitCode"] != 2.0 || e["message"] == "" {
+			t.Errorf("%s: the error in JSON is %v", line, e)
+		}
+	}
+	var b strings.Builder
+	for out := range strings.Lines(r.out) {
+		b.WriteString(strings.TrimRight(out, " \n") + "\n")
+	}
+	for said := range strings.Lines(r.errors) {
+		b.WriteString("! " + strings.TrimRight(said, " \n") + "\n")
+	}
+	if r.code != 0 {
+		fmt.Fprintf(&b, "exit %d\n", r.code)
+	}
+	out := drawnID.ReplaceAllString(b.String(), "ID")
+	out = measured.ReplaceAllString(out, "$1$2 TIME")
+	return strings.NewReplacer(s.dir, "$DIR", s.nowhere, "$NOWHERE", "\u00a0", " ").Replace(out)
+}
+
+// What differs from run to run.
+var (
+	drawnID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{64}`)
+	measured = regexp.MustCompile(`(?m)(^rounds/s|p50 / p99)  .*$|("(?:elapsedSeconds|roundsPerSecond|(?:predict|observe)P\d\dSeconds)":) [^,]*`)
+)
+
+// words splits a command line at spaces. '...' is one word.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
+}
+
+func (s *transcript) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parse(t *testing.T, text string, m proto.Message) {
+	t.Helper()
+	if err := protojson.Unmarshal([]byte("{"+text+"}"), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answered returns a function that replaces an answer with the message of a text.
+func answered[M interface {
+	comparable
+	proto.Message
+}](t *testing.T, text string) func(M) {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	var m M
+	want := m.ProtoReflect().New().Interface()
+	parse(t, text, want)
+	return func(answer M) {
+		proto.Reset(answer)
+		proto.Merge(answer, want)
+	}
+}
