@@ -14,7 +14,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -99,7 +98,7 @@ server, with an empty data directory.`,
 
 // showCluster lists the servers, then the groups if the answer has groups.
 func (e *env) showCluster(answer *hindsightv1.GetClusterResponse) error {
-	raw, err := document.Encode(answer)
+	raw, err := encode(answer)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -187,7 +186,7 @@ func (e *env) emitModels(models []*hindsightv1.Model, deleted bool) error {
 	}{make([]json.RawMessage, len(models))}
 	rows := make([][]any, len(models))
 	for i, m := range models {
-		raw, err := document.Encode(m)
+		raw, err := encode(m)
 		if err != nil {
 			return err
 		}
@@ -256,7 +255,7 @@ func writeValidation(w *command.Page, v *hindsightv1.ValidateSpecResponse) {
 
 // specText is the JSON of a spec in a message that was encoded before.
 func specText(spec *hindsightv1.ModelSpec) string {
-	raw, err := document.Encode(spec)
+	raw, err := encode(spec)
 	if err != nil {
 		return err.Error()
 	}

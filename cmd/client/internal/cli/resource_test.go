@@ -59,7 +59,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 	if r := run(t, "model", "stats", "first", "--watch", "--events", "1", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n20,") {
 		t.Errorf("watched %+v", r)
 	}
-	for tries := 0; document(t, 0, "model", "get", "second")["sequence"] != 20.0; tries++ {
+	for tries := 0; document(t, 0, "model", "get", "second")["sequence"] != "20"; tries++ {
 		if tries == 10_000 {
 			t.Fatal("the follower does not learn")
 		}
@@ -69,7 +69,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 		t.Fatalf("compared %v", compared)
 	}
 	champion, challenger := compared[0].(map[string]any), compared[1].(map[string]any)
-	if champion["model"] != "first" || challenger["model"] != "second" || challenger["observations"] != 20.0 {
+	if champion["model"] != "first" || challenger["model"] != "second" || challenger["observations"] != "20" {
 		t.Errorf("compared %v", compared)
 	}
 
@@ -133,7 +133,7 @@ func TestUpdateAndUndeleteWithTheServer(t *testing.T) {
 	if got := completions(t, "model", "restore", ""); !slices.Equal(got, []string{"kept", "m"}) {
 		t.Errorf("restore completes to %q", got)
 	}
-	if d := document(t, 0, "model", "restore", "m", "--undelete"); d["sequence"] != 1.0 || d["labels"].(map[string]any)["region"] != "north" {
+	if d := document(t, 0, "model", "restore", "m", "--undelete"); d["sequence"] != "1" || d["labels"].(map[string]any)["region"] != "north" {
 		t.Errorf("brought back %v", d)
 	}
 	document(t, 0, "model", "delete", "m", "--yes", "--purge")

@@ -103,7 +103,7 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	observe("a", "1", "1")
 	observe("b", "2", "2")
 	kept := document(t, 0, "model", "snapshots", "m", "--write")["snapshots"].([]any)[0].(map[string]any)
-	if kept["sequence"] != 2.0 || kept["stateDigest"] != digest("m") {
+	if kept["sequence"] != "2" || kept["stateDigest"] != digest("m") {
 		t.Errorf("snapshot %v", kept)
 	}
 	observe("c", "3", "-99")
@@ -139,19 +139,19 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	if r := run(t, "model", "restore", "m", "--at", "2001-03-01T09:30:00Z", "--yes"); r.code != 1 || !strings.Contains(r.errors, "was created at") {
 		t.Errorf("a time before the model: %+v", r)
 	}
-	if d := document(t, 0, "model", "restore", "m", "--at", time.Now().Format(time.RFC3339Nano), "--yes"); d["sequence"] != 3.0 || digest("m") != whole {
+	if d := document(t, 0, "model", "restore", "m", "--at", time.Now().Format(time.RFC3339Nano), "--yes"); d["sequence"] != "3" || digest("m") != whole {
 		t.Errorf("restored %v", d)
 	}
-	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != 2.0 || digest("m") != kept["stateDigest"] {
+	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != "2" || digest("m") != kept["stateDigest"] {
 		t.Errorf("restored %v", d)
 	}
-	if o := observe("c", "3", "3"); o["duplicate"] == true || o["sequence"] != 3.0 {
+	if o := observe("c", "3", "3"); o["duplicate"] == true || o["sequence"] != "3" {
 		t.Errorf("corrected: %v", o)
 	}
 	if r := run(t, "model", "snapshots", "m"); r.code != 0 || !strings.HasPrefix(r.out, "SEQUENCE") || !strings.Contains(r.out, kept["stateDigest"].(string)) {
 		t.Errorf("%+v", r)
 	}
-	if d := document(t, 0, "model", "import", "copy", file); d["sequence"] != 3.0 || digest("copy") != whole {
+	if d := document(t, 0, "model", "import", "copy", file); d["sequence"] != "3" || digest("copy") != whole {
 		t.Errorf("import %v", d)
 	}
 	data, err := os.ReadFile(file)

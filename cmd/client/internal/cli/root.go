@@ -39,7 +39,8 @@ Exit codes: 0 success; 1 the server rejected the call; 2 invalid flags, file or 
 3 no server answered; 130 interrupted.
 
 With -o json every command prints exactly one JSON document on standard output, on
-failure {"error": ...}. Names are in lowerCamelCase and integers are numbers.
+failure {"error": ...}. Names are in lowerCamelCase. A message of the API has its standard
+JSON, in which 64-bit integers are texts.
 Messages and progress go to standard error. NO_COLOR switches colours off.`,
 	}
 	e.Root(root)

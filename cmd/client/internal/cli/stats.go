@@ -14,7 +14,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -91,7 +90,7 @@ var errEnded = errors.New("the server ended the events")
 // watchLine writes statistics as one line.
 func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 	if e.JSON() {
-		raw, err := document.Encode(s)
+		raw, err := encode(s)
 		if err == nil {
 			_, err = fmt.Fprintf(e.Stdout, "%s\n", raw)
 		}

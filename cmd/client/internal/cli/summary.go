@@ -7,7 +7,6 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/internal/command"
 )
@@ -89,7 +88,7 @@ func (s *summary) unfinished(r *rounds, result *drive.Result) {
 
 // take adds the statistics that the server answered.
 func (s *summary) take(stats *hindsightv1.ModelStats) error {
-	raw, err := document.Encode(stats)
+	raw, err := encode(stats)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -60,7 +59,7 @@ func (e *env) showTop(ctx context.Context, c *client.Client, request *hindsightv
 	}
 	s := e.newScreen()
 	if s == nil {
-		raw, err := document.Encode(page)
+		raw, err := encode(page)
 		if err != nil {
 			return err
 		}

@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"hindsight/client"
-	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -164,11 +167,22 @@ func (e *env) withClient(ctx context.Context, do func(*client.Client) error) err
 	return errors.Join(do(c), c.Close())
 }
 
-// emit writes the answer of a command; see command.Program.Emit. A message becomes the JSON
-// of the package document.
+// encode returns the compact JSON of a message, in protojson's standard form: 64-bit integers are texts. A field
+// without presence is written even if it is zero.
+func encode(m proto.Message) (json.RawMessage, error) {
+	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	var out bytes.Buffer
+	err = json.Compact(&out, raw) // Protojson adds spaces at random.
+	return out.Bytes(), err
+}
+
+// emit writes the answer of a command; see command.Program.Emit.
 func (e *env) emit(doc any, human func(*command.Page)) error {
 	if m, ok := doc.(proto.Message); ok {
-		raw, err := document.Encode(m)
+		raw, err := encode(m)
 		if err != nil {
 			return err
 		}
@@ -194,7 +208,7 @@ func showList[M proto.Message](e *env, all func([]M) proto.Message, header []str
 		if err != nil {
 			return err
 		}
-		raw, err := document.Encode(all(list))
+		raw, err := encode(all(list))
 		if err != nil {
 			return err
 		}
