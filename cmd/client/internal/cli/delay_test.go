@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,14 +42,14 @@ func wantOrder(t *testing.T, f *fake, want []string) {
 	}
 }
 
+// Served rows are predicted and observed one call after another; without a delay only --serve asks for that.
 func TestDelay(t *testing.T) {
 	const rows = 30
-	for _, delay := range []int{1, 3, 10, rows - 1, rows, 100} {
+	for _, delay := range []int{0, 1, 3, 10, rows - 1, rows, 100} {
 		f := served(t)
 		csv, labels := table(t, rows, false)
 		out := filepath.Join(t.TempDir(), "out.csv")
-		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
-			"--delay", strconv.Itoa(delay))
+		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out, "--serve", "--delay", strconv.Itoa(delay))
 		wantOrder(t, f, late(rows, delay))
 		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
@@ -68,16 +69,9 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestNoDelay(t *testing.T) {
-	f := served(t)
-	csv, _ := table(t, 10, false)
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--serve")
-	wantOrder(t, f, late(10, 0))
-}
-
-// TestDelayRetries loses calls before and after their effect.
+// Calls are lost before and after their effect, and the server loses its predictions.
 func TestDelayRetries(t *testing.T) {
-	for _, delay := range []int{1, 12} {
+	for _, delay := range []int{0, 1, 4, 12} {
 		f := served(t)
 		f.fault = func(call string, n int, done bool) error {
 			if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done || n == 16 && done) {
@@ -87,97 +81,100 @@ func TestDelayRetries(t *testing.T) {
 		}
 		csv, labels := table(t, 40, false)
 		out := filepath.Join(t.TempDir(), "out.csv")
-		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
-			"--delay", strconv.Itoa(delay))
+		args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out, "--serve", "--delay", strconv.Itoa(delay)}
+		d := document(t, 0, args...)
 		wantOrder(t, f, late(40, delay))
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want || len(f.models["m"].labels) != 40 {
 			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
 		}
 		if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
 			t.Errorf("delay %d: %v retries, %v duplicates", delay, d["retries"], d["duplicates"])
 		}
-	}
-}
-
-// TestDelayContinues stops a replay and continues it. The model sees the calls of
-// a replay that was not stopped.
-func TestDelayContinues(t *testing.T) {
-	const rows, delay = 30, 6
-	for _, interrupt := range []bool{false, true} {
-		f := served(t)
-		ctx, cancel := context.WithCancel(t.Context())
+		f = served(t)
 		f.fault = func(call string, n int, done bool) error {
-			switch {
-			case call != "observe" || n < 8:
-			case interrupt && n == 8 && !done:
-				cancel()
-			case !interrupt && (n > 8 || done):
-				return status.Error(codes.Unavailable, "gone")
+			if call == "observe" && n == 3 && !done {
+				clear(f.models["m"].predictions)
 			}
 			return nil
 		}
-		csv, labels := table(t, rows, false)
-		args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--retries", "0", "--delay", strconv.Itoa(delay), "--json"}
-		r := runWith(ctx, "", args...)
-		cancel()
-		d := decode(t, r.out)
-		next, _ := d["nextOffset"].(float64)
-		if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next < 7 || next != d["acknowledged"] || next >= rows-delay {
-			t.Fatalf("interrupt %v: exit code %d, %v", interrupt, r.code, d)
-		}
-		if begun, _ := d["rounds"].(float64); interrupt && begun != next+delay {
-			t.Errorf("%v rounds begun and %v acknowledged: want the labels that are not due kept back", begun, next)
-		}
-		f.mu.Lock()
-		f.fault = nil
-		f.mu.Unlock()
-		out := filepath.Join(t.TempDir(), "out.csv")
-		d = document(t, 0, append(args[:len(args)-1:len(args)-1], "--offset", strconv.Itoa(int(next)), "--out", out)...)
-		wantOrder(t, f, late(rows, delay))
-		if want := map[bool]float64{false: 1, true: 0}[interrupt]; d["duplicates"] != want {
-			t.Errorf("interrupt %v: %v duplicates, want %v", interrupt, d["duplicates"], want)
-		}
-		if got, want := read(t, out), wantOutcomes(labels, int(next)+1); got != want {
-			t.Errorf("outcomes\n%s\nwant\n%s", got, want)
+		document(t, 0, args...)
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("delay %d, lost predictions: outcomes\n%s\nwant\n%s", delay, got, want)
 		}
 	}
 }
 
-// TestDelayRefused stops at the round that the server refuses.
+// A replay that lost its server, or was interrupted, goes on with --offset. The model sees the calls of a replay that was
+// not stopped.
+func TestDelayContinues(t *testing.T) {
+	const rows = 30
+	for _, delay := range []int{0, 6} {
+		for _, interrupt := range []bool{false, true} {
+			f := served(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			f.fault = func(call string, n int, done bool) error {
+				switch {
+				case call != "observe" || n < 8:
+				case interrupt && n == 8 && !done:
+					cancel()
+				case !interrupt && (n > 8 || done):
+					return status.Error(codes.Unavailable, "gone")
+				}
+				return nil
+			}
+			csv, labels := table(t, rows, false)
+			args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--retries", "0", "--serve", "--delay", strconv.Itoa(delay), "--json"}
+			r := runWith(ctx, "", args...)
+			cancel()
+			d := decode(t, r.out)
+			next, _ := d["nextOffset"].(float64)
+			if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next < 7 || next != d["acknowledged"] || int(next) >= rows-delay || (d["stats"] == nil) == interrupt {
+				t.Fatalf("delay %d, interrupt %v: exit code %d, %v", delay, interrupt, r.code, d)
+			}
+			if begun, _ := d["rounds"].(float64); interrupt && begun != next+float64(delay) {
+				t.Errorf("%v rounds begun and %v acknowledged: want the labels that are not due kept back", begun, next)
+			}
+			if want := fmt.Sprintf("; continue with --run r --offset %v", next); !strings.Contains(r.errors, want) {
+				t.Errorf("%q, want %q", r.errors, want)
+			}
+			f.mu.Lock()
+			f.fault = nil
+			f.mu.Unlock()
+			out := filepath.Join(t.TempDir(), "out.csv")
+			d = document(t, 0, append(args[:len(args)-1:len(args)-1], "--offset", strconv.Itoa(int(next)), "--out", out)...)
+			wantOrder(t, f, late(rows, delay))
+			if want := map[bool]float64{false: 1, true: 0}[interrupt]; d["duplicates"] != want || stat(d, "observations") != strconv.Itoa(rows) {
+				t.Errorf("interrupt %v: %v, want %v duplicates", interrupt, d, want)
+			}
+			if got, want := read(t, out), wantOutcomes(labels, int(next)+1); got != want {
+				t.Errorf("outcomes\n%s\nwant\n%s", got, want)
+			}
+		}
+	}
+}
+
+// A replay stops at the round that the server rejects.
 func TestDelayRefused(t *testing.T) {
-	for _, call := range []string{"predict", "observe"} {
-		f := served(t)
-		f.fault = func(c string, n int, done bool) error {
-			if c == call && n == 9 && !done {
-				return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
+	for _, delay := range []int{0, 3} {
+		for _, call := range []string{"predict", "observe"} {
+			f := served(t)
+			f.fault = func(c string, n int, done bool) error {
+				if c == call && n == 9 && !done {
+					return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
+				}
+				return nil
 			}
-			return nil
+			csv, _ := table(t, 20, false)
+			d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--serve", "--delay", strconv.Itoa(delay))
+			want := 8
+			if call == "predict" {
+				want -= delay
+			}
+			e, _ := d["error"].(map[string]any)
+			if next, _ := d["nextOffset"].(float64); int(next) != want || f.calls["observe"] > want+1 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
+				t.Errorf("%s: %d labels sent, %v", call, f.calls["observe"], d)
+			}
 		}
-		csv, _ := table(t, 20, false)
-		d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--delay", "3")
-		want := map[string]int{"predict": 5, "observe": 8}[call]
-		next, _ := d["nextOffset"].(float64)
-		if int(next) != want || f.calls["observe"] > want+1 {
-			t.Errorf("%s: %d labels sent, %v", call, f.calls["observe"], d)
-		}
-	}
-}
-
-// TestDelayOfLostPredictions sends the features to a server that lost the
-// predictions.
-func TestDelayOfLostPredictions(t *testing.T) {
-	f := served(t)
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n == 3 && !done {
-			clear(f.models["m"].predictions)
-		}
-		return nil
-	}
-	csv, labels := table(t, 10, false)
-	out := filepath.Join(t.TempDir(), "out.csv")
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--delay", "4", "--out", out)
-	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // table writes a CSV file of two features and a label, gzipped or not.
@@ -132,97 +128,6 @@ func TestReplayCreates(t *testing.T) {
 	}
 }
 
-// TestReplayRetries loses calls before and after their effect.
-func TestReplayRetries(t *testing.T) {
-	f := served(t)
-	f.fault = func(call string, n int, done bool) error {
-		if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done || n == 16 && done) {
-			return status.Error(codes.Unavailable, "lost")
-		}
-		return nil
-	}
-	csv, labels := table(t, 40, false)
-	out := filepath.Join(t.TempDir(), "out.csv")
-	d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
-	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
-	}
-	if n := len(f.models["m"].labels); n != 40 {
-		t.Errorf("%d learned, want 40", n)
-	}
-	if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
-		t.Errorf("%v retries, %v duplicates", d["retries"], d["duplicates"])
-	}
-}
-
-// TestReplayLateLabel sends the features to a server that lost the predictions.
-func TestReplayLateLabel(t *testing.T) {
-	f := served(t)
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n == 3 && !done {
-			clear(f.models["m"].predictions)
-		}
-		return nil
-	}
-	csv, labels := table(t, 10, false)
-	out := filepath.Join(t.TempDir(), "out.csv")
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
-	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestReplayGone continues a replay after its server was lost.
-func TestReplayGone(t *testing.T) {
-	f := served(t)
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n >= 8 && (n > 8 || done) {
-			return status.Error(codes.Unavailable, "gone")
-		}
-		return nil
-	}
-	csv, labels := table(t, 20, false)
-	args := []string{"replay", "--csv", csv, "--model", "m", "--serve", "--run", "r0", "--retries", "1"}
-	d := document(t, 3, args...)
-	if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stats"] != nil {
-		t.Fatalf("%v", d)
-	}
-	f.mu.Lock()
-	f.fault = nil
-	f.mu.Unlock()
-	out := filepath.Join(t.TempDir(), "out.csv")
-	d = document(t, 0, append(args, "--offset", "7", "--out", out)...)
-	if d["duplicates"] != 1.0 || stat(d, "observations") != "20" {
-		t.Errorf("continued %v", d)
-	}
-	if got, want := read(t, out), wantOutcomes(labels, 8); got != want {
-		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
-	}
-	r := run(t, "--address", nowhere(t), "replay", "--csv", "/dev/null", "--model", "m")
-	if r.code != 2 {
-		t.Errorf("an empty file: %+v", r)
-	}
-}
-
-// TestReplayRefused stops at the round that the server refuses.
-func TestReplayRefused(t *testing.T) {
-	for _, call := range []string{"predict", "observe"} {
-		f := served(t)
-		f.fault = func(c string, n int, done bool) error {
-			if c == call && n == 6 && !done {
-				return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
-			}
-			return nil
-		}
-		csv, _ := table(t, 20, false)
-		d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--serve")
-		e, _ := d["error"].(map[string]any)
-		if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
-			t.Errorf("%s: %v", call, d)
-		}
-	}
-}
-
 // TestReplayBadRow finds a wrong row before the model is created.
 func TestReplayBadRow(t *testing.T) {
 	f := served(t)
@@ -248,28 +153,4 @@ func TestReplayBadRow(t *testing.T) {
 	}
 	// Rows that are not taken may be wrong.
 	document(t, 0, "replay", "--csv", path, "--model", "m", "--limit", "1")
-}
-
-func TestInterrupt(t *testing.T) {
-	f := served(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	f.fault = func(call string, n int, done bool) error {
-		if call == "observe" && n == 5 && !done {
-			cancel()
-		}
-		return nil
-	}
-	csv, _ := table(t, 20, false)
-	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--serve", "--json")
-	d := decode(t, r.out)
-	n, _ := d["acknowledged"].(float64)
-	if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stats"] == nil {
-		t.Errorf("exit code %d, %v", r.code, d)
-	}
-	if n != float64(len(f.models["m"].labels)) {
-		t.Errorf("%v acknowledged, %d learned", n, len(f.models["m"].labels))
-	}
-	if want := fmt.Sprintf("; continue with --run %v --offset %v: interrupted\n", d["run"], d["nextOffset"]); !strings.HasSuffix(r.errors, want) {
-		t.Errorf("%q, want it to end with %q", r.errors, want)
-	}
 }
