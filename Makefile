@@ -59,10 +59,6 @@ demo: programs ## start a server, stream a changing environment, draw skill and 
 cluster: programs ## start three servers as one cluster, stream through it, kill its owner, report what it cost
 	bin/hindsight demo --server bin/hindsight-server --servers 3 $(ARGS)
 
-.PHONY: cluster-ratios
-cluster-ratios: ## compare three servers with one, on this machine at the same time
-	$(GO) test -run 'TestRatios$$' -count 1 -v -timeout 30m ./cmd/server -ratios 3s $(ARGS)
-
 # SERVERS is the number of servers of the torture. Several are a cluster, for an hour.
 SERVERS ?= 1
 

@@ -453,34 +453,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The reference names every setting with the default that the help text says.
-func TestEverySettingIsDocumented(t *testing.T) {
-	document, err := os.ReadFile("../../../../docs/reference/server.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `?([^`|]*?)`? \\|").FindAllStringSubmatch(string(document), -1) {
-		rows[row[1]] = row[2]
-	}
-	for _, s := range config.Settings() {
-		name := s.Name
-		// The help text says the default, but for 0, false and nothing.
-		standard, said := "", regexp.MustCompile(`(?ms)^  --`+name+` .*?(?:\(default\s+(\S+)\)\n|^  --|\n\n)`).FindStringSubmatch(config.Usage())
-		if said != nil {
-			standard = said[1]
-		}
-		row, ok := rows[name]
-		unsaid := standard == "" && (row == "0" || row == "false" || row == "none")
-		if !ok || (row != standard && !unsaid) {
-			t.Errorf("--%s: the document says %q (%t), the program %q", name, row, ok, standard)
-		}
-	}
-	if all := len(config.Settings()); len(rows) != all {
-		t.Errorf("%d settings are documented, there are %d", len(rows), all)
-	}
-}
-
 // FuzzFile looks for a file that makes Load panic or speak more than a line.
 func FuzzFile(f *testing.F) {
 	f.Add("max-models: 1\n")
