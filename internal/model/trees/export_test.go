@@ -29,3 +29,8 @@ func (f *Forest) Leaves(column, number int) (got, want []uint8) {
 	leavesGo(want, t, f.cuts.codes, f.cuts.slots)
 	return got, want
 }
+
+// Job tells whether a fit, or new cut points, are under way.
+func (f *Forest) Job() (fits, cuts bool) {
+	return f.job == fitting && f.fit.steps > 0, f.job == cutting
+}

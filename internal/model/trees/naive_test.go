@@ -1,0 +1,452 @@
+package trees_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"hindsight/internal/model/trees"
+	"hindsight/internal/model/window"
+)
+
+// naiveForest is the forest as the package comment tells it. It keeps every row of the stream,
+// finds splits by looking at every row of a leaf for every cut point, grows a whole tree when a
+// fit begins, and adds up all trees for every residual. Numbers of residuals and leaves are
+// integers, as in the forest, so that both have the same bits.
+type naiveForest struct {
+	o             trees.Options
+	capacity      int
+	offset, unit  float64 // Of labels.
+	rows          []naiveRow
+	mean, counted float64
+	columns       []*naiveColumn
+	cuts          map[int][]float32
+	cutsDue       int
+	steps         []naiveStep // Of the job.
+	start         int         // Of the fit, or −1.
+	debt          int64
+	done          int // Trees.
+}
+
+type naiveRow struct {
+	x             []float32
+	label, served float64
+	counts        float32
+}
+
+type naiveColumn struct {
+	kind   trees.Kind
+	trees  []*naiveTree
+	made   int
+	credit int64
+}
+
+// naiveTree is a node with its children, or a leaf.
+type naiveTree struct {
+	input       int
+	cut         float32
+	left, right *naiveTree
+	value       int64
+	// current says that the cut points of the root's tree are among the present cut points.
+	current bool
+}
+
+// naiveStep is a step of a job: it returns its units, and whether it must run again.
+type naiveStep func() (units int64, again bool)
+
+func newNaiveForest(o trees.Options, w *window.Window) *naiveForest {
+	served := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas}.Served()
+	f := &naiveForest{
+		o: o, capacity: w.Capacity(), offset: w.Offset(served), unit: w.Unit(served),
+		cuts: map[int][]float32{}, cutsDue: 16, start: -1,
+	}
+	for _, kind := range o.Columns {
+		c := &naiveColumn{kind: kind}
+		for range 64 {
+			c.trees = append(c.trees, &naiveTree{current: true})
+		}
+		f.columns = append(f.columns, c)
+	}
+	return f
+}
+
+func (t *naiveTree) at(x []float32) int64 {
+	switch {
+	case t.left == nil:
+		return t.value
+	case x[t.input] <= t.cut:
+		return t.left.at(x)
+	default:
+		return t.right.at(x)
+	}
+}
+
+func (t *naiveTree) size() int64 {
+	if t.left == nil {
+		return 1
+	}
+	return 1 + t.left.size() + t.right.size()
+}
+
+func (c *naiveColumn) sum(x []float32) (sum int64) {
+	for _, t := range c.trees {
+		sum += t.at(x)
+	}
+	return sum
+}
+
+// fixed is a label in units, as a multiple of 2⁻³².
+func (f *naiveForest) fixed(y float64) int64 {
+	return int64(math.RoundToEven(math.Max(-32768, math.Min(32768, (y-f.offset)/f.unit)) * (1 << 32)))
+}
+
+// last is the last label of a row.
+func (f *naiveForest) last(x []float32) float64 {
+	return f.offset + float64(f.unit*float64(x[f.o.Inputs]))
+}
+
+// target is what the trees of a column add up to at best.
+func (f *naiveForest) target(kind trees.Kind, r naiveRow) int64 {
+	switch kind {
+	case trees.Changes:
+		return f.fixed(r.label) - f.fixed(f.last(r.x))
+	case trees.Residuals:
+		return f.fixed(r.label) - f.fixed(r.served)
+	default:
+		return f.fixed(r.label)
+	}
+}
+
+func (f *naiveForest) predict(x []float32, served float64) (values []float64, sums []int64) {
+	for _, c := range f.columns {
+		origin := map[trees.Kind]float64{
+			trees.Labels: f.mean, trees.Plain: f.mean, trees.Changes: f.last(x), trees.Residuals: served,
+		}[c.kind]
+		sum := c.sum(x)
+		sums = append(sums, sum)
+		values = append(values, origin+float64(f.unit*(float64(sum)/(1<<32))))
+	}
+	return values, sums
+}
+
+// window are the newest rows, at most so many.
+func (f *naiveForest) window(most int) []naiveRow { return f.rows[max(0, len(f.rows)-most):] }
+
+// filled is the number of rows that the ring of the window still has.
+func (f *naiveForest) filled() int64 { return int64(len(f.window(f.capacity + window.Slack))) }
+
+// inputs are the columns of a row that a kind may split.
+func (f *naiveForest) inputs(kind trees.Kind) (inputs []int) {
+	l := window.Layout{Inputs: f.o.Inputs, Deltas: f.o.Deltas}
+	for j := range l.Columns() {
+		input, lag, delta := j < l.Inputs, j == l.Inputs || j == l.Inputs+1, j >= l.Delta()
+		served := j == l.Inputs+2
+		ladder := !input && !lag && !served && !delta
+		if input || (kind == trees.Labels && lag) || (kind == trees.Residuals && (lag || served)) ||
+			(kind == trees.Changes && (ladder || delta)) {
+			inputs = append(inputs, j)
+		}
+	}
+	return inputs
+}
+
+// drawn is how many inputs a tree may split.
+func (f *naiveForest) drawn(kind trees.Kind) int {
+	count := len(f.inputs(kind))
+	if kind == trees.Changes {
+		count = int(math.Ceil(0.6*float64(count) - 1e-9))
+	}
+	return min(count, 24)
+}
+
+func (f *naiveForest) price(c *naiveColumn) int64 {
+	return 4 * int64(len(f.window(f.capacity))) * int64(f.drawn(c.kind)) * 7 / 10
+}
+
+func (f *naiveForest) observe(r naiveRow, eighths []int) {
+	f.rows = append(f.rows, r)
+	f.counted += float64(r.counts)
+	f.mean += float64(float64(r.counts)*(r.label-f.mean)) / f.counted
+	for i, c := range f.columns {
+		share := int64(8)
+		if eighths != nil {
+			share = int64(eighths[i])
+		}
+		if len(f.rows) >= 32 {
+			c.credit = min(4*f.price(c), c.credit+20_000*share/8)
+		}
+	}
+	left := int64(f.o.Work)
+	if left == 0 {
+		left = 120_000
+	}
+	left -= f.debt
+	f.debt = 0
+	for len(f.steps) > 0 || f.begin() {
+		// A fit must end while the ring has its rows.
+		if late := f.start >= 0 && len(f.rows)-f.start >= window.Slack-1; left <= 0 && !late {
+			f.debt = -left
+			return
+		}
+		units, again := f.steps[0]()
+		left -= 50 + units
+		if !again {
+			f.steps = f.steps[1:]
+		}
+	}
+}
+
+// begin begins the job that is due, if any.
+func (f *naiveForest) begin() bool {
+	n := len(f.rows)
+	f.start = -1
+	if n >= f.cutsDue {
+		half := (f.capacity + 1) / 2
+		if f.cutsDue = n + n/2 + 1; n >= 2*half {
+			f.cutsDue = n + half
+		}
+		for _, c := range f.columns {
+			for _, t := range c.trees {
+				t.current = t.left == nil
+			}
+		}
+		for j := range f.rows[0].x {
+			f.steps = append(f.steps, func() (int64, bool) {
+				f.cuts[j] = quantiles(f.window(f.capacity+window.Slack), j)
+				return 15 * f.filled(), false
+			})
+		}
+		return true
+	}
+	var next *naiveColumn
+	for _, c := range f.columns {
+		if n < 32 || c.credit < f.price(c) {
+			continue
+		}
+		if next == nil {
+			next = c
+			continue
+		}
+		gap := float64(c.credit)/float64(f.price(c)) - float64(next.credit)/float64(f.price(next))
+		if gap > 1e-12 || (gap > -1e-12 && c.made < next.made) {
+			next = c
+		}
+	}
+	if next == nil {
+		return false
+	}
+	next.credit -= f.price(next)
+	f.start = n
+	f.fit(next)
+	return true
+}
+
+// quantiles are the cut points of an input: midpoints between different values at the 64ths.
+func quantiles(rows []naiveRow, input int) (cuts []float32) {
+	var values []float32
+	for _, r := range rows {
+		values = append(values, r.x[input])
+	}
+	slices.Sort(values)
+	for b := 1; b < 64; b++ {
+		at := b * len(values) / 64
+		if at == 0 {
+			continue
+		}
+		for _, above := range values[at:] {
+			if below := values[at-1]; above > below {
+				cut := float32(0.5*float64(below) + 0.5*float64(above))
+				if cut >= above || cut < below {
+					cut = below
+				}
+				if len(cuts) == 0 || cut > cuts[len(cuts)-1] {
+					cuts = append(cuts, cut)
+				}
+				break
+			}
+		}
+	}
+	return cuts
+}
+
+// sample is a row in the bag with its residual in multiples of 2⁻²⁰.
+type sample struct {
+	x        []float32
+	residual int64
+}
+
+// naiveLeaf is a leaf of a growing tree with its best split.
+type naiveLeaf struct {
+	node    *naiveTree
+	samples []sample
+	gain    float64
+	input   int
+	cut     float32
+}
+
+func (l *naiveLeaf) sum() (sum int64) {
+	for _, s := range l.samples {
+		sum += s.residual
+	}
+	return sum
+}
+
+// fit grows a new tree for a column, and queues the steps that it takes.
+func (f *naiveForest) fit(c *naiveColumn) {
+	old := c.trees[c.made%64]
+	at := int64(0)
+	f.steps = append(f.steps, func() (int64, bool) {
+		if old.current {
+			return old.size() * f.filled() / 40, false
+		}
+		at = min(at+1024, f.filled())
+		return 20 * 1024, at < f.filled()
+	})
+	var rng rand.PCG
+	rng.Seed(f.o.Seed, uint64(c.kind)<<32+uint64(c.made))
+	inputs := draw(&rng, f.inputs(c.kind), f.drawn(c.kind))
+	bag := f.bag(&rng, c, old)
+	grown := f.grow(c.kind, bag, inputs)
+	f.steps = append(f.steps, func() (int64, bool) {
+		c.trees[c.made%64] = grown
+		c.made++
+		f.done++
+		return grown.size()*f.filled()/40 + 3*f.filled(), false
+	})
+}
+
+// draw draws count of the inputs, ascending.
+func draw(rng *rand.PCG, inputs []int, count int) []int {
+	deck := slices.Clone(inputs)
+	for i := 0; i < count && count < len(deck); i++ {
+		j := i + int((rng.Uint64()>>32)*uint64(len(deck)-i)>>32)
+		deck[i], deck[j] = deck[j], deck[i]
+	}
+	deck = deck[:count]
+	slices.Sort(deck)
+	return deck
+}
+
+// bag draws the rows of the window with the probability 0.7 ω, from the oldest on.
+func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []sample) {
+	rows := f.window(f.capacity)
+	f.queue(5 * int64(len(rows)))
+	mean := int64(0)
+	if c.kind == trees.Labels || c.kind == trees.Plain {
+		mean = f.fixed(f.mean)
+	}
+	var bits uint64
+	for i, r := range rows {
+		if i%4 == 0 {
+			bits = rng.Uint64()
+		}
+		number := bits >> (16 * (i % 4)) % (1 << 16)
+		if float32(number+1) > 45875*r.counts {
+			continue
+		}
+		residual := f.target(c.kind, r) - mean - c.sum(r.x) + old.at(r.x)
+		coarse := int64(math.Floor(float64(residual)/4096 + 0.5))
+		bag = append(bag, sample{r.x, max(1-1<<35, min(1<<35-1, coarse))})
+	}
+	return bag
+}
+
+// queue queues a step of fixed units.
+func (f *naiveForest) queue(units int64) {
+	f.steps = append(f.steps, func() (int64, bool) { return units, false })
+}
+
+// grow grows a tree best first.
+func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTree {
+	most, least := 31, 5
+	if kind == trees.Plain {
+		most, least = 127, 2
+	}
+	groups := int64(len(inputs)+3) / 4
+	root := &naiveTree{current: true}
+	leaves := []*naiveLeaf{{node: root, samples: bag}}
+	for range groups {
+		f.queue(3 * int64(len(bag)))
+	}
+	f.queue(350 * groups)
+	leaves[0].search(inputs, f.cuts, least)
+	for len(leaves) < most {
+		var widest *naiveLeaf
+		for _, l := range leaves {
+			if l.gain > 1 && (widest == nil || l.gain > widest.gain) {
+				widest = l
+			}
+		}
+		if widest == nil {
+			f.queue(0)
+			break
+		}
+		count := int64(len(widest.samples))
+		f.queue(2 * count)
+		right := widest.split()
+		if leaves = append(leaves, right); len(leaves) == most {
+			break
+		}
+		smaller := min(int64(len(widest.samples)), int64(len(right.samples)))
+		for range groups {
+			f.queue(3 * smaller)
+		}
+		if count <= 384 { // A leaf of few rows has no histograms.
+			f.queue(3 * groups * (count - smaller))
+		}
+		f.queue(groups * (60 + 2*350))
+		widest.search(inputs, f.cuts, least)
+		right.search(inputs, f.cuts, least)
+	}
+	for _, l := range leaves {
+		l.node.value = int64(math.RoundToEven(float64(float64(l.sum())*(0.2*4096)) / float64(len(l.samples)+2)))
+	}
+	return root
+}
+
+// search finds the best split: the first of equal ones.
+func (l *naiveLeaf) search(inputs []int, cuts map[int][]float32, least int) {
+	sum, all := float64(l.sum()), float64(len(l.samples))
+	parent := float64(sum*sum) / (all + 2)
+	score := parent
+	l.gain = 0
+	for _, input := range inputs {
+		for _, cut := range cuts[input] {
+			sumLeft, left := int64(0), 0
+			for _, s := range l.samples {
+				if s.x[input] <= cut {
+					sumLeft += s.residual
+					left++
+				}
+			}
+			right := len(l.samples) - left
+			if left < least || right < least {
+				continue
+			}
+			a, b := float64(sumLeft), sum-float64(sumLeft)
+			na, nb := float64(left+2), float64(right+2)
+			// a²/na + b²/nb as one quotient.
+			if s := (float64(float64(a*a)*nb) + float64(float64(b*b)*na)) / float64(na*nb); s > score {
+				score, l.input, l.cut = s, input, cut
+				l.gain = score - parent
+			}
+		}
+	}
+}
+
+// split splits the leaf, which becomes its left part, and returns the right part.
+func (l *naiveLeaf) split() *naiveLeaf {
+	node := l.node
+	node.input, node.cut, node.left, node.right = l.input, l.cut, &naiveTree{}, &naiveTree{}
+	right := &naiveLeaf{node: node.right}
+	all := l.samples
+	l.node, l.samples = node.left, nil
+	for _, s := range all {
+		if s.x[l.input] <= l.cut {
+			l.samples = append(l.samples, s)
+		} else {
+			right.samples = append(right.samples, s)
+		}
+	}
+	return right
+}
