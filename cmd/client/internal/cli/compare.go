@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
-	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 	"hindsight/cmd/internal/nearest"
@@ -53,7 +51,7 @@ dependence of neighbouring rows; Politis and White's rule picks their mean lengt
 interval takes the difference as steady over time, and does not correct for having chosen
 the two among several. Fewer than 30 rows have no interval.`,
 		example: `  hindsight compare --csv trips.csv --local
-  hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24 --svg energy.svg`,
+  hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24`,
 		flags: func(f *flagSet) {
 			f.file(&v.csv, &v.options.Delimiter, &v.options.Target, "the file; - is standard input (required)")
 			f.StringSliceVar(&v.learners, "learners", []string{"auto", "linear_awv", "fourier_awv", "ada_raker"}, "comma-separated learners")
@@ -61,7 +59,6 @@ the two among several. Fewer than 30 rows have no interval.`,
 			f.IntVar(&v.delay, "delay", 0, "observe each row this many rows late")
 			f.StringSliceVar(&v.options.Ignore, "ignore", nil, "comma-separated columns to ignore")
 			f.BoolVar(&v.options.Classes, "classes", false, "the labels are classes, though they are numbers")
-			f.StringVar(&v.svg, "svg", "", "also write the plot to this file")
 		},
 		before: func(c *call) error {
 			if err := v.check(); err != nil {
@@ -83,7 +80,7 @@ the two among several. Fewer than 30 rows have no interval.`,
 
 // comparison has the flags of "compare".
 type comparison struct {
-	csv, svg string
+	csv      string
 	name     string // of --csv, for people
 	learners []string
 	delay    int
@@ -102,8 +99,6 @@ func (v *comparison) check() error {
 		return command.Usagef("--learners is empty")
 	case v.delay < 0 || v.delay > maxDelay:
 		return command.Usagef("--delay %d is not in 0..%d", v.delay, maxDelay)
-	case isSameFile(v.csv, v.svg):
-		return command.Usagef("--svg: %s is the file of --csv, and would be lost", v.svg)
 	}
 	for i, name := range v.learners {
 		switch {
@@ -150,12 +145,6 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 		r.Learners = append(r.Learners, a)
 	}
 	r.conclude()
-	if v.svg != "" {
-		curves, options := r.curves()
-		if err := replaceFile(v.svg, func(w io.Writer) error { return plot.SVG(w, curves, options) }); err != nil {
-			return fmt.Errorf("--svg: %w", err)
-		}
-	}
 	return e.emit(r, func(w *command.Page) { r.write(w, e) })
 }
 

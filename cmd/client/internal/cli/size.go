@@ -186,5 +186,8 @@ func rounded(v float64) float64 {
 
 // seconds writes a time with three digits.
 func seconds(s float64) string {
+	if s > 1e9 { // Beyond 2^63 ns a Duration overflows.
+		return "more than 30 years"
+	}
 	return time.Duration(rounded(s) * float64(time.Second)).String()
 }

@@ -108,9 +108,6 @@ func (r *Result) RoundsPerSecond() float64 {
 // labels that are not due, so that a run that continues at NextOffset makes the same calls. The
 // result is never nil. With an error it covers the rounds before the error.
 func Run(ctx context.Context, c *client.Client, model string, source Source, o Options) (*Result, error) {
-	if o.Batches && (o.Delay > 0 || o.Timed) {
-		return &Result{NextOffset: o.Offset}, errors.New("drive: Batches excludes Delay and Timed")
-	}
 	var retries atomic.Int64
 	retry := o.Retry
 	retry.Stop = ctx.Done()

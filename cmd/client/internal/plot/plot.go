@@ -1,5 +1,4 @@
-// Package plot draws curves, in a terminal with braille characters of two by four dots each, and
-// as SVG.
+// Package plot draws curves in a terminal with braille characters of two by four dots each.
 package plot
 
 import (
