@@ -40,7 +40,7 @@ func (e *Engine) ShareAlias(ctx context.Context, name, id, expected string, shar
 	}
 	m, current, next, err := e.planAlias(ctx, name, id, expected, share)
 	if err == nil && next != current {
-		err = e.settle(ctx, m)
+		err = e.continueFollower(ctx, m)
 	}
 	switch {
 	case err != nil || next == current:
@@ -94,7 +94,7 @@ func (e *Engine) second(ctx context.Context, m *entry, share *Share) (*entry, er
 	if err != nil {
 		return nil, err
 	}
-	if err := e.settle(ctx, second); err != nil {
+	if err := e.continueFollower(ctx, second); err != nil {
 		return nil, err
 	}
 	refuse := func(field, got, want string) error {

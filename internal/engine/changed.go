@@ -68,7 +68,7 @@ func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 // for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
 // the alias's model.
 func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
-	t, err := e.settled(ctx, name, key)
+	t, err := e.resolveAfterChanges(ctx, name, key)
 	if err != nil {
 		return err
 	}
@@ -81,16 +81,16 @@ func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) e
 // AwaitLog waits until the model that predicts for a name and a key has learned every observation that its log has at
 // the call.
 func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
-	t, err := e.settled(ctx, name, key)
+	t, err := e.resolveAfterChanges(ctx, name, key)
 	if err != nil {
 		return err
 	}
 	return t.model.AwaitLog(ctx)
 }
 
-// settled resolves a name and a key after the changes of other servers so far.
-func (e *Engine) settled(ctx context.Context, name, key string) (Target, error) {
-	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
+// resolveAfterChanges resolves a name and a key after the changes of other servers so far.
+func (e *Engine) resolveAfterChanges(ctx context.Context, name, key string) (Target, error) {
+	if err := e.changes.await(ctx, e.env.Lifetime); err != nil {
 		return Target{}, err
 	}
 	t, err := e.Resolve(name)
@@ -109,8 +109,8 @@ func (e *Engine) takeOver() {
 		case <-e.changes.wake:
 		}
 		for _, c := range e.changes.next() {
-			if c.settled != nil {
-				close(c.settled)
+			if c.reached != nil {
+				close(c.reached)
 			} else if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
 				e.o.Log.Error("the engine cannot take over a change of another server", zap.String("model", c.name), zap.Error(err))
 			}

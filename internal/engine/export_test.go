@@ -103,7 +103,7 @@ func (e *Engine) Turn(id string) error {
 	if err != nil {
 		return err
 	}
-	return m.Settle(context.Background())
+	return m.AwaitQueued(context.Background())
 }
 
 // Hold has the turn of a model until release.

@@ -62,7 +62,7 @@ func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
 	case err == nil || ctx.Err() != nil:
 		return more
 	case errors.Is(err, replica.ErrRestored):
-		if err = e.settleClaimed(ctx, r.ID()); err == nil {
+		if err = e.continueClaimed(ctx, r.ID()); err == nil {
 			return true
 		}
 	case errors.Is(err, replica.ErrStops):
@@ -79,14 +79,14 @@ func (e *Engine) replicasRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
-// settleClaimed is settle with the claim on the name.
-func (e *Engine) settleClaimed(ctx context.Context, id string) error {
+// continueClaimed is settle with the claim on the name.
+func (e *Engine) continueClaimed(ctx context.Context, id string) error {
 	m, release, err := e.own(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.settle(ctx, m)
+	return e.continueFollower(ctx, m)
 }
 
 // stopClaimed is stopFollowing with the claim on the name.
@@ -134,9 +134,9 @@ func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 	return m.replica.Continuation(&leader.replica)
 }
 
-// settle lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
+// continueFollower lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
 // durably. The caller holds the claim on the name.
-func (e *Engine) settle(ctx context.Context, m *entry) error {
+func (e *Engine) continueFollower(ctx context.Context, m *entry) error {
 	next, err := e.continuation(m)
 	switch {
 	case err != nil || next == m.Entry().Follow:
@@ -153,11 +153,11 @@ func (e *Engine) settle(ctx context.Context, m *entry) error {
 	return nil
 }
 
-// settleReplicas settles the replicas of a restored model. A failure is tried again with the next observation
+// continueFollowers settles the replicas of a restored model. A failure is tried again with the next observation
 // or the next sweep.
-func (e *Engine) settleReplicas(ctx context.Context, leader *entry) {
+func (e *Engine) continueFollowers(ctx context.Context, leader *entry) {
 	for _, r := range e.replicas.Of(leader.Ref()) {
-		if err := e.settleClaimed(ctx, r.ID()); err != nil {
+		if err := e.continueClaimed(ctx, r.ID()); err != nil {
 			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
 		}
 	}

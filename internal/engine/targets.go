@@ -189,7 +189,7 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if len(models) > 0 {
 		models = append(models, r.present.model.Model)
 	}
-	if err := e.aliases.Settled(ctx, r.present.binding, models...); err != nil {
+	if err := e.aliases.AwaitPrevious(ctx, r.present.binding, models...); err != nil {
 		r.Done()
 		return Route{}, err
 	}

@@ -116,8 +116,8 @@ func (s *Store) loadPosition() error {
 	return nil
 }
 
-// settle makes all commits under positions durable. Without unsynced commits it does nothing.
-func (s *Store) settle() error {
+// syncCommits makes all commits under positions durable. Without unsynced commits it does nothing.
+func (s *Store) syncCommits() error {
 	if !s.hasPosition() {
 		return nil
 	}

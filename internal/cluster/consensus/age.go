@@ -199,16 +199,16 @@ func (f *freshness) heard(now time.Time, term uint64, m message) {
 	}
 	answered := f.mu.arrived[m.answered%keptArrivals]
 	f.mu.arrived[m.number%keptArrivals] = arrival{m.number, now}
-	f.settle()
+	f.reachCommit()
 	if m.answered == 0 || answered.number != m.answered || !f.mu.at.IsZero() {
 		return
 	}
 	f.mu.at, f.mu.commit = answered.at.Add(m.after), m.commit
-	f.settle()
+	f.reachCommit()
 }
 
-// settle moves at to current once the state has the index commit. The caller holds the lock.
-func (f *freshness) settle() {
+// reachCommit moves at to current once the state has the index commit. The caller holds the lock.
+func (f *freshness) reachCommit() {
 	if f.mu.at.IsZero() || !f.has(f.mu.commit) {
 		return
 	}
@@ -255,7 +255,7 @@ func (f *freshness) confirmed(term uint64) (at time.Time, ok bool) {
 func (f *freshness) age(now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settle()
+	f.reachCommit()
 	if f.mu.current.IsZero() {
 		return Unheard
 	}

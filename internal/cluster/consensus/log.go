@@ -69,8 +69,8 @@ const (
 	stepDownTimeout  = 2 * calmElectionTimeout
 	transferAttempts = 3
 	// The requests of an earlier transfer end within transferTimeout.
-	transferTimeout = 3 * rpcTimeout
-	settleInterval  = 50 * time.Millisecond
+	transferTimeout  = 3 * rpcTimeout
+	ownRetryInterval = 50 * time.Millisecond
 )
 
 // Member is a server of the cluster.

@@ -19,7 +19,7 @@ func (l *Log) elect() {
 		case leads := <-l.raft.LeaderCh():
 			l.turn.wake()
 			if leads {
-				l.settle()
+				l.becomeOwner()
 			}
 		}
 	}
@@ -51,8 +51,8 @@ func (l *Log) watch() {
 	}
 }
 
-// settle makes this server the owner once it leads and has applied the entries of previous owners.
-func (l *Log) settle() {
+// becomeOwner makes this server the owner once it leads and has applied the entries of previous owners.
+func (l *Log) becomeOwner() {
 	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
 	for {
 		err := l.Barrier(context.Background())
@@ -69,7 +69,7 @@ func (l *Log) settle() {
 			return
 		}
 		select {
-		case <-time.After(settleInterval):
+		case <-time.After(ownRetryInterval):
 		case <-l.stop:
 			return
 		}

@@ -184,8 +184,8 @@ func (m *Model) Turn(ctx context.Context, work func(context.Context) error) erro
 	return m.box.Do(ctx, work)
 }
 
-// Settle waits until every observation queued before is learned or rejected.
-func (m *Model) Settle(ctx context.Context) error {
+// AwaitQueued waits until every observation queued before is learned or rejected.
+func (m *Model) AwaitQueued(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error { return nil })
 }
 

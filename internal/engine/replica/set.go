@@ -97,8 +97,8 @@ func (s *Set) Follow(leader record.Ref) bool {
 	return false
 }
 
-// Settle waits until every replica of a leader has ended the turn that it has now.
-func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
+// AwaitTurns waits until every replica of a leader has ended the turn that it has now.
+func (s *Set) AwaitTurns(ctx context.Context, leader record.Ref) error {
 	for _, r := range s.Of(leader) {
 		if err := r.model.Turn(ctx, func(context.Context) error { return nil }); err != nil {
 			return err

@@ -190,8 +190,8 @@ func (p *Place) read(ctx context.Context, name string) (*Manifest, error) {
 	return m, nil
 }
 
-// settle makes objects and their directories durable, if the place is a directory.
-func (p *Place) settle(ctx context.Context, keys ...string) error {
+// sync makes objects and their directories durable, if the place is a directory.
+func (p *Place) sync(ctx context.Context, keys ...string) error {
 	if p.root == "" {
 		return nil
 	}
