@@ -183,7 +183,7 @@ func (n *Node) checkGroups() error {
 func hasData(ctx context.Context, s storage.Store) (bool, error) {
 	has := false
 	err := errors.Join(
-		s.Models(ctx, func(storage.Entry) error { has = true; return nil }),
+		s.Models(ctx, func(storage.RegistryEntry) error { has = true; return nil }),
 		s.EachAlias(ctx, func(string, []byte) error { has = true; return nil }),
 	)
 	if err != nil {

@@ -72,7 +72,7 @@ func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) e
 	if err != nil {
 		return err
 	}
-	if f := t.model.Entry().Follow; f != nil && t.leader != nil {
+	if f := t.model.Registered().Follow; f != nil && t.leader != nil {
 		sequence -= min(sequence, f.From)
 	}
 	return t.model.Await(ctx, sequence)
@@ -150,24 +150,24 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	case err != nil:
 		return recovery.StorageError(err)
 	}
-	from, registered, err := recovery.DecodeEntry(storage.Entry{Name: c.name, Value: value, Model: c.model}, e.env.Learners)
+	from, registered, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: c.name, Value: value, Model: c.model}, e.env.Learners)
 	if err != nil {
 		e.registryDamaged.Store(true)
 		return err
 	}
 	if m == nil {
-		m = e.newEntry(c.name, from, &registered)
+		m = e.newHosted(c.name, from, &registered)
 		if err := e.host(m); err != nil {
 			return err
 		}
 		m.Warm()
 		return nil
 	}
-	return e.takeEntry(ctx, m, &registered)
+	return e.takeRegistered(ctx, m, &registered)
 }
 
-// takeEntry takes over the changed entry of a model.
-func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Entry) error {
+// takeRegistered takes over the changed entry of a model.
+func (e *Engine) takeRegistered(ctx context.Context, m *hostedModel, registered *record.RegistryValue) error {
 	if m.Deleted() != (registered.Deleted != 0) {
 		return m.Turn(ctx, func(ctx context.Context) error {
 			if err := m.Release(ctx); err != nil {
@@ -176,8 +176,8 @@ func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Ent
 			return e.supersede(m, m.successor(registered))
 		})
 	}
-	followed := m.Entry().Follow != nil
-	m.SetEntry(registered)
+	followed := m.Registered().Follow != nil
+	m.SetRegistered(registered)
 	if follows := registered.Follow != nil; followed != follows {
 		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
 	}

@@ -17,7 +17,7 @@ func cold(o *engine.Options) { o.Cold, o.SnapshotsKept = true, 2 }
 
 // snapshots are the sequences of the snapshots that a server has of a model.
 func (v *server) snapshots(id string) (sequences []uint64) {
-	err := v.local.Models(context.Background(), func(e storage.Entry) (err error) {
+	err := v.local.Models(context.Background(), func(e storage.RegistryEntry) (err error) {
 		if e.Name == id {
 			sequences, err = e.Model.Snapshots()
 		}

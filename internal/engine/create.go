@@ -96,7 +96,7 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 		}
 		return described, nil
 	}
-	registered, value, err := e.newRegistryEntry(&o.Metadata, spec, follow)
+	registered, value, err := e.newRegistryValue(&o.Metadata, spec, follow)
 	if err != nil {
 		return Info{}, err
 	}
@@ -113,8 +113,8 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 }
 
 // describeSame describes the existing model of an id, or refuses it if it has another spec or leader.
-func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error) {
-	f := existing.Entry().Follow
+func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (Info, error) {
+	f := existing.Registered().Follow
 	if (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.Ref()) {
 		follows := ""
 		if f != nil {
@@ -129,8 +129,8 @@ func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error)
 }
 
 // hostNew hosts a model that the store has just created, with its machine.
-func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.Entry, r recovery.Recovered) (*entry, error) {
-	m := e.newEntry(id, recovery.Source{Kept: handle, Spec: &spec, Learners: e.env.Learners}, registered)
+func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.RegistryValue, r recovery.Recovered) (*hostedModel, error) {
+	m := e.newHosted(id, recovery.Source{Kept: handle, Spec: &spec, Learners: e.env.Learners}, registered)
 	m.Touch(hosted.TimeOf(registered.Created))
 	m.Publish(r, 0)
 	return m, e.host(m)
@@ -183,7 +183,7 @@ func (e *Engine) makeMachine(ctx context.Context, id string, spec model.Spec) (*
 }
 
 // claimNew claims the name of a new model, and that of its leader, which is nil if none is named.
-func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *entry, release func(), err error) {
+func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *hostedModel, release func(), err error) {
 	if follows == "" {
 		release, err = e.table.claim(ctx, id)
 		return nil, release, err
@@ -206,7 +206,7 @@ func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *entr
 
 // existing returns the model of a claimed name, nil if there is none. It refuses the name of a soft-deleted
 // model and of an alias.
-func (e *Engine) existing(id string) (*entry, error) {
+func (e *Engine) existing(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)
 	if errors.Is(err, ErrModelNotFound) {
 		if b := e.aliases.Find(id); b != nil {
@@ -220,11 +220,11 @@ func (e *Engine) existing(id string) (*entry, error) {
 	return m, err
 }
 
-// newRegistryEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.Follow) (*record.Entry, []byte, error) {
+// newRegistryValue is the registry entry of a new model, and its bytes.
+func (e *Engine) newRegistryValue(m *Metadata, spec model.Spec, follow *record.Follow) (*record.RegistryValue, []byte, error) {
 	now := e.table.distinct(e.o.Now().UnixNano())
-	registered := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
-	value, err := hosted.EncodeEntry(registered, spec)
+	registered := &record.RegistryValue{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
+	value, err := hosted.EncodeRegistryValue(registered, spec)
 	return registered, value, err
 }
 

@@ -80,7 +80,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.env.CheckPending(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err
 	}
-	registered, value, err := e.newRegistryEntry(&metadata, spec, nil)
+	registered, value, err := e.newRegistryValue(&metadata, spec, nil)
 	if err != nil {
 		return Info{}, err
 	}

@@ -46,7 +46,7 @@ func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
 // Watcher reports what a model learns, and how it does.
 type Watcher struct {
 	*watch.Watcher
-	model *entry
+	model *hostedModel
 }
 
 // Statistics are those of the model without a report: see figures.Reader.CheapStats.

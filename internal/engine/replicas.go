@@ -96,7 +96,7 @@ func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
 		return err
 	}
 	defer release()
-	if m.Entry().Follow == nil {
+	if m.Registered().Follow == nil {
 		return nil // It was stopped before its name was claimed.
 	}
 	return e.stopFollowing(ctx, m, why.Error())
@@ -104,14 +104,14 @@ func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
 
 // stopFollowing makes a replica a model of its own, durably, and sets aliases in the same write. The model
 // keeps what it has learned. The caller holds the claim on the name.
-func (e *Engine) stopFollowing(ctx context.Context, m *entry, why string, also ...storage.Alias) error {
-	next := changed(m.Entry(), e.o.Now())
+func (e *Engine) stopFollowing(ctx context.Context, m *hostedModel, why string, also ...storage.Alias) error {
+	next := changed(m.Registered(), e.o.Now())
 	leader := next.Follow.Leader.ID
 	next.Follow = nil
 	if err := m.Register(ctx, next, also...); err != nil {
 		return err
 	}
-	m.SetEntry(next)
+	m.SetRegistered(next)
 	e.replicas.Enlist(&m.replica, false)
 	e.o.Log.Warn("a model follows no more", zap.String("model", m.ID()), zap.String("followed", leader), zap.String("why", why))
 	return nil
@@ -119,8 +119,8 @@ func (e *Engine) stopFollowing(ctx context.Context, m *entry, why string, also .
 
 // continuation is what a model follows after a restore of its leader, nil if it follows nothing. While the
 // leader is restored, or after its purge, that is what the model followed before: followAll decides later.
-func (e *Engine) continuation(m *entry) (*record.Follow, error) {
-	f := m.Entry().Follow
+func (e *Engine) continuation(m *hostedModel) (*record.Follow, error) {
+	f := m.Registered().Follow
 	if f == nil {
 		return nil, nil
 	}
@@ -136,26 +136,26 @@ func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 
 // continueFollower lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
 // durably. The caller holds the claim on the name.
-func (e *Engine) continueFollower(ctx context.Context, m *entry) error {
+func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 	next, err := e.continuation(m)
 	switch {
-	case err != nil || next == m.Entry().Follow:
+	case err != nil || next == m.Registered().Follow:
 		return err
 	case next == nil:
 		return e.stopFollowing(ctx, m, "the model that it follows was restored, and it has learned what was undone")
 	}
-	registered := *m.Entry()
+	registered := *m.Registered()
 	registered.Follow = next
 	if err := m.Register(ctx, &registered); err != nil {
 		return err
 	}
-	m.SetEntry(&registered)
+	m.SetRegistered(&registered)
 	return nil
 }
 
 // continueFollowers settles the replicas of a restored model. A failure is tried again with the next observation
 // or the next sweep.
-func (e *Engine) continueFollowers(ctx context.Context, leader *entry) {
+func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 	for _, r := range e.replicas.Of(leader.Ref()) {
 		if err := e.continueClaimed(ctx, r.ID()); err != nil {
 			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
@@ -164,7 +164,7 @@ func (e *Engine) continueFollowers(ctx context.Context, leader *entry) {
 }
 
 // claimLeader claims the names of a model and of its replicas.
-func (e *Engine) claimLeader(ctx context.Context, leader *entry) (release func(), err error) {
+func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release func(), err error) {
 	for {
 		names := []string{leader.ID()}
 		for _, r := range e.replicas.Of(leader.Ref()) {
@@ -184,8 +184,8 @@ func (e *Engine) claimLeader(ctx context.Context, leader *entry) (release func()
 // promote makes a replica a model of its own and sets an alias to it in place of its leader: at the leader's
 // turn, when the replica has learned everything, and in one write. After a crash the replica still follows, or
 // the alias names it. The caller holds the claims, which promote releases.
-func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Binding, release func()) error {
-	leader, err := e.leader(m.Entry().Follow)
+func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *alias.Binding, release func()) error {
+	leader, err := e.leader(m.Registered().Follow)
 	if err == nil {
 		// Most of it is learned outside of the leader's turn.
 		err = m.replica.CatchUp(ctx, &leader.replica, hosted.MaxCommitRows)
@@ -220,14 +220,14 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 		return nil, err
 	}
 	if t, err := e.Resolve(name); err == nil && t.Shares() && t.model == leader && !t.binding.Share.LearnAll {
-		for _, m := range []*entry{t.model, t.second} {
+		for _, m := range []*hostedModel{t.model, t.second} {
 			if err := m.Load(ctx); err != nil {
 				return nil, err
 			}
 		}
 		return replica.CompareShare(t.model.Model, t.second.Model, &t.binding.Share)
 	}
-	if f := leader.Entry().Follow; f != nil {
+	if f := leader.Registered().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {
 			return nil, err
 		}
@@ -240,8 +240,8 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
 // no replica.
-func (e *Engine) behind(m *entry) int64 {
-	f := m.Entry().Follow
+func (e *Engine) behind(m *hostedModel) int64 {
+	f := m.Registered().Follow
 	if f == nil {
 		return -1
 	}

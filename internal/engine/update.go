@@ -118,7 +118,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if m.Deleted() {
 		return Info{}, deletedError(m)
 	}
-	registered := m.Entry()
+	registered := m.Registered()
 	if err := checkETag(m, o.ETag); err != nil {
 		return Info{}, err
 	}
@@ -138,14 +138,14 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		if err := m.Register(ctx, next); err != nil {
 			return Info{}, err
 		}
-		m.SetEntry(next)
+		m.SetRegistered(next)
 		e.o.Log.Info("model updated", zap.String("model", m.ID()))
 	}
 	return figures.Describe(m.Model)
 }
 
 // changed is a registry entry that changes at a time.
-func changed(registered *record.Entry, now time.Time) *record.Entry {
+func changed(registered *record.RegistryValue, now time.Time) *record.RegistryValue {
 	next := *registered
 	next.Updated = max(now.UnixNano(), registered.Updated)
 	next.Revision++
@@ -153,8 +153,8 @@ func changed(registered *record.Entry, now time.Time) *record.Entry {
 }
 
 // checkETag refuses an etag that is given and is not the model's.
-func checkETag(m *entry, given string) error {
-	if now := figures.ETag(m.Entry()); given != "" && given != now {
+func checkETag(m *hostedModel, given string) error {
+	if now := figures.ETag(m.Registered()); given != "" && given != now {
 		return fmt.Errorf("model %q: %w: the etag is %s, got %s; read the model again", m.ID(), ErrEtag, now, hosted.Brief(given))
 	}
 	return nil

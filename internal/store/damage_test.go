@@ -221,7 +221,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	})
 	s = open(t, fs)
 	got := map[string]error{}
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if (e.Model == nil) != (e.Err != nil) {
 			t.Errorf("entry %+v", e)
 		}

@@ -15,7 +15,7 @@ import (
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }
 
 // Models implements storage.Registry. The function f receives an unreadable entry with its error.
-func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
+func (s *Store) Models(ctx context.Context, f func(storage.RegistryEntry) error) error {
 	rewinds, err := s.rewinds()
 	if err != nil {
 		return fmt.Errorf("store: read the registry: %w", err)
@@ -29,7 +29,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 }
 
 // entry decodes a registry entry. The result ok is false if the model was deleted meanwhile.
-func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.Entry, ok bool) {
+func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.RegistryEntry, ok bool) {
 	out.Name = name
 	model, value, err := splitEntry(encoded)
 	if err != nil {

@@ -73,7 +73,7 @@ func create(t *testing.T, s *store.Store, name string) storage.Model {
 func find(t *testing.T, s *store.Store, name string) storage.Model {
 	t.Helper()
 	var out storage.Model
-	err := s.Models(t.Context(), func(e storage.Entry) error {
+	err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == name {
 			out = e.Model
 		}

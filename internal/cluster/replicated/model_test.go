@@ -23,7 +23,7 @@ func create(t *testing.T, s storage.Store) storage.Model {
 
 func find(t *testing.T, s storage.Store, name string) (m storage.Model) {
 	t.Helper()
-	must(t, s.Models(t.Context(), func(e storage.Entry) error {
+	must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == name {
 			m = e.Model
 		}
@@ -210,7 +210,7 @@ func remembered(t *testing.T, s *server, want int) {
 	t.Helper()
 	far := time.Unix(1<<32, 0)
 	count := func() (n int) {
-		must(t, s.Models(t.Context(), func(e storage.Entry) error {
+		must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 			return e.Model.EachID(t.Context(), func(storage.ID) error { n++; return nil })
 		}))
 		return n

@@ -79,7 +79,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{local: o.Local, o: o}
 	s.models.byNumber = map[uint64]*Model{}
-	err := o.Local.Models(ctx, func(e storage.Entry) error {
+	err := o.Local.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Model != nil {
 			s.handle(e.Name, e.Model)
 		}
@@ -127,8 +127,8 @@ func (s *Store) drop(m *Model) {
 }
 
 // Models implements storage.Registry, with the handles of this store.
-func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
-	return s.local.Models(ctx, func(e storage.Entry) error {
+func (s *Store) Models(ctx context.Context, f func(storage.RegistryEntry) error) error {
+	return s.local.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Model != nil {
 			e.Model = s.handle(e.Name, e.Model)
 		}

@@ -70,14 +70,14 @@ type Category struct {
 
 // ETag names the state of an entry. It changes with every change, and differs after the model was
 // created again.
-func ETag(e *record.Entry) string {
+func ETag(e *record.RegistryValue) string {
 	return strconv.FormatInt(e.Created, 36) + "-" + strconv.FormatUint(e.Revision, 10)
 }
 
 // describe is Describe without the sequence.
 func describe(m *hosted.Model) Info {
 	is := m.Identity()
-	e := is.Entry
+	e := is.Registered
 	info := Info{
 		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e),
 		Times: Times{

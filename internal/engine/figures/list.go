@@ -163,7 +163,7 @@ func (o *ListOptions) sort(t Table) (rows []row, total int, err error) {
 			continue
 		}
 		total++
-		row := row{key: o.key(reader, is.Entry), id: is.ID, Reader: reader}
+		row := row{key: o.key(reader, is.Registered), id: is.ID, Reader: reader}
 		if o.After == nil || o.Compare(Cursor{row.key, row.id}, *o.After) > 0 {
 			rows = append(rows, row)
 		}
@@ -185,7 +185,7 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 
 // matches reports whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
-	e := is.Entry
+	e := is.Registered
 	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {
 		return false
 	}
@@ -204,7 +204,7 @@ func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 const notKnown = math.MaxUint64
 
 // key is a number that orders models as the list does.
-func (o *ListOptions) key(r *Reader, e *record.Entry) uint64 {
+func (o *ListOptions) key(r *Reader, e *record.RegistryValue) uint64 {
 	key, known := uint64(0), true
 	switch o.Order {
 	case ByID:

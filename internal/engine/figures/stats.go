@@ -186,7 +186,7 @@ func (r *Reader) Figures() Figures {
 		out.Regret = s.solved.Regret
 	}
 	switch {
-	case r.Model.Identity().Entry.Deleted != 0:
+	case r.Model.Identity().Registered.Deleted != 0:
 		out.State = StateDeleted
 	case broken != nil && gauges.Resident:
 		out.State = StateReadOnly

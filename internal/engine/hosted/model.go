@@ -65,9 +65,9 @@ type Model struct {
 	*specified                 // immutable
 	owner      Owner           // immutable
 	box        *mailbox.Box[*Ticket]
-	// entry is the registry entry without its spec. It is never written to: the holder of the claim on
+	// registered is the registry entry without its spec. It is never written to: the holder of the claim on
 	// the model's name replaces it.
-	entry atomic.Pointer[record.Entry]
+	registered atomic.Pointer[record.RegistryValue]
 
 	journal   journal
 	pending   pending
@@ -143,16 +143,16 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 // Identity is what is known of a model without its state.
 type Identity struct {
 	record.Ref
-	Spec    *model.Spec
-	Learner string
-	Schema  *input.Schema
-	Entry   *record.Entry
+	Spec       *model.Spec
+	Learner    string
+	Schema     *input.Schema
+	Registered *record.RegistryValue
 }
 
 // Identity costs O(1).
 func (m *Model) Identity() Identity {
-	e := m.entry.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Entry: e}
+	e := m.registered.Load()
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Registered: e}
 }
 
 // ID is the id of the model.
@@ -170,11 +170,11 @@ func (m *Model) Learner() string { return m.learner }
 // Schema is what the model's records are read by, nil without named inputs.
 func (m *Model) Schema() *input.Schema { return m.schema }
 
-// Entry is the registry entry without its spec. It is read only.
-func (m *Model) Entry() *record.Entry { return m.entry.Load() }
+// Registered is the registry entry without its spec. It is read only.
+func (m *Model) Registered() *record.RegistryValue { return m.registered.Load() }
 
 // Deleted reports whether the model is soft-deleted.
-func (m *Model) Deleted() bool { return m.entry.Load().Deleted != 0 }
+func (m *Model) Deleted() bool { return m.registered.Load().Deleted != 0 }
 
 // Handle is what the store has of the model.
 func (m *Model) Handle() storage.Model { return m.source.Kept }
@@ -268,16 +268,16 @@ func (m *Model) setRestoring(restoring bool) {
 }
 
 // Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.
-func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
-	value, err := EncodeEntry(next, *m.source.Spec)
+func (m *Model) Register(ctx context.Context, next *record.RegistryValue, also ...storage.Alias) error {
+	value, err := EncodeRegistryValue(next, *m.source.Spec)
 	if err != nil {
 		return err
 	}
 	return m.id.storagef("register a change", m.source.Kept.SetValue(ctx, value, also...))
 }
 
-// SetEntry serves a registered entry.
-func (m *Model) SetEntry(next *record.Entry) { m.entry.Store(next) }
+// SetRegistered serves a registered entry.
+func (m *Model) SetRegistered(next *record.RegistryValue) { m.registered.Store(next) }
 
 // Gauges are figures of a model's service, which are read at any time.
 type Gauges struct {
@@ -316,7 +316,7 @@ func (m *Model) Gauges() Gauges {
 		SnapshotGauges: SnapshotGauges{
 			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()),
 		},
-		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending),
+		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.registered.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
 	}
 }
@@ -341,8 +341,8 @@ func TimeOf(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
-// EncodeEntry encodes an entry with its spec.
-func EncodeEntry(e *record.Entry, spec model.Spec) ([]byte, error) {
+// EncodeRegistryValue encodes an entry with its spec.
+func EncodeRegistryValue(e *record.RegistryValue, spec model.Spec) ([]byte, error) {
 	encoded, err := codec.EncodeSpec(spec)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)

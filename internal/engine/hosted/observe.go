@@ -29,7 +29,7 @@ import (
 // calls, all or none of one call. Submit waits only for a model that is not in memory: a full queue is
 // ErrOverloaded.
 func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
-	if f := m.entry.Load().Follow; f != nil {
+	if f := m.registered.Load().Follow; f != nil {
 		return nil, fmt.Errorf("model %q: %w: observe %q", m.ID(), ErrFollows, f.Leader.ID)
 	}
 	t := newTicket(len(observations), m.env.Now())

@@ -16,7 +16,7 @@ import (
 func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := m.env.Now()
 	m.Touch(started)
-	o.Remember = o.Remember && (o.Shared || m.entry.Load().Follow == nil) // The labels are those of the leader.
+	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The labels are those of the leader.
 	for n := range rows {
 		if err := m.checkRow(&rows[n]); err != nil {
 			return nil, &RowError{Row: n, Err: err}
@@ -122,7 +122,7 @@ func (m *Model) inputMissing(field, want string) error {
 // remember stores the inputs and the answer of every row under the row's id. A prediction that is
 // pending under an id of the caller, with the same input, is answered as it was first.
 func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
-	metadata := &m.entry.Load().Metadata
+	metadata := &m.registered.Load().Metadata
 	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), m.env.LabelTTL))
 	if len(o.IDs) > 0 {
 		// No other call takes an id between its look-up and its use.

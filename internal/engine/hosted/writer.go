@@ -7,9 +7,9 @@ import (
 )
 
 // New returns a model that is not in memory.
-func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
+func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue, owner Owner) *Model {
 	m := &Model{env: env, source: from, id: name(id), owner: owner}
-	m.entry.Store(entry)
+	m.registered.Store(entry)
 	m.specified = env.shared(from.Spec)
 	m.source.Spec = m.spec
 	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil

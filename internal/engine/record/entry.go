@@ -115,8 +115,8 @@ func (d *decoder) follow() *Follow {
 	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, Epoch: d.Uint64(), From: d.Uint64(), Sums: []byte(d.text())}
 }
 
-// Entry is a model's registry entry. Times are in nanoseconds since 1970.
-type Entry struct {
+// RegistryValue is a model's registry entry. Times are in nanoseconds since 1970.
+type RegistryValue struct {
 	// Created is the time of creation, Updated that of the newest change of the metadata,
 	// deletion or undeletion.
 	Created, Updated int64
@@ -135,7 +135,7 @@ type Entry struct {
 }
 
 // Encode returns the bytes of the entry.
-func (e *Entry) Encode() []byte {
+func (e *RegistryValue) Encode() []byte {
 	out := append(make([]byte, 0, 64+len(e.Spec)), versionEntry)
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
@@ -144,10 +144,10 @@ func (e *Entry) Encode() []byte {
 	return append(codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence), e.Spec...)
 }
 
-// DecodeEntry reads the bytes that Encode wrote.
-func DecodeEntry(data []byte) (Entry, error) {
+// DecodeRegistryValue reads the bytes that Encode wrote.
+func DecodeRegistryValue(data []byte) (RegistryValue, error) {
 	d := newDecoder(data, versionEntry)
-	e := Entry{
+	e := RegistryValue{
 		Created: int64(d.Uint64()), Updated: int64(d.Uint64()), Deleted: int64(d.Uint64()), Purge: int64(d.Uint64()),
 		Revision: d.Uint64(), Metadata: d.metadata(), Follow: d.follow(),
 		Restored: Restored{Epoch: d.Uint64(), Sequence: d.Uint64()},
@@ -160,7 +160,7 @@ func DecodeEntry(data []byte) (Entry, error) {
 	}
 	e.Spec = d.Bytes(d.Len())
 	if err := d.Err(); err != nil {
-		return Entry{}, fmt.Errorf("record: registry entry: %w", err)
+		return RegistryValue{}, fmt.Errorf("record: registry entry: %w", err)
 	}
 	return e, nil
 }

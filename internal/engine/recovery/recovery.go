@@ -364,13 +364,13 @@ func (d *Derivation) Write() error {
 	return nil
 }
 
-// DecodeEntry decodes a registry entry into the source of the model and the rest, without
+// DecodeRegistryEntry decodes a registry entry into the source of the model and the rest, without
 // the spec.
-func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record.Entry, error) {
+func DecodeRegistryEntry(entry storage.RegistryEntry, learners machine.Learners) (Source, record.RegistryValue, error) {
 	err := entry.Err
-	var registered record.Entry
+	var registered record.RegistryValue
 	if err == nil {
-		registered, err = record.DecodeEntry(entry.Value)
+		registered, err = record.DecodeRegistryValue(entry.Value)
 	}
 	var spec model.Spec
 	if err == nil {
@@ -382,7 +382,7 @@ func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record
 	}
 	from := Source{Kept: entry.Model, Spec: &spec, Learners: learners}
 	if err != nil {
-		return from, record.Entry{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
+		return from, record.RegistryValue{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
 	}
 	return from, registered, nil
 }

@@ -57,7 +57,7 @@ func (r *Replica) Init(m *hosted.Model) { r.model = m }
 func (r *Replica) ID() string { return r.model.Identity().ID }
 
 // Follows is what the replica follows, nil if the model is no replica.
-func (r *Replica) Follows() *record.Follow { return r.model.Identity().Entry.Follow }
+func (r *Replica) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
 func (r *Replica) Restored() {
@@ -144,7 +144,7 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 		s, err := sumsOf(leader)
 		if err == nil && s.known {
 			is := leader.Identity()
-			return &record.Follow{Leader: is.Ref, Epoch: is.Entry.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
+			return &record.Follow{Leader: is.Ref, Epoch: is.Registered.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
 		}
 		if release(); err != nil {
 			return nil, nil, err
@@ -163,7 +163,7 @@ func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
 // a restore, and nil if the replica has learned undone observations. The leader knows only its newest
 // restore, so a replica that missed two restores counts as one with undone observations.
 func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
-	f, restored := r.Follows(), leader.model.Identity().Entry.Restored
+	f, restored := r.Follows(), leader.model.Identity().Registered.Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
 	}
@@ -182,7 +182,7 @@ func (r *Replica) Behind(leader *Replica) (uint64, error) {
 	if f == nil {
 		return 0, ErrStops
 	}
-	if f.Epoch != is.Entry.Restored.Epoch {
+	if f.Epoch != is.Registered.Restored.Epoch {
 		return 0, ErrRestored
 	}
 	at, err := r.leaderSequence(f)
@@ -221,7 +221,7 @@ func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err err
 		return false, nil
 	}
 	// A restore of the leader waits for this turn, so that neither value changes during it.
-	if f.Epoch != leader.model.Identity().Entry.Restored.Epoch {
+	if f.Epoch != leader.model.Identity().Registered.Restored.Epoch {
 		return false, ErrRestored
 	}
 	var broken error
@@ -323,7 +323,7 @@ func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 			refuse("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
 		}
 	}
-	if f := is.Entry.Follow; f != nil {
+	if f := is.Registered.Follow; f != nil {
 		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
 	}
 	switch {

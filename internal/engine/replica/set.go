@@ -184,7 +184,7 @@ func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, 
 		return Comparison{}, err
 	}
 	is := r.model.Identity()
-	f := is.Entry.Follow
+	f := is.Registered.Follow
 	if f == nil {
 		return Comparison{}, ErrStops
 	}

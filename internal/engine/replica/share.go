@@ -46,7 +46,7 @@ func Base(ctx context.Context, m *hosted.Model) (b record.Base, err error) {
 			return b, err
 		}
 		if s, err := sumsOf(m); err != nil || s.known {
-			epoch := m.Identity().Entry.Restored.Epoch
+			epoch := m.Identity().Registered.Restored.Epoch
 			return record.Base{Sequence: s.sequence, Epoch: epoch, Squares: s.squares, Sums: string(s.encode())}, err
 		}
 		// The model has left memory again.
@@ -64,7 +64,7 @@ func since(m *hosted.Model, b *record.Base) (s sums, known bool, err error) {
 	if err != nil {
 		return s, false, fmt.Errorf("engine: read the figures that a share began with of model %q: %w: %w", is.ID, hosted.ErrCorrupt, err)
 	}
-	restored := is.Entry.Restored
+	restored := is.Registered.Restored
 	if s.sequence < b.Sequence || restored.Epoch > b.Epoch+1 || restored.Epoch == b.Epoch+1 && restored.Sequence < b.Sequence {
 		return sums{}, false, nil
 	}

@@ -55,7 +55,7 @@ type Store interface {
 type Registry interface {
 	// Models calls f for every model, in the order of their names. The value of an entry is
 	// valid until f returns.
-	Models(ctx context.Context, f func(Entry) error) error
+	Models(ctx context.Context, f func(RegistryEntry) error) error
 	// Create registers a name with a value. It is durable on return. It fails with ErrExists
 	// if the name is taken. A model under the name of a deleted model shares nothing with it.
 	Create(ctx context.Context, name string, value []byte) (Model, error)
@@ -82,8 +82,8 @@ type Alias struct {
 	Value []byte
 }
 
-// Entry is a registered model.
-type Entry struct {
+// RegistryEntry is a registered model.
+type RegistryEntry struct {
 	Name  string
 	Value []byte
 	// (Model == nil) == (Err != nil)

@@ -65,13 +65,13 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 	if c.meter, err = newMeter(ctx, disk, o); err != nil {
 		return nil, c.checked, err
 	}
-	err = disk.Models(ctx, func(entry storage.Entry) error {
+	err = disk.Models(ctx, func(entry storage.RegistryEntry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
 		c.meter.begin(entry.Name)
-		from, registered, err := recovery.DecodeEntry(entry, catalog.New)
+		from, registered, err := recovery.DecodeRegistryEntry(entry, catalog.New)
 		models[entry.Name] = registered.Created
 		if err != nil {
 			c.found(Finding{

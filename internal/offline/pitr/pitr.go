@@ -47,8 +47,8 @@ type Report struct {
 // were set more than once since the time. The error names every model that could not be
 // restored; the store must not be used after it.
 func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, error) {
-	var found []storage.Entry
-	err := disk.Models(ctx, func(e storage.Entry) error {
+	var found []storage.RegistryEntry
+	err := disk.Models(ctx, func(e storage.RegistryEntry) error {
 		e.Value = append([]byte(nil), e.Value...)
 		found = append(found, e)
 		return nil
@@ -79,13 +79,13 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 	return r, err
 }
 
-func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) {
+func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model, error) {
 	m := Model{ID: e.Name}
-	from, _, err := recovery.DecodeEntry(e, catalog.New)
+	from, _, err := recovery.DecodeRegistryEntry(e, catalog.New)
 	if err != nil {
 		return m, err
 	}
-	entry, err := record.DecodeEntry(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
+	entry, err := record.DecodeRegistryValue(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
 	if err != nil {
 		return m, err
 	}

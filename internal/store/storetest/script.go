@@ -132,7 +132,7 @@ func (s *Script) compare(t *testing.T, n int, got, want map[string]string, waiti
 
 // wantUsable fails the test unless a model can be loaded: no snapshot is ahead of the log, and the log of
 // an imported model has its snapshot.
-func wantUsable(t *testing.T, e storage.Entry) {
+func wantUsable(t *testing.T, e storage.RegistryEntry) {
 	t.Helper()
 	kept, err1 := e.Model.Snapshots()
 	last, err2 := e.Model.Last()
@@ -193,7 +193,7 @@ func (w *writer) unique(what string) string {
 func ofModel(what string, number uint64, apply func(context.Context, storage.Model) error) command {
 	return command{what: fmt.Sprintf("%s of model %d", what, number), apply: func(ctx context.Context, s storage.Store) error {
 		var found storage.Model
-		if err := s.Models(ctx, func(e storage.Entry) error {
+		if err := s.Models(ctx, func(e storage.RegistryEntry) error {
 			if e.Model != nil && e.Model.Number() == number {
 				found = e.Model
 			}

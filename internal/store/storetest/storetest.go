@@ -111,10 +111,10 @@ func create(t *testing.T, s storage.Store, name string) storage.Model {
 }
 
 // entries are all entries, with copies of their values.
-func entries(t *testing.T, s storage.Store) []storage.Entry {
+func entries(t *testing.T, s storage.Store) []storage.RegistryEntry {
 	t.Helper()
-	var out []storage.Entry
-	must(t, s.Models(t.Context(), func(e storage.Entry) error {
+	var out []storage.RegistryEntry
+	must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		e.Value = bytes.Clone(e.Value)
 		out = append(out, e)
 		return nil
