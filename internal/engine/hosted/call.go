@@ -131,8 +131,8 @@ type row struct {
 	// id is the observation's identity, empty if it has none.
 	id string
 	// waiting is the pending prediction that the observation answers, or nil. It is that of Maker, if foreign.
-	waiting *record.Waiting
-	foreign bool
+	waiting      *record.Waiting
+	fromFollower bool
 	// seen is the value remembered under the id at the generation looked of the ids, nil if none was.
 	seen   []byte
 	looked uint64

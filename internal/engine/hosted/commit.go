@@ -149,7 +149,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
 		}
 		// The account of this model is of its own predictions.
-		if !r.foreign && c.state.machine.Continues(w.Classes) {
+		if !r.fromFollower && c.state.machine.Continues(w.Classes) {
 			o.Served = &record.Served{
 				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
 				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
@@ -161,7 +161,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	}
 	switch {
 	case r.waiting == nil:
-	case r.foreign: // A replica made the prediction.
+	case r.fromFollower: // A replica made the prediction.
 		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
 	default:
 		c.consumed = append(c.consumed, c.pending.key(r.id))

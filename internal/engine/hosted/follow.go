@@ -28,7 +28,7 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, refused
 	defer c.free()
 	c.record.Time = max(m.state.machine.Time(), m.env.Time().UnixNano())
 	for n := range observations {
-		if refused = c.placeForeign(&observations[n]); refused != nil {
+		if refused = c.placeFromLeader(&observations[n]); refused != nil {
 			break
 		}
 	}
@@ -42,8 +42,8 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, refused
 	return learned, refused, nil
 }
 
-// placeForeign adds an observation of another model to the record, if this model may learn it.
-func (c *commit) placeForeign(o *record.Observation) error {
+// placeFromLeader adds an observation of another model to the record, if this model may learn it.
+func (c *commit) placeFromLeader(o *record.Observation) error {
 	inputs, err := c.decode(o.Inputs)
 	if err != nil {
 		return err

@@ -27,11 +27,11 @@ type journal struct {
 	restoring bool // turn; a Rewind has begun and not ended
 	// replicated: other servers may also append to the log.
 	replicated bool // immutable
-	foreign
+	remote
 }
 
-// foreign are the changes of other servers to a replicated log. For a log that only this server writes, it is zero.
-type foreign struct {
+// remote are the changes of other servers to a replicated log. For a log that only this server writes, it is zero.
+type remote struct {
 	// grown: the log may have records that state, store and recent do not reflect. Grown sets it, and the turn clears
 	// it.
 	grown atomic.Bool

@@ -92,7 +92,7 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 		if r.waiting, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 			return err
 		}
-		r.foreign = r.waiting != nil
+		r.fromFollower = r.waiting != nil
 	}
 	if r.PredictionID != "" && r.waiting != nil {
 		r.Features, r.inputs = r.waiting.Features, r.waiting.Inputs
