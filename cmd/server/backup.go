@@ -53,8 +53,8 @@ func (b *backedUp) write(w io.Writer) {
 // backUp backs up the data directory, also while a server has it open.
 func backUp(ctx context.Context, call call) int {
 	s := newSubcommand("backup")
-	to := s.own.String("to", "", "")
-	keep := s.own.Int("keep", 0, "")
+	to := s.flags.String("to", "", "")
+	keep := s.flags.Int("keep", 0, "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		switch {
 		case *to == "":

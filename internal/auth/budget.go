@@ -29,8 +29,8 @@ func (b *Budget) Held() int64 { return b.held.Load() }
 
 // Take adds n to what a call holds. The call then holds own. Take fails if all calls would hold more than the limit, and
 // returns what they would hold. A call that alone holds more than the limit is admitted.
-func (b *Budget) Take(n, own int64) (all int64, ok bool) {
-	if all = b.held.Add(n); all > b.limit && all > own {
+func (b *Budget) Take(n, holds int64) (all int64, ok bool) {
+	if all = b.held.Add(n); all > b.limit && all > holds {
 		b.held.Add(-n)
 		return all, false
 	}

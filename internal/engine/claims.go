@@ -120,8 +120,8 @@ func (e *Engine) asOwner(ctx context.Context) error {
 	return e.changes.await(ctx, e.env.Lifetime)
 }
 
-// own is lookUp, with the claim on the model's name.
-func (e *Engine) own(ctx context.Context, id string) (m *hostedModel, release func(), err error) {
+// lookUpClaimed is lookUp, with the claim on the model's name.
+func (e *Engine) lookUpClaimed(ctx context.Context, id string) (m *hostedModel, release func(), err error) {
 	if _, err := e.lookUp(id); err != nil {
 		return nil, nil, err
 	}

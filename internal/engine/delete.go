@@ -31,7 +31,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 			return nil, err
 		}
 	}
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return Info{}, err
 	}
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}

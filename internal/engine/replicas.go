@@ -81,7 +81,7 @@ func (e *Engine) replicasRest() bool {
 
 // continueClaimed is settle with the claim on the name.
 func (e *Engine) continueClaimed(ctx context.Context, id string) error {
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (e *Engine) continueClaimed(ctx context.Context, id string) error {
 
 // stopClaimed is stopFollowing with the claim on the name.
 func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return err
 	}

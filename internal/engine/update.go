@@ -110,7 +110,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if err != nil {
 		return Info{}, err
 	}
-	m, release, err := e.own(ctx, named.ID())
+	m, release, err := e.lookUpClaimed(ctx, named.ID())
 	if err != nil {
 		return Info{}, err
 	}

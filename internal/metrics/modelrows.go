@@ -13,7 +13,7 @@ import (
 type modelRow struct {
 	name, help string
 	kind       prometheus.ValueType
-	own        prometheus.Labels
+	labels     prometheus.Labels
 	value      func(*figures.Live) float64
 }
 

@@ -58,7 +58,7 @@ func Plan(groups []Group, servers []string) []Step {
 		p.complete(g)
 	}
 	p.balance()
-	p.own()
+	p.chooseOwners()
 	return p.steps()
 }
 
@@ -162,8 +162,8 @@ func (p *plan) balance() {
 	}
 }
 
-// own chooses the owners.
-func (p *plan) own() {
+// chooseOwners chooses the owners.
+func (p *plan) chooseOwners() {
 	for _, g := range p.groups {
 		if slices.Contains(g.Members, g.Owner) {
 			g.next = g.Owner

@@ -23,9 +23,9 @@ type Model struct {
 	// ids is locked while the local store puts ids or applies a record. So local puts have the order of the log.
 	ids struct {
 		sync.Mutex
-		// own: the last change of the log or the ids was an Append of this process. Then the next Append has only the
+		// appendedHere: the last change of the log or the ids was an Append of this process. Then the next Append has only the
 		// ids of its own record, and the local store knows none of them.
-		own bool
+		appendedHere bool
 	}
 }
 
@@ -81,7 +81,7 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
-	m.ids.own = false
+	m.ids.appendedHere = false
 	return m.failed("remember ids", m.localModel.PutIDs(ctx, ids))
 }
 

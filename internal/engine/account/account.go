@@ -166,9 +166,9 @@ func total(predictions []float64, r Round, loss Loss) (sum float64) {
 // judge shows the labels to the intervals. An observation without a served prediction is
 // judged by the present interval.
 func (a *Account) judge(r Round, notes []float64) {
-	var own [1 + maxLevels]float64
+	var outputs [1 + maxLevels]float64
 	for j, s := range a.intervals {
-		value, of := r.Predictions[j], own[:0]
+		value, of := r.Predictions[j], outputs[:0]
 		if r.Served != nil && notes != nil {
 			value, of = r.Served[j], a.intervalNotes(notes, j)
 		} else {

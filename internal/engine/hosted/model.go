@@ -115,7 +115,7 @@ type digests struct {
 	newest *sides // mu
 }
 
-type sides struct{ own, owners []stateDigest }
+type sides struct{ local, owners []stateDigest }
 
 type stateDigest struct {
 	sequence uint64

@@ -46,8 +46,8 @@ type Replica struct {
 // compared is how a replica and its leader did on the same observations, up to the leader's sequence
 // through.
 type compared struct {
-	through     uint64
-	own, leader sums
+	through          uint64
+	follower, leader sums
 }
 
 // Init makes r a replica of the leader that the entry of the model names, if it names one.
@@ -283,7 +283,7 @@ func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uin
 
 // compare notes the losses of both models at a sequence that both have reached.
 func (r *Replica) compare(f *record.Follow) error {
-	own, err := sumsOf(r.model)
+	follower, err := sumsOf(r.model)
 	if err != nil || !r.aim.known {
 		return err
 	}
@@ -294,7 +294,7 @@ func (r *Replica) compare(f *record.Follow) error {
 	leader := *r.aim
 	leader.whole.Sub(from.whole)
 	leader.classes.Sub(from.classes)
-	r.compared.Store(&compared{through: r.aim.sequence, own: own, leader: leader})
+	r.compared.Store(&compared{through: r.aim.sequence, follower: follower, leader: leader})
 	return nil
 }
 

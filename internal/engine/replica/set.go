@@ -152,14 +152,14 @@ type Comparison struct {
 // Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
 // loss. It costs one commit of each replica at most.
 func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error) {
-	own, err := sumsOf(leader.model)
+	learned, err := sumsOf(leader.model)
 	if err != nil {
 		return nil, err
 	}
 	is := leader.model.Identity()
-	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: own.sequence, Own: own.whole}
+	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: learned.sequence, Own: learned.whole}
 	if is.Spec.Classes != nil {
-		first.OwnClasses = &own.classes
+		first.OwnClasses = &learned.classes
 	}
 	var rest []Comparison
 	for _, r := range s.Of(is.Ref) {
@@ -197,11 +197,11 @@ func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, 
 		at = &compared{through: f.From}
 	}
 	c := Comparison{
-		ID: is.ID, Learner: is.Learner, Own: at.own.whole, Followed: &at.leader.whole,
+		ID: is.ID, Learner: is.Learner, Own: at.follower.whole, Followed: &at.leader.whole,
 		Observations: at.through - f.From, Behind: sequence - min(at.through, sequence),
 	}
 	if is.Spec.Classes != nil {
-		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
+		c.OwnClasses, c.FollowedClasses = &at.follower.classes, &at.leader.classes
 	}
 	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.
 	c.recent, c.Difference = present.recent, present.paired()

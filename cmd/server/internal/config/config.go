@@ -105,12 +105,12 @@ type value struct{ text, origin string }
 //
 // The error is one line. It names the wrong setting, the origin of its value, the
 // value and the expected values. For --help it is ErrHelp.
-func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.FlagSet) (Config, error) {
+func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.FlagSet) (Config, error) {
 	var c Config
 	table := settings(&c)
 	flags := pflag.NewFlagSet("hindsight-server", pflag.ContinueOnError)
 	flags.Usage = func() {}
-	for _, set := range append(flagSets(table), own...) {
+	for _, set := range append(flagSets(table), extra...) {
 		flags.AddFlagSet(set)
 	}
 	if err := flags.Parse(args); errors.Is(err, ErrHelp) {

@@ -125,16 +125,16 @@ func (a *Account) Observe(r Round) Performance {
 // judged returns the figures of a prediction without the baselines.
 func judged(p Prediction, class int) Figures {
 	f := Figures{Errors: wrong(p.Class, class)}
-	own := 0.0
+	observed := 0.0
 	if class < len(p.Probabilities) {
-		own = probability(p.Probabilities[class])
+		observed = probability(p.Probabilities[class])
 	}
-	f.LogLoss = -exponential.Log(math.Max(own, leastProbability))
+	f.LogLoss = -exponential.Log(math.Max(observed, leastProbability))
 	for _, v := range p.Probabilities {
 		v = probability(v)
 		f.Brier += float64(v * v)
 	}
-	f.Brier += 1 - 2*own
+	f.Brier += 1 - 2*observed
 	return f
 }
 
@@ -169,10 +169,10 @@ func (a *Account) count(p Prediction, class int) {
 		}
 		a.classes[k].Expected += v
 	}
-	own := &a.classes[class]
-	own.Observed++
+	observed := &a.classes[class]
+	observed.Observed++
 	if p.Class != class {
-		own.Errors++
+		observed.Errors++
 	}
 	if p.Class >= 0 && p.Class < len(a.classes) {
 		a.classes[p.Class].Predicted++
@@ -187,8 +187,8 @@ func (a *Account) learn(class int) {
 		a.majority = class
 		return
 	}
-	own, most := a.classes[class].Observed, a.classes[a.majority].Observed
-	if own > most || (own == most && class < a.majority) {
+	observed, most := a.classes[class].Observed, a.classes[a.majority].Observed
+	if observed > most || (observed == most && class < a.majority) {
 		a.majority = class
 	}
 }
