@@ -15,7 +15,7 @@ import (
 // store has the change. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
 // learns at its turn, and another goroutine of the engine takes over the registry and the aliases.
 func (e *Engine) Changed(c storage.Change) {
-	m := e.table.stored(c.Model)
+	m := e.table.byHandle(c.Model)
 	switch c.Kind {
 	case storage.Appended:
 		if m != nil { // A model that is not hosted yet learns once it is.
@@ -135,7 +135,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 		return err
 	}
 	defer release()
-	m := e.table.stored(c.model)
+	m := e.table.byHandle(c.model)
 	value, err := c.model.Value()
 	switch {
 	case errors.Is(err, storage.ErrDeleted) && m == nil:

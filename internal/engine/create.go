@@ -130,7 +130,7 @@ func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (
 
 // hostNew hosts a model that the store has just created, with its machine.
 func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.RegistryValue, r recovery.Recovered) (*hostedModel, error) {
-	m := e.newHosted(id, recovery.Source{Kept: handle, Spec: &spec, Learners: e.env.Learners}, registered)
+	m := e.newHosted(id, recovery.Source{Handle: handle, Spec: &spec, Learners: e.env.Learners}, registered)
 	m.Touch(hosted.TimeOf(registered.Created))
 	m.Publish(r, 0)
 	return m, e.host(m)

@@ -205,8 +205,8 @@ func (t *table) referredLocked(r record.Ref) *hostedModel {
 	return nil
 }
 
-// stored returns the model of a handle of the store, nil for an unknown handle.
-func (t *table) stored(handle storage.Model) *hostedModel {
+// byHandle returns the model of a handle of the store, nil for an unknown handle.
+func (t *table) byHandle(handle storage.Model) *hostedModel {
 	if handle == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (t *table) stored(handle storage.Model) *hostedModel {
 
 // expired counts an expired prediction of a model.
 func (t *table) expired(handle storage.Model) {
-	if m := t.stored(handle); m != nil {
+	if m := t.byHandle(handle); m != nil {
 		m.CountExpired()
 	}
 }

@@ -177,18 +177,18 @@ func (s *Store) expire(ctx context.Context, c command.Command) error {
 
 // Create implements storage.Registry.
 func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
-	return s.made(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
+	return s.proposeModel(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
 }
 
 // Import implements storage.Registry. The import is one entry of the log, whatever its size.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
-	return s.made(ctx, "import", &command.Command{
+	return s.proposeModel(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
 		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Waiting,
 	})
 }
 
-func (s *Store) made(ctx context.Context, what string, c *command.Command) (storage.Model, error) {
+func (s *Store) proposeModel(ctx context.Context, what string, c *command.Command) (storage.Model, error) {
 	m, err := s.propose(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("replicated: %s model %q: %w", what, c.Name, err)

@@ -22,7 +22,7 @@ type capture struct {
 	data []byte
 	// replay is the estimated replay that the snapshot saves, made when the state was copied. Both are in
 	// nanoseconds, made since 1970.
-	replay, made int64
+	replay, madeAt int64
 	// release gives back the memory of the copy.
 	release func()
 }
@@ -49,8 +49,8 @@ func (m *Model) capture(release func()) (c capture, err error) {
 		return capture{}, m.id.errorf("copy the state", err)
 	}
 	now := m.env.Now().UnixNano()
-	m.snapshots.captured.Store(now)
-	return capture{Snapshot: s, model: m, epoch: m.snapshots.epoch.Load(), replay: m.Replay(), made: now, release: release}, nil
+	m.snapshots.lastCaptureAt.Store(now)
+	return capture{Snapshot: s, model: m, epoch: m.snapshots.epoch.Load(), replay: m.Replay(), madeAt: now, release: release}, nil
 }
 
 // countFailure counts a snapshot that failed, but none that its caller gave up or that nobody needs any
@@ -129,8 +129,8 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
 	took := m.env.Now().Sub(started)
-	s.took.Store(int64(took))
-	s.made.Store(c.made)
+	s.writeTime.Store(int64(took))
+	s.newestAt.Store(c.madeAt)
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
 	return true, nil
 }
@@ -171,7 +171,7 @@ func (c *capture) prune(ctx context.Context) error {
 // that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
 // later restore.
 func (m *Model) share(sequence uint64, data []byte) error {
-	proposer, ok := m.source.Kept.(interface {
+	proposer, ok := m.source.Handle.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
 	if !ok || !m.env.Cold {
@@ -389,7 +389,7 @@ func (m *Model) ListSnapshots() ([]Snapshot, error) {
 // snapshotDue tells whether the newest snapshot of a model that has learned since is too old. A clock
 // that went back makes it one of the future, which counts as old.
 func (m *Model) snapshotDue(now time.Time) bool {
-	return now.Sub(time.Unix(0, m.snapshots.captured.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
+	return now.Sub(time.Unix(0, m.snapshots.lastCaptureAt.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
 }
 
 // Changed tells whether memory has more than the newest snapshot. What a broken model has learned

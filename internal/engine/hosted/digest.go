@@ -97,7 +97,7 @@ func (m *Model) digestIfDue(rows uint64) {
 	if differs {
 		m.mismatch(sequence, digest)
 	}
-	proposer, ok := m.source.Kept.(interface {
+	proposer, ok := m.source.Handle.(interface {
 		ProposeDigest(ctx context.Context, sequence uint64, digest string) error
 	})
 	if !ok || undone || m.env.CheckOwner() != nil {

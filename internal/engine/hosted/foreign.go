@@ -20,7 +20,7 @@ import (
 func (m *Model) Grown(sequence uint64) {
 	m.journal.grown.Store(true)
 	if !m.Resident() {
-		before := m.journal.told.Swap(sequence)
+		before := m.journal.knownLogEnd.Swap(sequence)
 		more := int64(sequence - min(before, sequence))
 		if before == 0 {
 			more, _ = m.journal.behind() // A load returns the error.
@@ -47,11 +47,11 @@ func (m *Model) Snapshotted(sequence uint64, data []byte) {
 	if !m.env.Cold {
 		return // A warm replica makes its own snapshots.
 	}
-	s, told := &m.snapshots, m.journal.told.Load()
-	left := int64(told-min(sequence, told)) * max(s.cost.Load(), int64(ReadCost))
+	s, knownLogEnd := &m.snapshots, m.journal.knownLogEnd.Load()
+	left := int64(knownLogEnd-min(sequence, knownLogEnd)) * max(s.cost.Load(), int64(ReadCost))
 	c := capture{
 		Snapshot: codec.Snapshot{Sequence: sequence}, model: m, epoch: s.epoch.Load(), data: data,
-		replay: max(0, m.Replay()-left), made: m.env.Now().UnixNano(),
+		replay: max(0, m.Replay()-left), madeAt: m.env.Now().UnixNano(),
 	}
 	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}
 	missed := func(why string) {

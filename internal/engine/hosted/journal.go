@@ -35,8 +35,8 @@ type remote struct {
 	// grown: the log may have records that state, store and recent do not reflect. Grown sets it, and the turn clears
 	// it.
 	grown atomic.Bool
-	// told is the end of the log, as of the last Grown or when the model left memory.
-	told atomic.Uint64
+	// knownLogEnd is the end of the log, as of the last Grown or when the model left memory.
+	knownLogEnd atomic.Uint64
 	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without such a rewind.
 	rewound atomic.Uint64
 	// warm asks for a load at the next turn of follow.

@@ -177,7 +177,7 @@ func (m *Model) Registered() *record.RegistryValue { return m.registered.Load() 
 func (m *Model) Deleted() bool { return m.registered.Load().Deleted != 0 }
 
 // Handle is what the store has of the model.
-func (m *Model) Handle() storage.Model { return m.source.Kept }
+func (m *Model) Handle() storage.Model { return m.source.Handle }
 
 // Turn runs work at the model's turn: see mailbox.Box.Do.
 func (m *Model) Turn(ctx context.Context, work func(context.Context) error) error {
@@ -273,7 +273,7 @@ func (m *Model) Register(ctx context.Context, next *record.RegistryValue, also .
 	if err != nil {
 		return err
 	}
-	return m.id.storagef("register a change", m.source.Kept.SetValue(ctx, value, also...))
+	return m.id.storagef("register a change", m.source.Handle.SetValue(ctx, value, also...))
 }
 
 // SetRegistered serves a registered entry.
@@ -302,8 +302,8 @@ type CallCounts struct{ Predictions, Expired, Duplicates uint64 }
 type SnapshotGauges struct {
 	// Snapshot is its sequence, 0 without any.
 	Snapshot uint64
-	// SnapshotMade is when it was made, or when the server took the model up if that is later.
-	SnapshotMade time.Time
+	// SnapshotTime is when it was made, or when the server took the model up if that is later.
+	SnapshotTime time.Time
 }
 
 // Gauges costs O(1).
@@ -314,7 +314,7 @@ func (m *Model) Gauges() Gauges {
 			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(),
 		},
 		SnapshotGauges: SnapshotGauges{
-			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()),
+			Snapshot: s.newest.Load(), SnapshotTime: TimeOf(s.newestAt.Load()),
 		},
 		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.registered.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),

@@ -157,7 +157,7 @@ func (m *Model) notRecovered(err error) error {
 // log. The caller holds the disk lock.
 func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
-	d := recovery.Derivation{Context: m.env.appends, Kept: m.source.Kept}
+	d := recovery.Derivation{Context: m.env.appends, Handle: m.source.Handle}
 	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
 		counters.Replayed.Add(int64(len(answers)))
 		return d.Tell(r, answers)
@@ -271,7 +271,7 @@ func (m *Model) forget() {
 			last := FiguresOf(machine, stats)
 			m.state.last = newResting(&last)
 		}
-		m.journal.told.Store(machine.Sequence())
+		m.journal.knownLogEnd.Store(machine.Sequence())
 		m.state.machine = nil
 	}
 	m.state.Unlock()
@@ -365,7 +365,7 @@ func (m *Model) Delete(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	return m.id.storagef("delete the data", m.source.Kept.Delete(ctx))
+	return m.id.storagef("delete the data", m.source.Handle.Delete(ctx))
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.

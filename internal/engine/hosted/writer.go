@@ -12,9 +12,9 @@ func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue,
 	m.registered.Store(entry)
 	m.specified = env.shared(from.Spec)
 	m.source.Spec = m.spec
-	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil
-	m.pending.store, m.pending.id = from.Kept, m.id
-	m.snapshots.init(from.Kept, m.id, env.Now())
+	m.journal.store, m.journal.id, m.journal.replicated = from.Handle, m.id, env.Owner != nil
+	m.pending.store, m.pending.id = from.Handle, m.id
+	m.snapshots.init(from.Handle, m.id, env.Now())
 	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
 	return m
 }

@@ -25,7 +25,7 @@ func Models(ctx context.Context, disk storage.Store) ([]Model, error) {
 		from, entry, err := recovery.DecodeRegistryEntry(e, catalog.New)
 		if err == nil {
 			m.Deleted = entry.Deleted != 0
-			m.Sequence, err = from.Kept.Last()
+			m.Sequence, err = from.Handle.Last()
 		}
 		if err != nil && ctx.Err() != nil {
 			return err

@@ -91,7 +91,7 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 	}
 	if m.created = entry.Created; after(m.created, at) {
 		m.Removed = true
-		return m, from.Kept.Delete(ctx)
+		return m, from.Handle.Delete(ctx)
 	}
 	if m.Sequence, err = from.SequenceAt(ctx, time.Unix(0, entry.Created), at); err != nil {
 		return m, err
@@ -100,7 +100,7 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 		// An interrupted rewind must be completed, which undoes the same observations here.
 		m.Sequence = min(m.Sequence, *e.Rewinding)
 	}
-	last, err := from.Kept.Last()
+	last, err := from.Handle.Last()
 	if err != nil {
 		return m, err
 	}
@@ -115,7 +115,7 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 			return m, err
 		}
 		rewind.Value = entry.Encode()
-		if err := from.Kept.Rewind(ctx, rewind); err != nil {
+		if err := from.Handle.Rewind(ctx, rewind); err != nil {
 			return m, err
 		}
 	}
