@@ -206,13 +206,13 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 // learn learns the features in the row. It leaves √ω times the previous ridge predictions in
 // the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
-	f.weigh(f.row, y, weight)
+	f.scaleRow(f.row, y, weight)
 	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
 	f.settle(o, y, weight, f.row, f.priors, rotation)
 }
 
-// weigh multiplies the features in the row by √ω, and writes √ω y behind them.
-func (f *Forecaster) weigh(row, y []float64, weight float64) {
+// scaleRow multiplies the features in the row by √ω, and writes √ω y behind them.
+func (f *Forecaster) scaleRow(row, y []float64, weight float64) {
 	z, labels := row[:f.factor.Order()], row[f.factor.Order():]
 	root := math.Sqrt(weight)
 	if weight != 1 {

@@ -32,7 +32,7 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	turns := (*lent)[:len(all)]
 	for n, o := range all {
 		f.features.Map(turns[n].Row[:f.factor.Order()], o.X)
-		f.weigh(turns[n].Row, o.Y, o.Weight)
+		f.scaleRow(turns[n].Row, o.Y, o.Weight)
 	}
 	qr.RotateSequence(turns)
 	for n, o := range all {
@@ -67,7 +67,7 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 		for k, f := range slices.Backward(r.forecasters) { // The first holds the features, and scales them.
 			row := turns[k][n].Row
 			copy(row[:order], turns[0][n].Row)
-			f.weigh(row, r.labels, o.Weight)
+			f.scaleRow(row, r.labels, o.Weight)
 		}
 	}
 	for k := range turns {

@@ -82,8 +82,8 @@ func (m *mixture) width() float64 {
 
 const mostExponent = 800
 
-// weigh writes the weights w_k into dst. The largest is 1.
-func (m *mixture) weigh(dst []float64) {
+// writeWeights writes the weights w_k into dst. The largest is 1.
+func (m *mixture) writeWeights(dst []float64) {
 	least := math.Inf(1)
 	for k := range m.experts {
 		least = math.Min(least, m.experts[k].cut.Value())
