@@ -146,8 +146,8 @@ func newStore(dir string, o Options) *Store {
 	s.registry.making = map[string]chan struct{}{}
 	s.handles.byNumber = map[uint64]*Model{}
 	s.rows.seed, s.filter.seed = maphash.MakeSeed(), maphash.MakeSeed()
-	s.filter.least = cmp.Or(o.filterRoom, leastRoom)
-	s.pendingFilter.seed, s.pendingFilter.least = s.filter.seed, s.filter.least
+	s.filter.minIDs = cmp.Or(o.filterRoom, minRoom)
+	s.pendingFilter.seed, s.pendingFilter.minIDs = s.filter.seed, s.filter.minIDs
 	return s
 }
 

@@ -306,9 +306,9 @@ func TestPowerCuts(t *testing.T) {
 		} else {
 			synced = 0
 		}
-		least := make([]uint64, len(models))
+		minIDs := make([]uint64, len(models))
 		for n := range models {
-			least[n] = acknowledged[n].Load()
+			minIDs[n] = acknowledged[n].Load()
 		}
 		cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 		close(stop)
@@ -319,8 +319,8 @@ func TestPowerCuts(t *testing.T) {
 		for n := range models {
 			m := find(t, s, string(rune('a'+n)))
 			got := replayed(t, m)
-			if uint64(len(got)) < least[n] {
-				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), least[n])
+			if uint64(len(got)) < minIDs[n] {
+				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), minIDs[n])
 			}
 			for k, r := range got {
 				if !reflect.DeepEqual(r, record(uint64(k+1))) {

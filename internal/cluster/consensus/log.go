@@ -53,7 +53,7 @@ const (
 	// bytes at leastRate, in bytes a second.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
-	leastRate  = 512 << 10
+	minRate    = 512 << 10
 	// Raft reads the newest entry for each message to a follower. The newest entries are in memory.
 	cachedEntries = 8
 	poolSize      = 3

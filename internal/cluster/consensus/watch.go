@@ -100,5 +100,5 @@ func (s *stall) stalled(now time.Time, leads bool, w *write) bool {
 
 // transferTime is the time of bytes at leastRate.
 func transferTime(bytes int) time.Duration {
-	return time.Duration(bytes) * (time.Second / leastRate)
+	return time.Duration(bytes) * (time.Second / minRate)
 }

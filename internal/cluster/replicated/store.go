@@ -222,8 +222,8 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 		return nil, storage.ErrNotOwner
 	}
 	sent := &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), done: make(chan struct{})}
-	if most := s.o.MaxCommand; most > 0 && len(sent.body) > most {
-		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), most)
+	if limit := s.o.MaxCommand; limit > 0 && len(sent.body) > limit {
+		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), limit)
 	}
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err

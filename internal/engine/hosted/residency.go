@@ -401,7 +401,7 @@ func (e *Env) HibernateIdle() {
 	}
 	var seen []*Model
 	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
-		m := e.residents.leastUsed()
+		m := e.residents.leastRecentlyUsed()
 		if m == nil {
 			break
 		}

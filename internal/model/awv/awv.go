@@ -414,15 +414,15 @@ func (f *Forecaster) Restore(state []byte) error {
 	return nil
 }
 
-// leastDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
+// minDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
 // the ridge is λ, or at least λ/1000 if the forecaster forgets.
-const leastDiagonal = 1e-5
+const minDiagonal = 1e-5
 
 func (f *Forecaster) visit(v *codec.Visitor) {
 	for j := range f.columns {
 		f.columns[j].visit(v, &f.columns[0])
 	}
-	f.factor.Visit(v, leastDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
+	f.factor.Visit(v, minDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
 	if f.renewal != nil {
 		f.renewal.visit(v, f.o.Lambda)
 	}

@@ -10,8 +10,8 @@ import (
 // What ObserveAll takes at a time: most rows at most, which share a pass, and no more than
 // bytes bytes of the factor times rows, but least rows. Those of order 2048 take some ms.
 const (
-	least, most = 8, 32
-	bytes       = 1 << 27
+	minBatch, maxBatch = 8, 32
+	bytes              = 1 << 27
 )
 
 // Together is 1 if the forecaster forgets: it then has passes of its own between two rows.
@@ -19,7 +19,7 @@ func (f *Forecaster) Together() int {
 	if f.renewal != nil {
 		return 1
 	}
-	return max(least, min(most, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
+	return max(minBatch, min(maxBatch, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
 }
 
 // ObserveAll learns the observations by passes over R that several share.

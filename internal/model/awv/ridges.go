@@ -232,14 +232,14 @@ func (r *Ridges) grow(a, corners, b []float64) {
 
 // best is the first ridge with the least L*.
 func (r *Ridges) best() (number int) {
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	for k, f := range r.forecasters {
 		hindsight := 0.0
 		for j := range f.columns {
 			hindsight += f.columns[j].Hindsight.Value()
 		}
-		if hindsight < least {
-			number, least = k, hindsight
+		if hindsight < smallest {
+			number, smallest = k, hindsight
 		}
 	}
 	return number

@@ -18,9 +18,9 @@ const (
 
 // Levels of prediction intervals.
 const (
-	defaultCoverage            = 0.9 // Of auto.
-	leastCoverage, maxCoverage = 0.5, 0.999
-	maxLevels                  = 8
+	defaultCoverage          = 0.9 // Of auto.
+	minCoverage, maxCoverage = 0.5, 0.999
+	maxLevels                = 8
 )
 
 func automatic(c *completion, given *model.Auto) entry {
@@ -60,8 +60,8 @@ func (c *completion) coverage() {
 	}
 	for i, v := range s.Coverage {
 		name := fmt.Sprintf("coverage[%d]", i)
-		if !(v >= leastCoverage && v <= maxCoverage) {
-			c.refuse(name, v, fmt.Sprintf("a number from %g to %g", leastCoverage, maxCoverage))
+		if !(v >= minCoverage && v <= maxCoverage) {
+			c.refuse(name, v, fmt.Sprintf("a number from %g to %g", minCoverage, maxCoverage))
 		}
 		if i > 0 && !(v > s.Coverage[i-1]) {
 			c.refuse(name, v, fmt.Sprintf("more than the level before, %g", s.Coverage[i-1]))

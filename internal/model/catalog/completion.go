@@ -65,10 +65,10 @@ func filled[T any](field **T, otherwise T) T {
 	return value
 }
 
-func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
+func (c *completion) number(name string, field **float64, otherwise, lowest, limit float64) float64 {
 	value := filled(field, otherwise)
-	if !(value >= least && value <= most) {
-		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", least, most))
+	if !(value >= lowest && value <= limit) {
+		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", lowest, limit))
 	}
 	return value
 }
@@ -100,10 +100,10 @@ func (c *completion) forgetting(field **float64) float64 {
 	return c.number("forgetting", field, 1, minForgetting, 1)
 }
 
-func (c *completion) whole(name string, field **int, otherwise, most int) int {
+func (c *completion) whole(name string, field **int, otherwise, limit int) int {
 	value := filled(field, otherwise)
-	if value < 1 || value > most {
-		c.refuse(name, value, fmt.Sprintf("1 to %d", most))
+	if value < 1 || value > limit {
+		c.refuse(name, value, fmt.Sprintf("1 to %d", limit))
 	}
 	return value
 }

@@ -69,10 +69,10 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 
 // keepsRidge refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
 // most·ridge: the Gram matrix then rounds the ridge away at every input.
-func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, most float64) {
-	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= most*ridge) {
+func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, limit float64) {
+	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= limit*ridge) {
 		c.refuse("kernel.offset", k.Offset, fmt.Sprintf("at most %g: offset^degree is at most %g %s",
-			math.Pow(most*ridge, 1/float64(k.Degree)), most, name))
+			math.Pow(limit*ridge, 1/float64(k.Degree)), limit, name))
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // newton completes the options that the learners by online Newton steps share.
-func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
+func (c *completion) newton(given *model.NewtonSteps, lowest float64) kons.Options {
 	o := kons.Options{Outputs: c.outputs}
 	if given.Loss == model.LossHinge {
 		c.refuse("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
@@ -45,7 +45,7 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	}
 	o.Low, o.High = c.labelRange(given.Range, o.Loss)
 	o.Eta = c.eta(&given.Eta, o)
-	o.Alpha = c.number("alpha", &given.Alpha, alpha, least, maxScale)
+	o.Alpha = c.number("alpha", &given.Alpha, alpha, lowest, maxScale)
 	return o
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	leastRidges = 2
-	mostRidges  = 16
+	minRidges = 2
+	maxRidges = 16
 )
 
 // ridges completes the ridge λ by one, or several ridges, which replace it, and returns the
@@ -31,8 +31,8 @@ func (c *completion) ridges(
 	if *lambda != nil {
 		c.refuse("lambda", **lambda, "lambda or lambdas")
 	}
-	if len(lambdas) < leastRidges || len(lambdas) > mostRidges {
-		c.refuse("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", leastRidges, mostRidges))
+	if len(lambdas) < minRidges || len(lambdas) > maxRidges {
+		c.refuse("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", minRidges, maxRidges))
 	}
 	before := 0.0
 	for k, v := range lambdas {
@@ -80,6 +80,6 @@ func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
 		}
 		several.Range = []float64{-1, 1}
 	}
-	least, most := c.bounds(several.Range)
-	return slices.Repeat([]float64{least}, c.outputs), slices.Repeat([]float64{most}, c.outputs)
+	lowest, limit := c.bounds(several.Range)
+	return slices.Repeat([]float64{lowest}, c.outputs), slices.Repeat([]float64{limit}, c.outputs)
 }

@@ -134,9 +134,9 @@ func (o *Options) accountBytes() int {
 	return 8 * numbers
 }
 
-// leastDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
+// minDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
 // rounding.
-const leastDiagonal = 1e-5
+const minDiagonal = 1e-5
 
 // visit visits the account of an output, which has as many rounds as the first.
 func (a *account) visit(v *codec.Visitor, o *Options, first *account) {

@@ -19,9 +19,9 @@ import (
 // from i/10 to (i+1)/10, the last bin 1 too.
 const Bins = 10
 
-// A smaller probability counts as leastProbability in the log-loss, as does that of an
+// A smaller probability counts as minProbability in the log-loss, as does that of an
 // unknown class.
-const leastProbability = 1e-9
+const minProbability = 1e-9
 
 // Account is the account of one classifier.
 type Account struct {
@@ -129,7 +129,7 @@ func judged(p Prediction, class int) Figures {
 	if class < len(p.Probabilities) {
 		observed = probability(p.Probabilities[class])
 	}
-	f.LogLoss = -exponential.Log(math.Max(observed, leastProbability))
+	f.LogLoss = -exponential.Log(math.Max(observed, minProbability))
 	for _, v := range p.Probabilities {
 		v = probability(v)
 		f.Brier += float64(v * v)
@@ -187,8 +187,8 @@ func (a *Account) learn(class int) {
 		a.majority = class
 		return
 	}
-	observed, most := a.classes[class].Observed, a.classes[a.majority].Observed
-	if observed > most || (observed == most && class < a.majority) {
+	observed, majority := a.classes[class].Observed, a.classes[a.majority].Observed
+	if observed > majority || (observed == majority && class < a.majority) {
 		a.majority = class
 	}
 }
