@@ -58,7 +58,7 @@ func (e *Engine) Digest(id string, sequence uint64) string {
 
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
 // notices at the next sweep.
-func (e *Engine) OwnerChanged() { e.replicas.Wake() }
+func (e *Engine) OwnerChanged() { e.followers.Wake() }
 
 // RestsCold reports whether this server does not learn now, because replicas are cold and another server is the owner.
 // The owner then answers all calls about models: this server would load a model for each.
@@ -116,7 +116,7 @@ func (e *Engine) takeOver() {
 			}
 			e.changes.pending.Add(-1)
 		}
-		e.replicas.Wake() // Replicas rest while changes are pending.
+		e.followers.Wake() // Replicas rest while changes are pending.
 	}
 }
 
@@ -179,7 +179,7 @@ func (e *Engine) takeRegistered(ctx context.Context, m *hostedModel, registered 
 	followed := m.Registered().Follow != nil
 	m.SetRegistered(registered)
 	if follows := registered.Follow != nil; followed != follows {
-		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
+		e.followers.Enlist(&m.follower, follows && !m.Deleted())
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (m *hostedModel) successor(next *record.RegistryValue) *hostedModel {
 func (m *hostedModel) init(model *hosted.Model) *hostedModel {
 	m.Model = model
 	m.reader.Init(model, m.engine.reporter)
-	m.replica.Init(model)
+	m.follower.Init(model)
 	return m
 }
 
@@ -204,7 +204,7 @@ func (e *Engine) host(m *hostedModel) error {
 	if !m.Deleted() {
 		m.timings = e.o.Timings(m.ID(), m.Learner())
 	}
-	e.replicas.Enlist(&m.replica, !m.Deleted() && m.Registered().Follow != nil)
+	e.followers.Enlist(&m.follower, !m.Deleted() && m.Registered().Follow != nil)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (e *Engine) replace(m, next *hostedModel, why error) error {
 		return e.host(next)
 	}
 	e.table.drop(m)
-	e.replicas.Enlist(&m.replica, false)
+	e.followers.Enlist(&m.follower, false)
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (e *Engine) replace(m, next *hostedModel, why error) error {
 // holds the claim on the name.
 func (e *Engine) remove(m *hostedModel) error {
 	err := e.replace(m, nil, hosted.NotFound(m.ID()))
-	e.replicas.Wake() // The replicas of the model stop.
+	e.followers.Wake() // The replicas of the model stop.
 	return err
 }
 

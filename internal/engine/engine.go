@@ -51,14 +51,14 @@ type Engine struct {
 	o   Options
 	env *hosted.Env
 	// end ends the lifetime of env.
-	end      context.CancelFunc
-	table    table
-	aliases  *alias.Table
-	watchers watch.Hub
-	replicas *replica.Set
-	reporter *figures.Reporter
-	start    StartCounters
-	changes  changes
+	end       context.CancelFunc
+	table     table
+	aliases   *alias.Table
+	watchers  watch.Hub
+	followers *replica.Set
+	reporter  *figures.Reporter
+	start     StartCounters
+	changes   changes
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
 	// model, not an unknown one.
 	registryDamaged atomic.Bool
@@ -88,7 +88,7 @@ type hostedModel struct {
 	timings  Timings
 	watchers watch.Set
 	reader   figures.Reader
-	replica  replica.Replica
+	follower replica.Follower
 }
 
 // Timings is that of hosted.Owner, as are the next ones.
@@ -97,10 +97,10 @@ func (m *hostedModel) Timings() Timings { return m.timings }
 // Learned reports a learned record to watchers and wakes the replicas.
 func (m *hostedModel) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
-	if m.engine.replicas.Follow(m.Ref()) {
-		m.replica.Losses.Add(r, answers)
+	if m.engine.followers.Follow(m.Ref()) {
+		m.follower.Losses.Add(r, answers)
 	}
-	m.engine.replicas.Wake()
+	m.engine.followers.Wake()
 }
 
 // Restoring counts what the model has learned before a restore.
@@ -116,13 +116,13 @@ func (m *hostedModel) counted() {
 // Restored reports a restore.
 func (m *hostedModel) Restored(sequence uint64) {
 	m.counted()
-	m.replica.Restored()
+	m.follower.Restored()
 	m.watchers.Restored(sequence)
 }
 
 // KeepFrom is the first sequence that replicas need, at most through.
 func (m *hostedModel) KeepFrom(through uint64) uint64 {
-	return m.engine.replicas.KeepFrom(m.Ref(), through)
+	return m.engine.followers.KeepFrom(m.Ref(), through)
 }
 
 func (m *hostedModel) overdue(now time.Time) bool {

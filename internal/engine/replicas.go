@@ -22,11 +22,11 @@ func (e *Engine) followAll() {
 		select {
 		case <-lifetime.Done():
 			return
-		case <-e.replicas.Woken():
+		case <-e.followers.Woken():
 		}
 		for more := true; more && lifetime.Err() == nil; {
 			more = false
-			for _, r := range e.replicas.All() {
+			for _, r := range e.followers.All() {
 				if e.follow(lifetime, r) {
 					more = true
 				}
@@ -37,9 +37,9 @@ func (e *Engine) followAll() {
 
 // follow lets a replica learn once, and tells whether there is more. A failure is tried again with the next
 // observation or the next sweep.
-func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
+func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	f := r.Follows()
-	if f == nil || e.replicasRest() {
+	if f == nil || e.followersRest() {
 		return false
 	}
 	leader, err := e.leader(f)
@@ -51,12 +51,12 @@ func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
 			return false
 		}
 		var left uint64
-		if left, err = r.Behind(&leader.replica); err == nil && left == 0 {
+		if left, err = r.Behind(&leader.follower); err == nil && left == 0 {
 			return false
 		}
 	}
 	if err == nil {
-		more, err = r.Step(ctx, &leader.replica)
+		more, err = r.Step(ctx, &leader.follower)
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:
@@ -74,8 +74,8 @@ func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
 	return false
 }
 
-// replicasRest reports whether no replica can learn now.
-func (e *Engine) replicasRest() bool {
+// followersRest reports whether no replica can learn now.
+func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
@@ -112,7 +112,7 @@ func (e *Engine) stopFollowing(ctx context.Context, m *hostedModel, why string, 
 		return err
 	}
 	m.SetRegistered(next)
-	e.replicas.Enlist(&m.replica, false)
+	e.followers.Enlist(&m.follower, false)
 	e.o.Log.Warn("a model follows no more", zap.String("model", m.ID()), zap.String("followed", leader), zap.String("why", why))
 	return nil
 }
@@ -131,7 +131,7 @@ func (e *Engine) continuation(m *hostedModel) (*record.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.replica.Continuation(&leader.replica)
+	return m.follower.Continuation(&leader.follower)
 }
 
 // continueFollower lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
@@ -156,7 +156,7 @@ func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 // continueFollowers settles the replicas of a restored model. A failure is tried again with the next observation
 // or the next sweep.
 func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
-	for _, r := range e.replicas.Of(leader.Ref()) {
+	for _, r := range e.followers.Of(leader.Ref()) {
 		if err := e.continueClaimed(ctx, r.ID()); err != nil {
 			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
 		}
@@ -167,14 +167,14 @@ func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release func(), err error) {
 	for {
 		names := []string{leader.ID()}
-		for _, r := range e.replicas.Of(leader.Ref()) {
+		for _, r := range e.followers.Of(leader.Ref()) {
 			names = append(names, r.ID())
 		}
 		if release, err = e.table.claimAll(ctx, names...); err != nil {
 			return nil, err
 		}
 		// Only the holder of the claim on the leader creates replicas of it.
-		if now := len(e.replicas.Of(leader.Ref())); now+1 <= len(names) {
+		if now := len(e.followers.Of(leader.Ref())); now+1 <= len(names) {
 			return release, nil
 		}
 		release()
@@ -188,7 +188,7 @@ func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *ali
 	leader, err := e.leader(m.Registered().Follow)
 	if err == nil {
 		// Most of it is learned outside of the leader's turn.
-		err = m.replica.CatchUp(ctx, &leader.replica, hosted.MaxCommitRows)
+		err = m.follower.CatchUp(ctx, &leader.follower, hosted.MaxCommitRows)
 	}
 	if err != nil {
 		release()
@@ -198,7 +198,7 @@ func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *ali
 		if err := leader.Advance(); err != nil {
 			return err
 		}
-		if err := m.replica.CatchUp(ctx, &leader.replica, 1); err != nil {
+		if err := m.follower.CatchUp(ctx, &leader.follower, 1); err != nil {
 			return err
 		}
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
@@ -235,7 +235,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	if err := leader.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e.replicas.Compare(ctx, &leader.replica)
+	return e.followers.Compare(ctx, &leader.follower)
 }
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
@@ -249,7 +249,7 @@ func (e *Engine) behind(m *hostedModel) int64 {
 	if err != nil {
 		return -1
 	}
-	n, err := m.replica.Behind(&leader.replica)
+	n, err := m.follower.Behind(&leader.follower)
 	if err != nil {
 		return -1
 	}

@@ -73,10 +73,10 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		resume := m.Pause()
 		defer func() {
 			resume()
-			e.replicas.Wake()
+			e.followers.Wake()
 		}()
 		// What replicas learn at their turn now is still the log of before.
-		if err := e.replicas.AwaitTurns(ctx, m.Ref()); err != nil {
+		if err := e.followers.AwaitTurns(ctx, m.Ref()); err != nil {
 			return err
 		}
 		return m.Restore(ctx, sequence, m.RestoredTo(sequence, end))

@@ -36,7 +36,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // One processor, where there are two, stays free of recoveries.
 	env := hosted.NewEnv(lifetime, o.ModelOptions, learners, loads)
 	e := &Engine{
-		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), replicas: replica.NewSet(o.Log),
+		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), followers: replica.NewSet(o.Log),
 		reporter: figures.NewReporter(figures.Options{Now: o.Now, Log: o.Log, Durability: o.Durability, Learners: learners, Panicked: env.CountPanic}),
 	}
 	e.table.init(o.ModelLimit)

@@ -52,7 +52,7 @@ func (e *Engine) sweep(now time.Time) error {
 		m.LeaveIfCold()
 		m.SnapshotIfDue(now)
 	}
-	e.replicas.Wake()
+	e.followers.Wake()
 	e.env.Memory.Press()
 	now = e.env.Time()
 	err := e.o.Store.Expire(e.env.Lifetime, now, func(handle storage.Model) { e.table.expired(handle) })

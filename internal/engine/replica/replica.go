@@ -32,8 +32,8 @@ var (
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
-// Replica is what a table entry knows of its model as a replica, and as the leader of replicas.
-type Replica struct {
+// Follower is what a table entry knows of its model as a replica, and as the leader of replicas.
+type Follower struct {
 	model *hosted.Model // immutable
 	// Losses are empty of a model without replicas.
 	Losses Losses
@@ -51,16 +51,16 @@ type compared struct {
 }
 
 // Init makes r a replica of the leader that the entry of the model names, if it names one.
-func (r *Replica) Init(m *hosted.Model) { r.model = m }
+func (r *Follower) Init(m *hosted.Model) { r.model = m }
 
 // ID is the id of the replica.
-func (r *Replica) ID() string { return r.model.Identity().ID }
+func (r *Follower) ID() string { return r.model.Identity().ID }
 
 // Follows is what the replica follows, nil if the model is no replica.
-func (r *Replica) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
+func (r *Follower) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
-func (r *Replica) Restored() {
+func (r *Follower) Restored() {
 	r.Losses.Forget()
 	r.aim = nil
 	r.compared.Store(nil)
@@ -154,7 +154,7 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 }
 
 // leaderSequence is how far into the leader's log the replica has learned.
-func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
+func (r *Follower) leaderSequence(f *record.Follow) (uint64, error) {
 	last, err := r.model.LogEnd()
 	return f.From + last, err
 }
@@ -162,7 +162,7 @@ func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
 // Continuation returns what the replica follows after a restore of its leader: the present Follow without
 // a restore, and nil if the replica has learned undone observations. The leader knows only its newest
 // restore, so a replica that missed two restores counts as one with undone observations.
-func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
+func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
 	f, restored := r.Follows(), leader.model.Identity().Registered.Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
@@ -177,7 +177,7 @@ func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
 }
 
 // Behind is how many observations of the leader the replica has not learned.
-func (r *Replica) Behind(leader *Replica) (uint64, error) {
+func (r *Follower) Behind(leader *Follower) (uint64, error) {
 	f, is := r.Follows(), leader.model.Identity()
 	if f == nil {
 		return 0, ErrStops
@@ -201,7 +201,7 @@ func (r *Replica) Behind(leader *Replica) (uint64, error) {
 
 // Step learns the next observations of the leader, at most one commit, at the replica's turn. It tells
 // whether there are more.
-func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
+func (r *Follower) Step(ctx context.Context, leader *Follower) (bool, error) {
 	result := make(chan bool, 1)
 	err := r.model.Turn(ctx, func(ctx context.Context) error {
 		more, err := r.step(ctx, leader)
@@ -215,7 +215,7 @@ func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
 }
 
 // step is Step at the turn. It never waits for the turn of the leader, which may wait for this one.
-func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err error) {
+func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err error) {
 	f := r.Follows()
 	if f == nil || leader.model.Paused() {
 		return false, nil
@@ -260,7 +260,7 @@ func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err err
 }
 
 // learn learns the leader's observations after a sequence.
-func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uint64, error) {
+func (r *Follower) learn(ctx context.Context, leader *Follower, at, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, fmt.Errorf("%w: %w", ErrStops, model.ErrObservationLimit)
 	}
@@ -282,7 +282,7 @@ func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uin
 }
 
 // compare notes the losses of both models at a sequence that both have reached.
-func (r *Replica) compare(f *record.Follow) error {
+func (r *Follower) compare(f *record.Follow) error {
 	follower, err := sumsOf(r.model)
 	if err != nil || !r.aim.known {
 		return err
@@ -299,7 +299,7 @@ func (r *Replica) compare(f *record.Follow) error {
 }
 
 // CatchUp learns until the replica is less than so many observations behind.
-func (r *Replica) CatchUp(ctx context.Context, leader *Replica, behind uint64) error {
+func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64) error {
 	for {
 		if _, err := r.Step(ctx, leader); err != nil {
 			return err

@@ -21,7 +21,7 @@ type Set struct {
 	log *zap.Logger
 	mu  struct {
 		sync.Mutex
-		byID map[string]*Replica
+		byID map[string]*Follower
 	}
 	// count == len(mu.byID)
 	count atomic.Int32
@@ -31,12 +31,12 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet(log *zap.Logger) *Set {
 	s := &Set{log: log, wake: make(chan struct{}, 1)}
-	s.mu.byID = map[string]*Replica{}
+	s.mu.byID = map[string]*Follower{}
 	return s
 }
 
 // Enlist takes a model into the set, or out of it.
-func (s *Set) Enlist(r *Replica, follows bool) {
+func (s *Set) Enlist(r *Follower, follows bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if follows {
@@ -64,18 +64,18 @@ func (s *Set) Wake() {
 func (s *Set) Woken() <-chan struct{} { return s.wake }
 
 // All returns the replicas in the order of their ids.
-func (s *Set) All() []*Replica {
+func (s *Set) All() []*Follower {
 	if s.count.Load() == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Replica) int { return strings.Compare(a.ID(), b.ID()) })
+	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Follower) int { return strings.Compare(a.ID(), b.ID()) })
 }
 
 // Of returns the replicas of a leader in the order of their ids.
-func (s *Set) Of(leader record.Ref) []*Replica {
-	return slices.DeleteFunc(s.All(), func(r *Replica) bool {
+func (s *Set) Of(leader record.Ref) []*Follower {
+	return slices.DeleteFunc(s.All(), func(r *Follower) bool {
 		f := r.Follows()
 		return f == nil || f.Leader != leader
 	})
@@ -151,7 +151,7 @@ type Comparison struct {
 
 // Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
 // loss. It costs one commit of each replica at most.
-func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error) {
+func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, error) {
 	learned, err := sumsOf(leader.model)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error
 
 // comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
 // one since the start its figures are 0.
-func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, error) {
+func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison, error) {
 	if _, err := r.Step(ctx, leader); err != nil {
 		return Comparison{}, err
 	}
