@@ -110,7 +110,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 			served.RunningMean, served.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
 	}
-	a.judge(r, notes)
+	a.checkIntervals(r, notes)
 	changed = a.drift.Observe(served.Loss / r.Weight)
 	if r.SetAside {
 		return Performance{}, changed
@@ -163,9 +163,9 @@ func total(predictions []float64, r Round, loss Loss) (sum float64) {
 	return sum
 }
 
-// judge shows the labels to the intervals. An observation without a served prediction is
+// checkIntervals shows the labels to the intervals. An observation without a served prediction is
 // judged by the present interval.
-func (a *Account) judge(r Round, notes []float64) {
+func (a *Account) checkIntervals(r Round, notes []float64) {
 	var outputs [1 + maxLevels]float64
 	for j, s := range a.intervals {
 		value, of := r.Predictions[j], outputs[:0]

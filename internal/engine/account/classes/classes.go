@@ -96,12 +96,12 @@ func (a *Account) Observe(r Round) Performance {
 		panic(fmt.Sprintf("classes: class %d of %d", r.Class, a.limit))
 	}
 	first := a.majority == model.NoClass
-	now := judged(r.Prequential, r.Class)
+	now := figuresOf(r.Prequential, r.Class)
 	now.Majority, now.Last = wrong(a.majority, r.Class), wrong(a.last, r.Class)
 	served, prediction := now, r.Prequential
 	if r.Served != nil {
 		prediction = *r.Served
-		served = judged(prediction, r.Class)
+		served = figuresOf(prediction, r.Class)
 		served.Majority, served.Last = now.Majority, now.Last
 		if majority, last, ok := a.read(r.Notes); ok {
 			served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
@@ -122,8 +122,8 @@ func (a *Account) Observe(r Round) Performance {
 	return round
 }
 
-// judged returns the figures of a prediction without the baselines.
-func judged(p Prediction, class int) Figures {
+// figuresOf returns the figures of a prediction without the baselines.
+func figuresOf(p Prediction, class int) Figures {
 	f := Figures{Errors: wrong(p.Class, class)}
 	observed := 0.0
 	if class < len(p.Probabilities) {

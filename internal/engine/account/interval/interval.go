@@ -178,7 +178,7 @@ func (s *State) Observe(r Round) {
 		return
 	}
 	if sigma > 0 && sigma <= maxScale && len(z) == len(s.levels) && bounded(z) {
-		s.judge(&r, size)
+		s.scoreServed(&r, size)
 	}
 	if now := s.Scale(); now > 0 {
 		size = math.Min(size, maxScore*now)
@@ -201,9 +201,9 @@ func bounded(z []float64) bool {
 	return true
 }
 
-// judge judges the intervals of one prediction as they were served, and learns from them
+// scoreServed judges the intervals of one prediction as they were served, and learns from them
 // before their projection.
-func (s *State) judge(r *Round, size float64) {
+func (s *State) scoreServed(r *Round, size float64) {
 	if s.ring == nil {
 		s.allocate()
 	}
