@@ -29,7 +29,7 @@ var errRoom = errors.New("the disk was full and has room again: start the server
 // server. After another failure the server stays as it is for an operator.
 func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.Server) error {
 	select {
-	case <-disk.Refused():
+	case <-disk.Rejected():
 	case <-ctx.Done():
 		return nil
 	}

@@ -194,8 +194,8 @@ type Record struct {
 	Outcome, Reason string
 	// ValidateOnly: the call changes nothing.
 	ValidateOnly bool
-	// Refused: the caller may not make the call, or exceeds a limit.
-	Refused bool
+	// Rejected: the caller may not make the call, or exceeds a limit.
+	Rejected bool
 }
 
 type key struct{}

@@ -66,9 +66,9 @@ func (n *Node) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case err = <-l.Failed():
-		case <-n.raftLog.Refused():
+		case <-n.raftLog.Rejected():
 			err = n.raftLog.Failed()
-		case <-n.local.Refused():
+		case <-n.local.Rejected():
 			err = n.local.Failed()
 		case <-due.C:
 			now := n.o.Now()

@@ -97,19 +97,19 @@ func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hos
 	if err := e.continueFollower(ctx, second); err != nil {
 		return nil, err
 	}
-	refuse := func(field, got, want string) error {
+	reject := func(field, got, want string) error {
 		return &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want}
 	}
 	f := second.Registered().Follow
 	switch {
 	case m.Registered().Follow != nil:
-		return nil, refuse("model", fmt.Sprintf("%q, which follows %q", m.ID(), m.Registered().Follow.Leader.ID), "a model that follows none, for a share")
+		return nil, reject("model", fmt.Sprintf("%q, which follows %q", m.ID(), m.Registered().Follow.Leader.ID), "a model that follows none, for a share")
 	case share.LearnAll && (f == nil || f.Leader != m.Ref()):
-		return nil, refuse("share.learn_all", "true", fmt.Sprintf("a second model that was created with follows: %q", m.ID()))
+		return nil, reject("share.learn_all", "true", fmt.Sprintf("a second model that was created with follows: %q", m.ID()))
 	case !share.LearnAll && f != nil:
-		return nil, refuse("share.learn_all", "false", fmt.Sprintf("true: %q learns what %q does", second.ID(), f.Leader.ID))
+		return nil, reject("share.learn_all", "false", fmt.Sprintf("true: %q learns what %q does", second.ID(), f.Leader.ID))
 	case replica.CheckLeader(second.Spec(), m.Model) != nil:
-		return nil, refuse("share.model", fmt.Sprintf("%q", second.ID()), fmt.Sprintf("a model with the inputs, labels and classes of %q", m.ID()))
+		return nil, reject("share.model", fmt.Sprintf("%q", second.ID()), fmt.Sprintf("a model with the inputs, labels and classes of %q", m.ID()))
 	}
 	return second, nil
 }

@@ -149,7 +149,7 @@ func (m *faultyModel) Append(ctx context.Context, c storage.Commit) error {
 	case appendNotDone:
 		return errOutcome
 	case appendRefused:
-		return fmt.Errorf("injected: %w", storage.ErrRefused)
+		return fmt.Errorf("injected: %w", storage.ErrRejected)
 	case appendWaits:
 		<-m.store.goOn
 	}

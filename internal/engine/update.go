@@ -53,19 +53,19 @@ const (
 // CheckMetadata refuses metadata, with all that is wrong.
 func CheckMetadata(m *Metadata) error {
 	var errs []error
-	refuse := func(field, got, want string) {
+	reject := func(field, got, want string) {
 		errs = append(errs, &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want})
 	}
 	atMost := func(field string, n, most int, what string) {
 		if n > most {
-			refuse(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))
+			reject(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))
 		}
 	}
 	atMost("display_name", utf8.RuneCountInString(m.DisplayName), maxDisplayName, "characters")
 	atMost("labels", len(m.Labels), maxLabels, "labels")
 	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
 		if !idPattern.MatchString(key) {
-			refuse("labels", fmt.Sprintf("the key %q", hosted.Brief(key)), "keys of "+idForm)
+			reject("labels", fmt.Sprintf("the key %q", hosted.Brief(key)), "keys of "+idForm)
 			continue
 		}
 		atMost("labels."+key, utf8.RuneCountInString(m.Labels[key]), maxLabelValue, "characters")
@@ -75,15 +75,15 @@ func CheckMetadata(m *Metadata) error {
 	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) {
 		bytes += len(key) + len(m.Annotations[key])
 		if n := utf8.RuneCountInString(key); n == 0 || n > maxAnnotationKey {
-			refuse("annotations", fmt.Sprintf("the key %q", hosted.Brief(key)), fmt.Sprintf("keys of 1 to %d characters", maxAnnotationKey))
+			reject("annotations", fmt.Sprintf("the key %q", hosted.Brief(key)), fmt.Sprintf("keys of 1 to %d characters", maxAnnotationKey))
 		}
 	}
 	atMost("annotations", bytes, maxAnnotationBytes, "bytes")
 	if m.LabelTTL < 0 || m.LabelTTL > int64(MaxLabelTTL) {
-		refuse("label_ttl", time.Duration(m.LabelTTL).String(), fmt.Sprintf("above 0 and at most %s", MaxLabelTTL))
+		reject("label_ttl", time.Duration(m.LabelTTL).String(), fmt.Sprintf("above 0 and at most %s", MaxLabelTTL))
 	}
 	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
-		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
+		reject("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
 	}
 	return model.JoinFields(errs...)
 }

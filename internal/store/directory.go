@@ -151,8 +151,8 @@ func (d *directory) checkVersion(db *database, want uint32) error {
 // Failed implements storage.Upkeep.
 func (d *directory) Failed() error { return d.guard.err() }
 
-// Refused returns a channel that closes at the first refused write; see Failed.
-func (d *directory) Refused() <-chan struct{} { return d.guard.failed }
+// Rejected returns a channel that closes at the first refused write; see Failed.
+func (d *directory) Rejected() <-chan struct{} { return d.guard.failed }
 
 func (d *directory) writeFile(name string, data []byte) error {
 	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)

@@ -329,7 +329,7 @@ func TestRaftLogRefusedWrites(t *testing.T) {
 				}
 			})
 			failing.Store(false)
-			<-l.Refused()
+			<-l.Rejected()
 			for what, err := range map[string]error{
 				"append": l.Append(entriesOf(1, 99)), "delete": l.DeleteRange(1, 1), "set": l.SetUint64([]byte("term"), 2), "failed": l.Failed(),
 			} {

@@ -61,7 +61,7 @@ func (t *transport) forward(admitted func() error) {
 			t.hear(request)
 		case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest, *raft.TimeoutNowRequest:
 			if err := admitted(); err != nil {
-				rpc.Respond(refusal(request), err)
+				rpc.Respond(rejection(request), err)
 				continue
 			}
 		}
@@ -101,8 +101,8 @@ func (t *transport) send(id raft.ServerID, to raft.ServerAddress, r *raft.Append
 	return err
 }
 
-// refusal returns an empty response to a request, which the library encodes after the error.
-func refusal(request any) any {
+// rejection returns an empty response to a request, which the library encodes after the error.
+func rejection(request any) any {
 	switch request.(type) {
 	case *raft.RequestVoteRequest:
 		return &raft.RequestVoteResponse{}

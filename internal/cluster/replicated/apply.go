@@ -109,7 +109,7 @@ func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw c
 	if raw.Kind == command.Import {
 		s.apply.command = command.Command{} // This frees the large lists.
 	}
-	if err != nil && !refused(err) {
+	if err != nil && !rejected(err) {
 		waits.answer(nil, err)
 		return err
 	}
@@ -133,16 +133,16 @@ func (s *Store) answerAgain(raw command.Raw) error {
 		if m == nil {
 			continue
 		}
-		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !refused(err) {
+		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !rejected(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// refused reports whether every server answers a command with this error, so that the command has no effect.
-func refused(err error) bool {
-	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrRefused) ||
+// rejected reports whether every server answers a command with this error, so that the command has no effect.
+func rejected(err error) bool {
+	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrRejected) ||
 		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalidID)
 }
 

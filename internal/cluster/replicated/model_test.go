@@ -66,7 +66,7 @@ func TestChanged(t *testing.T) {
 		}).ProposeDigest(ctx, 8, "digest"),
 		m.Rewind(ctx, storage.Rewind{Sequence: 3, Value: []byte("rewound")}), m.Rewind(ctx, storage.Rewind{Sequence: 3}),
 		find(t, owner, "imported").Delete(ctx))
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRefused) {
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRejected) {
 		t.Errorf("a gap: %v", err)
 	}
 	c.same(t)
@@ -166,7 +166,7 @@ func TestOutcomes(t *testing.T) {
 	m, ctx := create(t, c.servers[0]), t.Context()
 	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
 	commit := storage.Commit{Record: record(1, 1)}
-	fault(logtest.Refused)
+	fault(logtest.Rejected)
 	if err := m.Append(ctx, commit); !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("refused: %v", err)
 	}
@@ -265,7 +265,7 @@ func TestIDsKnownBefore(t *testing.T) {
 		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
 	)
 	// A refused commit puts none of its ids.
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRejected) {
 		t.Errorf("refused: %v", err)
 	}
 	c.same(t)

@@ -75,7 +75,7 @@ func (w *worker) onOwner() bool {
 			case err == nil:
 				return true
 			case errors.Is(err, storage.ErrNotOwner):
-			case errors.Is(err, logtest.ErrLost), errors.Is(err, context.Canceled), errors.Is(err, storage.ErrRefused), errors.Is(err, storage.ErrNotFound):
+			case errors.Is(err, logtest.ErrLost), errors.Is(err, context.Canceled), errors.Is(err, storage.ErrRejected), errors.Is(err, storage.ErrNotFound):
 				return true // The next operation begins with the present contents.
 			default:
 				w.t.Error(err)
@@ -187,7 +187,7 @@ func (w *worker) append(ctx context.Context, m storage.Model, text string) error
 	switch err = m.Append(ctx, c); {
 	case err == nil:
 		w.acked = append(w.acked, text)
-	case !errors.Is(err, storage.ErrNotOwner) && !errors.Is(err, storage.ErrRefused):
+	case !errors.Is(err, storage.ErrNotOwner) && !errors.Is(err, storage.ErrRejected):
 		w.maybe[text] = true
 	}
 	return err

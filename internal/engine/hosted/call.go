@@ -162,8 +162,8 @@ func newTicket(rows int, started time.Time) *Ticket {
 	return t
 }
 
-// refuse gives the ticket an error in place of answers.
-func (t *Ticket) refuse(err error) { t.answers, t.err = nil, err }
+// reject gives the ticket an error in place of answers.
+func (t *Ticket) reject(err error) { t.answers, t.err = nil, err }
 
 // Wait returns the answers, one per observation, once they are durable and learned. If the context ends
 // first, the observations are learned all the same, and the same ids sent again bring the answers.

@@ -144,9 +144,9 @@ func (c *capture) prune(ctx context.Context) error {
 	if err != nil {
 		return m.id.storagef("list the snapshots", err)
 	}
-	var refused error
+	var rejected error
 	if due {
-		refused = m.source.Check(c.Sequence, c.Digest)
+		rejected = m.source.Check(c.Sequence, c.Digest)
 	}
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (c *capture) prune(ctx context.Context) error {
 	switch {
 	case s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence:
 		return nil // The model was restored or deleted, or the writer of a newer snapshot prunes.
-	case refused != nil:
-		return s.refuse(c.Sequence, refused)
+	case rejected != nil:
+		return s.removeNewest(c.Sequence, rejected)
 	case due:
 		s.checked, s.checkedEpoch, s.unchecked = c.Sequence, c.epoch, 0
 	}

@@ -95,7 +95,7 @@ func (c *commit) perform(batch []*Ticket) {
 		if err := c.apply(); err != nil {
 			// Duplicates of what was durable before keep their answers.
 			for _, t := range c.learning {
-				t.refuse(err)
+				t.reject(err)
 			}
 			return
 		}
@@ -109,24 +109,24 @@ func (c *commit) perform(batch []*Ticket) {
 // placeAll places every row of a ticket, or refuses the ticket and undoes its placements.
 func (c *commit) placeAll(t *Ticket, room int) {
 	observations, copies, consumed, known := len(c.record.Observations), len(c.copies), len(c.consumed), len(c.classes)
-	var refused error
+	var rejected error
 	for n := range t.rows {
 		if err := c.place(&t.rows[n], &t.answers[n]); err != nil {
-			refused = &RowError{Row: n, Err: err}
+			rejected = &RowError{Row: n, Err: err}
 			break
 		}
 	}
-	if refused == nil && len(c.record.Observations) > room {
-		refused = fmt.Errorf("model %q: room for %d more observations: %w", c.ID(), room-observations, model.ErrObservationLimit)
+	if rejected == nil && len(c.record.Observations) > room {
+		rejected = fmt.Errorf("model %q: room for %d more observations: %w", c.ID(), room-observations, model.ErrObservationLimit)
 	}
 	switch {
-	case refused != nil:
+	case rejected != nil:
 		for _, o := range c.record.Observations[observations:] {
 			delete(c.places, o.ID)
 		}
 		c.record.Observations = c.record.Observations[:observations]
 		c.copies, c.consumed, c.classes = c.copies[:copies], c.consumed[:consumed], c.classes[:known]
-		t.refuse(refused)
+		t.reject(rejected)
 	case len(c.copies) > copies:
 		c.learning = append(c.learning, t)
 	}

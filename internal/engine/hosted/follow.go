@@ -22,13 +22,13 @@ func (m *Model) Resume() (sequence uint64, room int, err error) {
 
 // Relearn learns observations of another model's log, at the model's turn after Resume. It returns how
 // many were learned, and why the next one was refused, which is a *RowError, or nil.
-func (m *Model) Relearn(observations []record.Observation) (learned int, refused, err error) {
+func (m *Model) Relearn(observations []record.Observation) (learned int, rejected, err error) {
 	m.Touch(m.env.Now())
 	c := m.newCommit()
 	defer c.free()
 	c.record.Time = max(m.state.machine.Time(), m.env.Time().UnixNano())
 	for n := range observations {
-		if refused = c.placeFromLeader(&observations[n]); refused != nil {
+		if rejected = c.placeFromLeader(&observations[n]); rejected != nil {
 			break
 		}
 	}
@@ -39,7 +39,7 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, refused
 		}
 		m.afterCommit()
 	}
-	return learned, refused, nil
+	return learned, rejected, nil
 }
 
 // placeFromLeader adds an observation of another model to the record, if this model may learn it.

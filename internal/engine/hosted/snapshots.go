@@ -151,9 +151,9 @@ func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint6
 	return log.Truncate(keepFrom(slices.Min(sequences[:keep])))
 }
 
-// refuse removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
+// removeNewest removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
 // the state in memory and the log are whole. The caller holds disk.
-func (s *snapshots) refuse(sequence uint64, why error) error {
+func (s *snapshots) removeNewest(sequence uint64, why error) error {
 	if !errors.Is(why, recovery.ErrUnread) && !errors.Is(why, codec.ErrVersion) {
 		if err := s.store.RemoveSnapshot(sequence); err != nil {
 			return s.id.storagef("remove a snapshot that cannot be read back", err)

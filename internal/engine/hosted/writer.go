@@ -29,7 +29,7 @@ func (w writer) Handle(batch []*Ticket) {
 	c := w.newCommit()
 	if err := w.ready(); err != nil {
 		for _, t := range batch {
-			t.refuse(err)
+			t.reject(err)
 		}
 	} else {
 		c.perform(batch)
@@ -41,9 +41,9 @@ func (w writer) Handle(batch []*Ticket) {
 	w.afterCommit()
 }
 
-// Refuse answers a ticket whose turn never comes.
-func (w writer) Refuse(t *Ticket, why error) {
-	t.refuse(why)
+// Reject answers a ticket whose turn never comes.
+func (w writer) Reject(t *Ticket, why error) {
+	t.reject(why)
 	w.finish(t)
 }
 

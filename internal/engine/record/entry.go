@@ -53,7 +53,7 @@ func (d *decoder) metadata() Metadata {
 	m := Metadata{DisplayName: d.text(), LabelTTL: int64(d.Uint64()), MaxPending: int64(d.Uint64())}
 	m.Labels, m.Annotations = d.texts(), d.texts()
 	if m.LabelTTL < 0 || m.MaxPending < 0 {
-		d.refuse(fmt.Sprintf("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending))
+		d.reject(fmt.Sprintf("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending))
 	}
 	return m
 }
@@ -68,7 +68,7 @@ func (d *decoder) texts() map[string]string {
 	for k := range n {
 		key := d.text()
 		if k > 0 && key <= last {
-			d.refuse(fmt.Sprintf("the key %q behind %q", key, last))
+			d.reject(fmt.Sprintf("the key %q behind %q", key, last))
 		}
 		out[key], last = d.text(), key
 		if d.Err() != nil {
@@ -153,10 +153,10 @@ func DecodeRegistryValue(data []byte) (RegistryValue, error) {
 		Restored: Restored{Epoch: d.Uint64(), Sequence: d.Uint64()},
 	}
 	if e.Restored.Epoch == 0 && e.Restored.Sequence != 0 {
-		d.refuse("a restored sequence without a restore")
+		d.reject("a restored sequence without a restore")
 	}
 	if e.Deleted == 0 && e.Purge != 0 {
-		d.refuse("the time of a removal without a deletion")
+		d.reject("the time of a removal without a deletion")
 	}
 	e.Spec = d.Bytes(d.Len())
 	if err := d.Err(); err != nil {

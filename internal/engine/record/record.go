@@ -188,7 +188,7 @@ func (d *decoder) observation(flags byte) Observation {
 	}
 	if flags&flagClass != 0 {
 		if o.Class = d.text(); o.Class == "" {
-			d.refuse("a class without a name")
+			d.reject("a class without a name")
 		}
 	} else {
 		o.Labels = d.numbers()
@@ -202,7 +202,7 @@ func (d *decoder) observation(flags byte) Observation {
 	if flags&flagLeader != 0 {
 		loss := d.Float()
 		if !(math.Abs(loss) <= math.MaxFloat64) {
-			d.refuse(fmt.Sprintf("a loss of %g", loss))
+			d.reject(fmt.Sprintf("a loss of %g", loss))
 		}
 		o.LeaderLoss = &loss
 	}

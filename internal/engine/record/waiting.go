@@ -112,7 +112,7 @@ func (d *decoder) classes(w *Waiting) {
 	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil even if empty.
 	for _, v := range w.Probabilities {
 		if !(v >= 0 && v <= 1) {
-			d.refuse(fmt.Sprintf("a probability of %g", v))
+			d.reject(fmt.Sprintf("a probability of %g", v))
 		}
 		w.Classes = append(w.Classes, d.text())
 	}
@@ -122,7 +122,7 @@ func (d *decoder) classes(w *Waiting) {
 func (d *decoder) within(numbers []float64) {
 	for _, v := range numbers {
 		if !(math.Abs(v) <= math.MaxFloat64) {
-			d.refuse(fmt.Sprintf("a value of %g", v))
+			d.reject(fmt.Sprintf("a value of %g", v))
 		}
 	}
 }

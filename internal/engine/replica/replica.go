@@ -274,9 +274,9 @@ func (r *Follower) learn(ctx context.Context, leader *Follower, at, n uint64) (u
 	for k := range observations {
 		observations[k].LeaderLoss = leader.Losses.At(at + 1 + uint64(k))
 	}
-	learned, refused, err := r.model.Relearn(observations)
-	if refused != nil && err == nil {
-		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, refused)
+	learned, rejected, err := r.model.Relearn(observations)
+	if rejected != nil && err == nil {
+		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, rejected)
 	}
 	return uint64(learned), err
 }

@@ -19,9 +19,9 @@ import (
 var (
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("storage: the model exists")
-	// ErrRefused: the record does not continue the log, because another writer came first.
+	// ErrRejected: the record does not continue the log, because another writer came first.
 	// Nothing was appended.
-	ErrRefused = errors.New("storage: the record does not continue the log")
+	ErrRejected = errors.New("storage: the record does not continue the log")
 	// ErrFailed: the backend accepts no more writes, and must be opened again once its medium
 	// is repaired.
 	ErrFailed = errors.New("storage: the storage failed")

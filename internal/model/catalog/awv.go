@@ -86,7 +86,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma flo
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("below max_features = %d, or a degree given", ceiling))
 	}
 	if degree < 0 {
-		c.refuse("degree", degree, "0 or more")
+		c.reject("degree", degree, "0 or more")
 		return 0, 0
 	}
 	size = feature.TaylorSize(d, degree, ceiling)
@@ -161,7 +161,7 @@ func (c *completion) waves(of **model.Kernel, count **int, rows **bool, limit in
 	frequencies := c.whole("frequencies", count, min(defaultFrequencies, limit), limit)
 	orthogonal := filled(rows, k.Radial())
 	if orthogonal && !k.Radial() {
-		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
+		c.reject("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
 	}
 	return waves{size: 2 * frequencies, bytes: 8 * uint64(max(frequencies, 0)*d), draw: sync.OnceValue(func() *feature.Fourier {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))

@@ -39,11 +39,11 @@ func (c *completion) labels() (outputs int) {
 	given := *s.Classes
 	s.Classes = &given
 	if s.Outputs != 1 {
-		c.refuse("outputs", s.Outputs, "1, or nothing: labels are classes, and an observation has one")
+		c.reject("outputs", s.Outputs, "1, or nothing: labels are classes, and an observation has one")
 	}
 	limit = filled(&given.MaxClasses, limit)
 	if limit < 2 || limit > MaxOutputs {
-		c.refuse("classes.max_classes", limit, fmt.Sprintf("2 to %d", MaxOutputs))
+		c.reject("classes.max_classes", limit, fmt.Sprintf("2 to %d", MaxOutputs))
 	}
 	if limit == 2 && s.RLSC == nil {
 		return 1
@@ -83,7 +83,7 @@ func rlsc(c *completion, given *model.RLSC) entry {
 	var e entry
 	if given.Kernel == nil {
 		if given.Frequencies != nil {
-			c.refuse("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
+			c.reject("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
 		}
 		affine := model.LinearAWV{Lambda: given.Lambda, Forgetting: given.Forgetting}
 		e = linear(c, &affine)

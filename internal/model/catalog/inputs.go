@@ -29,7 +29,7 @@ func (c *completion) inputs() {
 	case d > MaxDimension:
 		c.fail(model.ErrSpecTooLarge, c.at+".inputs", fmt.Sprintf("%d features", d), fmt.Sprintf("at most %d", MaxDimension))
 	case s.Dimension != 0 && s.Dimension != d:
-		c.refuse("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
+		c.reject("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
 	}
 	s.Dimension = d
 }

@@ -23,22 +23,22 @@ func (c *completion) ridges(
 	if len(lambdas) == 0 {
 		several.Lambdas = nil
 		if len(several.Range) > 0 {
-			c.refuse("range", several.Range, "nothing without lambdas")
+			c.reject("range", several.Range, "nothing without lambdas")
 		}
 		several.Range = nil
 		return one("lambda", lambda, defaultLambda), awv.Path{}
 	}
 	if *lambda != nil {
-		c.refuse("lambda", **lambda, "lambda or lambdas")
+		c.reject("lambda", **lambda, "lambda or lambdas")
 	}
 	if len(lambdas) < minRidges || len(lambdas) > maxRidges {
-		c.refuse("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", minRidges, maxRidges))
+		c.reject("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", minRidges, maxRidges))
 	}
 	before := 0.0
 	for k, v := range lambdas {
 		name, field := fmt.Sprintf("lambdas[%d]", k), &v
 		if one(name, &field, 1); v <= before {
-			c.refuse(name, v, fmt.Sprintf("more than %g, the one before", before))
+			c.reject(name, v, fmt.Sprintf("more than %g, the one before", before))
 		}
 		before = v
 	}
@@ -66,7 +66,7 @@ func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learne
 // remembers refuses forgetting with several ridges.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
-		c.refuse("forgetting", forgetting, "1 with lambdas")
+		c.reject("forgetting", forgetting, "1 with lambdas")
 	}
 }
 

@@ -35,7 +35,7 @@ func NewScript(t *testing.T, rng *rand.Rand, store storage.Store, n int) *Script
 	s, w := &Script{states: []map[string]string{state(t, store)}}, &writer{t: t, rng: rng, store: store}
 	for range n {
 		c := w.next()
-		must(t, refused(c.apply(t.Context(), store)))
+		must(t, rejected(c.apply(t.Context(), store)))
 		s.commands, s.states = append(s.commands, c), append(s.states, state(t, store))
 	}
 	return s
@@ -49,10 +49,10 @@ func position(n int) storage.Position {
 	return storage.Position{Index: 10 + uint64(n/3), Command: uint32(n % 3)}
 }
 
-// refused returns nil for the refusals that every replica gives to a command.
-func refused(err error) error {
-	for _, refusal := range []error{storage.ErrExists, storage.ErrRefused, storage.ErrNotFound, storage.ErrInvalidID} {
-		if errors.Is(err, refusal) {
+// rejected returns nil for the refusals that every replica gives to a command.
+func rejected(err error) error {
+	for _, rejection := range []error{storage.ErrExists, storage.ErrRejected, storage.ErrNotFound, storage.ErrInvalidID} {
+		if errors.Is(err, rejection) {
 			return nil
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Script) Apply(t *testing.T, store storage.Store, from, to int) {
 		case position(n).Compare(store.Position()) <= 0:
 			continue
 		}
-		if err := refused(c.apply(ctx, store)); err != nil {
+		if err := rejected(c.apply(ctx, store)); err != nil {
 			t.Fatalf("command %d, %s: %v", n, c.what, err)
 		}
 	}

@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("walks end with the context", s.contextEnds)
 	t.Run("last and first", s.ends)
 	t.Run("appending is durable", s.appendDurable)
-	t.Run("appending out of order is refused", s.appendRefused)
+	t.Run("appending out of order is refused", s.appendRejected)
 	t.Run("a stale appender is refused", s.appendStale)
 	t.Run("appending respects the context", s.appendContext)
 	t.Run("a commit is whole or nothing", s.commitWhole)

@@ -21,8 +21,8 @@ type Fault int
 // The faults.
 const (
 	None Fault = iota
-	// Refused: the entry is not in the log, and the proposer gets ErrNotOwner.
-	Refused
+	// Rejected: the entry is not in the log, and the proposer gets ErrNotOwner.
+	Rejected
 	// Dropped: the entry is not in the log, and the proposer gets ErrLost.
 	Dropped
 	// Applied: the proposer applies the entry, and then gets ErrLost.
@@ -136,7 +136,7 @@ func (s Server) append(entry []byte) (index uint64, fault Fault, err error) {
 		fault = l.mu.fault()
 	}
 	switch fault {
-	case Refused:
+	case Rejected:
 		return 0, None, storage.ErrNotOwner
 	case Dropped:
 		return 0, None, ErrLost
