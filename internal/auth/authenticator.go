@@ -22,7 +22,7 @@ const (
 	maxRemembered = 10_000
 )
 
-// Claims are those of a verified JWT.
+// Claims are the claims of a verified JWT.
 type Claims struct {
 	Subject string
 	// Expires is required.
@@ -65,7 +65,7 @@ type entry struct {
 	// gone: the entry was removed or replaced.
 	gone   atomic.Bool
 	limits *limits
-	// principal is that of a token or a certificate; each JWT has its own.
+	// principal belongs to a token or a certificate. Each JWT has a principal of its own.
 	principal *Principal
 }
 

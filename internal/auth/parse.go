@@ -49,7 +49,7 @@ type Entry struct {
 	from, to int
 }
 
-// fields are those of an entry, with their readers. A reader returns what it wants if the value
+// fields returns the fields of an entry, with their readers. A reader returns what it wants if the value
 // is invalid.
 func fields() map[string]func(e *Entry, n *yaml.Node) (want string) {
 	return map[string]func(e *Entry, n *yaml.Node) string{

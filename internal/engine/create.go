@@ -182,7 +182,7 @@ func (e *Engine) makeMachine(ctx context.Context, id string, spec model.Spec) (*
 	return m, nil
 }
 
-// claimNew claims the name of a new model, and that of its leader, which is nil if none is named.
+// claimNew claims the names of a new model and of its leader. The leader is nil if none is named.
 func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *hostedModel, release func(), err error) {
 	if follows == "" {
 		release, err = e.table.claim(ctx, id)

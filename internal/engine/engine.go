@@ -91,7 +91,7 @@ type hostedModel struct {
 	follower replica.Follower
 }
 
-// Timings is that of hosted.Owner, as are the next ones.
+// Timings implements hosted.Owner, as do the methods after it.
 func (m *hostedModel) Timings() Timings { return m.timings }
 
 // Learned reports a learned record to watchers and wakes the replicas.
@@ -266,7 +266,7 @@ func (t *table) within(prefix string) []*hostedModel {
 	return rest[:sort.Search(len(rest), func(n int) bool { return !strings.HasPrefix(rest[n].ID(), prefix) })]
 }
 
-// All is that of figures.Table.
+// All implements figures.Table.
 func (t *table) All(prefix string) ([]*figures.Reader, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -284,7 +284,7 @@ func readers(models []*hostedModel) []*figures.Reader {
 	return out
 }
 
-// Slice is that of figures.Table.
+// Slice implements figures.Table.
 func (t *table) Slice(prefix, after string, deleted bool, limit int) (rows []*figures.Reader, total int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

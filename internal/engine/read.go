@@ -49,7 +49,7 @@ type Watcher struct {
 	model *hostedModel
 }
 
-// Statistics are those of the model without a report: see figures.Reader.CheapStats.
+// Statistics returns the statistics of the model without a report: see figures.Reader.CheapStats.
 func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
 	return w.model.reader.CheapStats(ctx)
 }

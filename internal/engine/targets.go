@@ -53,7 +53,7 @@ func (t Target) Named() string {
 // Schema is what the model's records are read by, nil without named inputs.
 func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
-// Predict is that of hosted.Model.
+// Predict calls hosted.Model.Predict.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	o.Shared = t.leader != nil
 	if o.Remember && (o.Shared || t.model.Registered().Follow == nil) {
@@ -64,7 +64,7 @@ func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	return t.model.Predict(ctx, rows, o)
 }
 
-// Submit is that of hosted.Model.
+// Submit calls hosted.Model.Submit.
 func (t Target) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
 	if err := t.model.engine.asOwner(ctx); err != nil {
 		return nil, err

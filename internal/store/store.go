@@ -128,7 +128,7 @@ type Store struct {
 	// ids keeps a sweep from dropping an id that is put again between the sweep's read and its
 	// commit: sweeps hold ids exclusively.
 	ids sync.RWMutex
-	// filter has the remembered ids, pendingFilter those of the pending predictions.
+	// filter has the remembered ids, pendingFilter the ids of the pending predictions.
 	filter, pendingFilter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
 	rows stripes

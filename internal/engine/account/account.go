@@ -26,7 +26,7 @@ type Account struct {
 	// has the newest judged observations.
 	whole, discounted Performance
 	recent            window
-	// excess is the loss of the served predictions minus that of the prequential ones of
+	// excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, over all that were learned: the regret counts the first one.
 	excess float64
 	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
@@ -75,10 +75,10 @@ type Round struct {
 	// Labels and Predictions, the prequential ones, have an entry each output.
 	Labels, Predictions []float64
 	Weight              float64
-	// Loss is that of Predictions, times the weight.
+	// Loss is the loss of Predictions, times the weight.
 	Loss float64
 	// Served is the prediction that the client received, nil if none, ServedLoss its
-	// loss, times the weight. Notes are those of AppendNotes at that time. Notes that no
+	// loss, times the weight. Notes are the result of AppendNotes at that time. Notes that no
 	// account gives are ignored.
 	Served, Notes []float64
 	ServedLoss    float64
@@ -152,7 +152,7 @@ func (f *Figures) err(r *Round, predictions []float64) {
 	}
 }
 
-// Pair takes the prequential loss of an observation minus that of the leader of a replica.
+// Pair takes the prequential loss of an observation minus the loss of the leader.
 func (a *Account) Pair(difference float64) { a.pairs.Add(difference) }
 
 // total returns the loss of predictions, times the weight.
@@ -210,7 +210,7 @@ type Sums struct {
 	// sums the losses of these predictions and of the baselines at their time.
 	Predicted uint64
 	Served    Figures
-	// Excess is the loss of the served predictions minus that of the prequential ones of
+	// Excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, the first one included.
 	Excess float64
 	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.

@@ -74,7 +74,7 @@ type Table struct {
 	store storage.Aliases
 	log   *zap.Logger
 	// lifetime ends before Close.
-	lifetime context.Context //nolint:containedctx // It is that of the table's own goroutines.
+	lifetime context.Context //nolint:containedctx // The lifetime of the table's goroutines.
 	settling sync.WaitGroup
 	mu       struct {
 		sync.RWMutex

@@ -18,7 +18,7 @@ const listsAtOnce = 4
 // Order is what a list of models is sorted by.
 type Order int
 
-// The loss and the skill are those of the recent observations, of what the client was told.
+// The loss and the skill are of the recent served predictions.
 const (
 	ByID Order = iota
 	BySequence
@@ -38,7 +38,7 @@ type Cursor struct {
 // ListOptions say which models a list has, and in which order. What is empty leaves nothing out.
 type ListOptions struct {
 	// Prefix is the beginning of the id, Contains a part of the id or of the display name, whatever its
-	// case. Learner is the name of the learner. Labels are among those of the model.
+	// case. Learner is the name of the learner. Labels are a subset of the model's labels.
 	Prefix, Contains, Learner string
 	Labels                    map[string]string
 	// Among are beginnings of ids: each id has one of them.

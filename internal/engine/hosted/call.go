@@ -61,7 +61,7 @@ type PredictOptions struct {
 	Remember bool
 	// IDs are chosen by the caller, one per row, or minted where empty.
 	IDs []string
-	// TTL is that of the model's metadata if 0, and Options.LabelTTL if the model has none.
+	// TTL 0 is the TTL in the model's metadata, and Options.LabelTTL if the model has none.
 	TTL time.Duration
 	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
 	Explain bool

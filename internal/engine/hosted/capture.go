@@ -98,7 +98,7 @@ func (c *capture) write(ctx context.Context) (err error) {
 	if written, err := c.put(ctx, data, started); err != nil || !written {
 		return err
 	}
-	c.Learner, c.Account, c.History = nil, nil, nil // The memory of the copy is that of the check now.
+	c.Learner, c.Account, c.History = nil, nil, nil // The check uses the memory of the copy.
 	return c.prune(ctx)
 }
 

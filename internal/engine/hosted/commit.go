@@ -132,8 +132,8 @@ func (c *commit) placeAll(t *Ticket, room int) {
 	}
 }
 
-// place finds the answer of a row: that of a remembered observation, that of an observation already in
-// the record, or that of a new observation, which it adds to the record.
+// place finds the answer of a row: the answer of a remembered observation, of an observation already in
+// the record, or of a new observation, which it adds to the record.
 func (c *commit) place(r *row, answer *Answer) error {
 	if r.id != "" {
 		if known, err := c.placeKnown(r, answer); known || err != nil {

@@ -122,7 +122,7 @@ type stateDigest struct {
 	digest   string
 }
 
-// Figures are those of the state, or of the last state in memory. They are not known if the model was not
+// Figures returns the figures of the state, or of the last state in memory. They are not known if the model was not
 // in memory since the start and is not broken. Figures costs O(r).
 func (m *Model) Figures() (f Figures, known bool, broken error) {
 	m.state.RLock()
@@ -298,7 +298,7 @@ type Gauges struct {
 // their id.
 type CallCounts struct{ Predictions, Expired, Duplicates uint64 }
 
-// SnapshotGauges are those of the newest snapshot.
+// SnapshotGauges are the gauges of the newest snapshot.
 type SnapshotGauges struct {
 	// Snapshot is its sequence, 0 without any.
 	Snapshot uint64

@@ -16,7 +16,7 @@ import (
 func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := m.env.Now()
 	m.Touch(started)
-	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The labels are those of the leader.
+	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The leader gets the labels.
 	for n := range rows {
 		if err := m.checkRow(&rows[n]); err != nil {
 			return nil, &RowError{Row: n, Err: err}

@@ -176,7 +176,7 @@ type Snapshot struct {
 	Sequence uint64
 	Created  time.Time
 	Bytes    int64
-	// Digest is that of the learner's state.
+	// Digest is the digest of the learner's state.
 	Digest [32]byte
 }
 

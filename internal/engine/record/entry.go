@@ -117,7 +117,7 @@ func (d *decoder) follow() *Follow {
 
 // RegistryValue is a model's registry entry. Times are in nanoseconds since 1970.
 type RegistryValue struct {
-	// Created is the time of creation, Updated that of the newest change of the metadata,
+	// Created is the time of creation, Updated the time of the newest change of the metadata,
 	// deletion or undeletion.
 	Created, Updated int64
 	// Deleted is the time of deletion, Purge the time at which the model will be purged. Both

@@ -37,7 +37,7 @@ type Served struct {
 	// Class is model.NoClass if none.
 	Class         int
 	Probabilities []float64
-	// Notes are those of the account at the time of the prediction, Advice is the
+	// Notes are the account's notes at the time of the prediction, Advice is the
 	// learner's. Either may be empty.
 	Notes, Advice []float64
 }

@@ -18,7 +18,7 @@ type Waiting struct {
 	model.ClassPrediction
 	// Sequence is the state that the prediction was made from.
 	Sequence uint64
-	// Notes are those of the account at the time of the prediction.
+	// Notes are the account's notes at the time of the prediction.
 	Notes    []float64
 	Features []float64
 	// Inputs are the bytes of a record of named inputs, nil for features.

@@ -70,9 +70,9 @@ func (r *Follower) Restored() {
 type sums struct {
 	sequence uint64
 	whole    account.Performance
-	// classes are those of a classifier.
+	// classes are the sums of a classifier.
 	classes classes.Performance
-	// squares and pairs are those of account.Summary.
+	// squares and pairs are as in account.Summary.
 	squares float64
 	pairs   confidence.Moments
 	// recent is the loss of a recent observation, +Inf if the model has learned none.
@@ -310,7 +310,7 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 	}
 }
 
-// CheckLeader refuses a spec whose inputs, labels or classes are not those of the leader, and a leader that
+// CheckLeader rejects a spec whose inputs, labels or classes differ from the leader's, and a leader that
 // is a replica itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	is := leader.Identity()

@@ -139,7 +139,7 @@ type Comparison struct {
 	// Observations counts the leader's observations that this model has learned and that the figures are of,
 	// Behind those since.
 	Observations, Behind uint64
-	// Own are the figures of the model, Followed those of the leader over the same observations, nil of the
+	// Own are the figures of the model, Followed the figures of the leader over the same observations, nil of the
 	// leader itself. The classes are nil unless the model is a classifier.
 	Own                         account.Performance
 	Followed                    *account.Performance

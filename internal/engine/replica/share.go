@@ -10,14 +10,14 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// Difference is the mean loss of a model minus that of the model that it is compared with, of classifiers the
+// Difference is the mean loss of a model minus the mean loss of the model that it is compared with, of classifiers the
 // error rates.
 type Difference struct {
 	confidence.Interval
 	// Paired: both models predicted the same observations, and the losses are prequential. Otherwise chance
 	// assigned each observation to one of the models, and the losses are served ones.
 	Paired bool
-	// Observations counts the observations of the model, First those of the other model.
+	// Observations counts the observations of the model, First the observations of the other model.
 	Observations, First float64
 }
 

@@ -64,7 +64,7 @@ type Registry interface {
 	Import(ctx context.Context, name string, value []byte, from Import) (Model, error)
 }
 
-// Aliases holds values under names in a namespace apart from that of models. Every
+// Aliases holds values under names, in a namespace apart from the models. Every
 // change is durable on return.
 type Aliases interface {
 	// EachAlias calls f for every alias, in the order of their names. The value is valid
@@ -97,7 +97,7 @@ type RegistryEntry struct {
 
 // Import is the beginning of an imported model.
 type Import struct {
-	// Sequence is that of the snapshot. The log of the model continues after it.
+	// Sequence is the sequence of the snapshot. The log of the model continues after it.
 	Sequence uint64
 	Snapshot []byte
 	IDs      []ID
@@ -160,7 +160,7 @@ type Record struct {
 // Commit is a record and the ids that become durable with it.
 type Commit struct {
 	Record
-	// IDs are those of earlier records that are not remembered yet. Each comes once and is
+	// IDs are ids of earlier records that are not remembered yet. Each comes once and is
 	// new to the model. In a replicated store, other servers may not remember the ids of the
 	// last record, so that they come with every commit: they need not be new.
 	IDs []ID

@@ -117,7 +117,7 @@ func (p *Place) Newest(ctx context.Context) (time.Time, error) {
 	return newest, nil
 }
 
-// isName reports whether a name is that of a backup. An unfinished object has another name.
+// isName reports whether a name names a backup. An unfinished object has another name.
 func isName(name string) bool {
 	_, err := time.Parse(nameLayout, name)
 	return err == nil

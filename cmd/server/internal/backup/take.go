@@ -70,7 +70,7 @@ type Taken struct {
 }
 
 // Take backs up a directory that does not change. About has the fields of the manifest but
-// its files and its name. The name is the time, or follows that of the newest backup if the
+// its files and its name. The name is the time, or follows the name of the newest backup if the
 // clock was set back, so that the last backup taken is the newest.
 func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Report) (Taken, error) {
 	m := &about

@@ -46,7 +46,7 @@ type Config struct {
 
 	LogLevel         LogLevel
 	MetricsMaxModels int
-	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
+	OTLPEndpoint     string // "" uses OTEL_EXPORTER_OTLP_ENDPOINT; without both, no traces.
 
 	Tokens                 string // "" is no tokens: everybody may call.
 	JWTKeys                string // "" is no JWTs.
@@ -161,7 +161,7 @@ func (c Config) check(chosen func(name, standard string) value) error {
 	reject := func(name, want string) error { return chosen(name, "").reject(name, want) }
 	switch {
 	case samePort(c.GRPCAddress, c.HTTPAddress):
-		return reject("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+		return reject("http-address", fmt.Sprintf("another port than grpc-address, %q", c.GRPCAddress))
 	case c.TLSCert != "" && c.TLSKey == "":
 		return reject("tls-key", "the file of the key, because tls-cert is set")
 	case c.TLSCert == "" && c.TLSKey != "":

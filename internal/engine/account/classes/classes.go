@@ -50,7 +50,7 @@ func New(limit int) *Account {
 type Prediction struct {
 	// Class is the predicted class, model.NoClass if none.
 	Class int
-	// Probabilities are those of the classes known at the time of the prediction.
+	// Probabilities has a probability for each class known at the time of the prediction.
 	Probabilities []float64
 }
 

@@ -333,7 +333,7 @@ type Statistics struct {
 	MeanScore float64
 }
 
-// Statistics returns those of a level, by its place in New's. It costs O(1) and
+// Statistics returns the statistics of a level, by its place in New's levels. It costs O(1) and
 // allocates nothing.
 func (s *State) Statistics(level int) Statistics {
 	v := &s.levels[level]
