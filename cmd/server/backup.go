@@ -92,7 +92,7 @@ func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *
 	return out, err
 }
 
-// checkOutside refuses a place inside the data directory, with which it would be lost.
+// checkOutside rejects a place inside the data directory, with which it would be lost.
 func checkOutside(place, dir string) error {
 	if inside, err := backup.Within(place, dir); err == nil && inside {
 		return fmt.Errorf("%s is in the data directory and would be lost with it", place)

@@ -437,7 +437,7 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 	}
 }
 
-// A damaged backup is refused by verify and by restore, which names the file and leaves
+// A damaged backup is rejected by verify and by restore, which names the file and leaves
 // the directory empty.
 func TestDamagedBackupIsRefused(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()

@@ -37,7 +37,7 @@ func honest() *run {
 		case n%5 == 1: // The retry finds it.
 			a.duplicate = true
 			r.history.attempts = append(r.history.attempts, first, a)
-		case n%5 == 2: // The first attempt was refused.
+		case n%5 == 2: // The first attempt was rejected.
 			first.result, first.until = rejected, at+10
 			r.history.attempts = append(r.history.attempts, first, a)
 		default:

@@ -101,7 +101,7 @@ func (h *history) of(models []string) (part history) {
 
 // findings are the outcome of a check. A good run has no problem.
 type findings struct {
-	// acknowledged, unknown and refused count ids by their best answer. learnedUnknown are the
+	// acknowledged, unknown and rejected count ids by their best answer. learnedUnknown are the
 	// unknown ids that were learned.
 	acknowledged, unknown, rejected, learnedUnknown int
 	// lost: acknowledged, and not at the answered sequence of every log. twice: learned at

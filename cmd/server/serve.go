@@ -67,7 +67,7 @@ type server struct {
 	ready atomic.Bool
 	// models is nil until the server serves.
 	models atomic.Pointer[groups]
-	// observed counts and times calls. refused counts refusals by reason.
+	// observed counts and times calls. rejected counts rejections by reason.
 	observed   *grpcprom.ServerMetrics
 	rejected   func(reason string)
 	replicated replicated

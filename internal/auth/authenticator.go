@@ -295,7 +295,7 @@ func (a *Authenticator) Certificate(c *x509.Certificate) (*Principal, error) {
 	return nil, a.reject(ErrCertificate)
 }
 
-// Missing refuses a caller without token and certificate.
+// Missing rejects a caller without token and certificate.
 func (a *Authenticator) Missing() error { return a.reject(ErrMissing) }
 
 // Now reads the clock.

@@ -145,7 +145,7 @@ func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, addres
 			accepted <- c
 		}
 	}()
-	// A server that refuses the certificate of a client says so after the handshake, by closing.
+	// A server that rejects the certificate of a client says so after the handshake, by closing.
 	rejected := make(chan struct{})
 	go func() {
 		defer close(rejected)

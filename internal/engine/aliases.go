@@ -88,7 +88,7 @@ func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share
 	return m, current, next, err
 }
 
-// second returns the second model of a share of the requests to m, or refuses it. The caller holds the claims.
+// second returns the second model of a share of the requests to m, or rejects it. The caller holds the claims.
 func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hostedModel, error) {
 	second, err := e.findID(share.Model)
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hos
 	return second, nil
 }
 
-// checkAlias refuses names that cannot be an alias and a model, and shares that can be none.
+// checkAlias rejects names that cannot be an alias and a model, and shares that can be none.
 func checkAlias(name, id string, share *Share) error {
 	var missing error
 	if id == "" {

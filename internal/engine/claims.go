@@ -108,7 +108,7 @@ func (e *Engine) lookUp(id string) (*hostedModel, error) {
 	return nil, hosted.NotFound(id)
 }
 
-// asOwner begins a call that changes the store. It refuses the call on a server that does not own the store, and
+// asOwner begins a call that changes the store. It rejects the call on a server that does not own the store, and
 // waits until the engine has taken over the changes of earlier owners.
 func (e *Engine) asOwner(ctx context.Context) error {
 	if e.o.Owner == nil {
@@ -136,7 +136,7 @@ func (e *Engine) lookUpClaimed(ctx context.Context, id string) (m *hostedModel, 
 	return m, release, nil
 }
 
-// deletedError refuses a soft-deleted model and says how it comes back.
+// deletedError rejects a soft-deleted model and says how it comes back.
 func deletedError(m *hostedModel) error {
 	return fmt.Errorf("%w; it was deleted, and UndeleteModel brings it back until %s", hosted.NotFound(m.ID()), purgeTime(m))
 }

@@ -112,7 +112,7 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 	return figures.Describe(m.Model)
 }
 
-// describeSame describes the existing model of an id, or refuses it if it has another spec or leader.
+// describeSame describes the existing model of an id, or rejects it if it has another spec or leader.
 func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (Info, error) {
 	f := existing.Registered().Follow
 	if (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.Ref()) {
@@ -136,7 +136,7 @@ func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, regis
 	return m, e.host(m)
 }
 
-// checkMemory refuses a model whose state may not fit into memory.
+// checkMemory rejects a model whose state may not fit into memory.
 func (e *Engine) checkMemory(bytes uint64) error {
 	if e.o.ModelMemory <= 0 || bytes <= uint64(e.o.ModelMemory) {
 		return nil
@@ -204,7 +204,7 @@ func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *host
 	return leader, release, nil
 }
 
-// existing returns the model of a claimed name, nil if there is none. It refuses the name of a soft-deleted
+// existing returns the model of a claimed name, nil if there is none. It rejects the name of a soft-deleted
 // model and of an alias.
 func (e *Engine) existing(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)

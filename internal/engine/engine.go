@@ -159,7 +159,7 @@ func (t *table) init(limit int) {
 	t.mu.claims = map[string]chan struct{}{}
 }
 
-// close refuses calls from now on. It is false if the table was closed before.
+// close rejects calls from now on. It is false if the table was closed before.
 func (t *table) close() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *table) close() bool {
 	return open
 }
 
-// closed tells whether the engine refuses calls.
+// closed tells whether the engine rejects calls.
 func (t *table) closed() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

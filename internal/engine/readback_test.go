@@ -55,7 +55,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	h.create(t, "m", linear(2))
 	broken.Store(true)
 	learned := 0
-	// snapshot learns, and reports whether a snapshot was refused.
+	// snapshot learns, and reports whether a snapshot was rejected.
 	snapshot := func() (refused bool) {
 		t.Helper()
 		feed(t, h, learned, learned+10)

@@ -89,7 +89,7 @@ func (e *Engine) read(ctx context.Context) error {
 	return e.aliases.Load(ctx, e.table.created)
 }
 
-// Close refuses observations, waits for those accepted, writes snapshots of the models that changed since
+// Close rejects observations, waits for those accepted, writes snapshots of the models that changed since
 // their last one, those with the most to replay first, and joins every goroutine of the engine. The store
 // stays open.
 func (e *Engine) Close() error {

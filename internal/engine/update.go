@@ -50,7 +50,7 @@ const (
 	MaxLabelTTL = 366 * 24 * time.Hour
 )
 
-// CheckMetadata refuses metadata, with all that is wrong.
+// CheckMetadata rejects metadata, with all that is wrong.
 func CheckMetadata(m *Metadata) error {
 	var errs []error
 	reject := func(field, got, want string) {
@@ -152,7 +152,7 @@ func changed(registered *record.RegistryValue, now time.Time) *record.RegistryVa
 	return &next
 }
 
-// checkETag refuses an etag that is given and is not the model's.
+// checkETag rejects an etag that is given and is not the model's.
 func checkETag(m *hostedModel, given string) error {
 	if now := figures.ETag(m.Registered()); given != "" && given != now {
 		return fmt.Errorf("model %q: %w: the etag is %s, got %s; read the model again", m.ID(), ErrEtag, now, hosted.Brief(given))

@@ -39,7 +39,7 @@ func (e *Engine) sweepAll() {
 			reported = ""
 			return
 		}
-		// A disk that refuses writes refuses them at each sweep.
+		// A disk that rejects writes rejects them at each sweep.
 		if err.Error() != reported {
 			reported = err.Error()
 			e.o.Log.Error("sweep failed: the engine tries again, and logs it again when the cause changes", zap.Error(err))

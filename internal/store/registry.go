@@ -93,7 +93,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 // under a number without a name: an error removes them, and after a crash the next start does.
 // The log begins with a record of the snapshot's sequence without data.
 //
-// Under a position every replica assigns the same number. So Import refuses an import before it takes a number, and a
+// Under a position every replica assigns the same number. So Import rejects an import before it takes a number, and a
 // later failure ends all writing to the store.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	err := checkImport(from)
@@ -125,7 +125,7 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 		err = s.guard.fail(err)
 	}
 	if s.Failed() == nil {
-		// After a refused write it is unknown whether the name is registered, and the disk
+		// After a rejected write it is unknown whether the name is registered, and the disk
 		// stays as it is.
 		err = errors.Join(err, m.drop(context.WithoutCancel(ctx)))
 	}

@@ -8,7 +8,7 @@
 // sync follows in the background. So a prediction survives a killed process, and Predict does
 // not wait for the disk.
 //
-// The first write that the disk refuses ends all writing: the store leaves the disk as it is,
+// The first write that the disk rejects ends all writing: the store leaves the disk as it is,
 // every later write fails with storage.ErrFailed, and reads answer from memory. The directory
 // has to be opened again; see guard.
 package store
@@ -153,7 +153,7 @@ func newStore(dir string, o Options) *Store {
 
 // Open opens the data directory, or creates it, and removes what a crash left. It fails with
 // ErrInUse while another process has the directory open, with ErrVersion on another format, and
-// with storage.ErrFailed if the disk refuses a write. Open reads the newest write-ahead logs,
+// with storage.ErrFailed if the disk rejects a write. Open reads the newest write-ahead logs,
 // the registry, the index of remembered ids and the pending predictions.
 func Open(dir string, o Options) (_ *Store, err error) {
 	s := newStore(dir, o)
@@ -162,7 +162,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		if err == nil {
 			return
 		}
-		// Pebble does not know of a refused write and reports missing data as damage.
+		// Pebble does not know of a rejected write and reports missing data as damage.
 		if failed := s.Failed(); failed != nil {
 			err = failed
 		}
@@ -217,7 +217,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
-// checkRestored refuses a directory whose restore did not end.
+// checkRestored rejects a directory whose restore did not end.
 func (s *Store) checkRestored(restoring bool) error {
 	_, err := s.fs.Stat(s.path(RestoringMark))
 	switch {

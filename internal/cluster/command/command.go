@@ -10,7 +10,7 @@ import (
 )
 
 // Version is the version of the entries that this program writes and applies. A change of the bytes of any command raises
-// Version, so that a program that does not know the bytes refuses the entry. Version 2 has the snapshot of a Rewind, the
+// Version, so that a program that does not know the bytes rejects the entry. Version 2 has the snapshot of a Rewind, the
 // answers of an Append, and Expire.
 const Version = 2
 

@@ -190,7 +190,7 @@ func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
 
 func (r *reader) text() string { return string(r.bytes()) }
 
-// count reads the number of items of at least size bytes each. It refuses more items than the rest of the bytes can
+// count reads the number of items of at least size bytes each. It rejects more items than the rest of the bytes can
 // hold, so that a wrong count reserves no memory.
 func (r *reader) count(size int) uint64 {
 	n := r.uvarint()

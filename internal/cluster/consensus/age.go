@@ -47,7 +47,7 @@ func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, adm
 	return t
 }
 
-// forward passes requests on to raft. It refuses to vote, and to stand for election, while admitted returns an error.
+// forward passes requests on to raft. It does not vote, and does not stand for election, while admitted returns an error.
 func (t *transport) forward(admitted func() error) {
 	for {
 		var rpc raft.RPC

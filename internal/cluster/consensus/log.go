@@ -57,7 +57,7 @@ const (
 	// Raft reads the newest entry for each message to a follower. The newest entries are in memory.
 	cachedEntries = 8
 	poolSize      = 3
-	// Raft takes a proposal within enqueueTimeout, or refuses it.
+	// Raft takes a proposal within enqueueTimeout, or rejects it.
 	enqueueTimeout = 2 * time.Second
 	// A write of the log may take stallTimeout, and the time of its bytes at leastRate.
 	stallTimeout  = 5 * time.Second

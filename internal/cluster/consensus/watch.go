@@ -59,7 +59,7 @@ func (l *Log) becomeOwner() {
 		if err == nil {
 			break
 		}
-		// After a transfer to a server that did not answer, the library may refuse all further proposals.
+		// After a transfer to a server that did not answer, the library may reject all further proposals.
 		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
 		if transferring && l.o.Now().After(deadline) {
 			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))

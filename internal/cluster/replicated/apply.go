@@ -286,7 +286,7 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 		if err != nil {
 			return err
 		}
-		if c.First == last+1 && c.Last >= c.First { // Append refuses all other commits, as a whole.
+		if c.First == last+1 && c.Last >= c.First { // Append rejects all other commits, as a whole.
 			if err := m.localModel.PutIDs(ctx, c.IDs); err != nil {
 				return err
 			}

@@ -303,7 +303,7 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// Apply refuses an entry of another version or of another group, malformed bytes, and an entry with an unknown command
+// Apply rejects an entry of another version or of another group, malformed bytes, and an entry with an unknown command
 // behind a known one. It applies no command of such an entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
 	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Snapshot + 1}

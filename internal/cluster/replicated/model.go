@@ -67,7 +67,7 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 // Rewind implements storage.Log. A log cannot carry the function Rewind.Undone. If Undone is not nil, every server
 // forgets the ids that Options.Undone selects.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	// The check precedes the proposal, because a local store would refuse the command with an error that stops Apply.
+	// The check precedes the proposal, because a local store would reject the command with an error that stops Apply.
 	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 		return m.failed("rewind the log", fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence))
 	}

@@ -264,7 +264,7 @@ func TestIDsKnownBefore(t *testing.T) {
 		m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
 		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
 	)
-	// A refused commit puts none of its ids.
+	// A rejected commit puts none of its ids.
 	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRejected) {
 		t.Errorf("refused: %v", err)
 	}
@@ -283,7 +283,7 @@ func TestAppliedOnce(t *testing.T) {
 		must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
 		must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
 		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
-		// An import that is refused takes no number.
+		// An import that is rejected takes no number.
 		_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
 		if !errors.Is(err, storage.ErrInvalidID) {
 			t.Error(err)

@@ -86,7 +86,7 @@ type Observation struct {
 	Maker *Model
 }
 
-// identity is the id that the observation is learned under once, or empty. It refuses an observation
+// identity is the id that the observation is learned under once, or empty. It rejects an observation
 // with two identities, and one with an input beside a prediction.
 func (o *Observation) identity() (string, error) {
 	switch {

@@ -257,7 +257,7 @@ func (m *Model) LastSnapshot() error {
 }
 
 // captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
-// memory for the copy. Before may refuse the copy, and after complete it, at the same turn. The caller
+// memory for the copy. Before may reject the copy, and after complete it, at the same turn. The caller
 // calls release, unless there is an error.
 func (m *Model) captureAtTurn(ctx context.Context, before func() error, after func(context.Context, *capture) error) (capture, error) {
 	for {

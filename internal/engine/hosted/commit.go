@@ -106,7 +106,7 @@ func (c *commit) perform(batch []*Ticket) {
 	}
 }
 
-// placeAll places every row of a ticket, or refuses the ticket and undoes its placements.
+// placeAll places every row of a ticket, or rejects the ticket and undoes its placements.
 func (c *commit) placeAll(t *Ticket, room int) {
 	observations, copies, consumed, known := len(c.record.Observations), len(c.copies), len(c.consumed), len(c.classes)
 	var rejected error
@@ -174,7 +174,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	return nil
 }
 
-// admitClass refuses a new class beyond the limit: others may have come since Submit checked the row.
+// admitClass rejects a new class beyond the limit: others may have come since Submit checked the row.
 func (c *commit) admitClass(class string) error {
 	if class == "" || slices.Contains(c.classes, class) || slices.Contains(c.state.machine.Classes(), class) {
 		return nil
@@ -210,7 +210,7 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	return true, c.conflict(r, &s)
 }
 
-// conflict refuses a row that differs from the observation of its id.
+// conflict rejects a row that differs from the observation of its id.
 func (c *commit) conflict(r *row, s *record.Seen) error {
 	if c.digest.Labels(r.Labels, r.Class, r.Weight) != s.Labels {
 		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)

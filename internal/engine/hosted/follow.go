@@ -21,7 +21,7 @@ func (m *Model) Resume() (sequence uint64, room int, err error) {
 }
 
 // Relearn learns observations of another model's log, at the model's turn after Resume. It returns how
-// many were learned, and why the next one was refused, which is a *RowError, or nil.
+// many were learned, and why the next one was rejected, which is a *RowError, or nil.
 func (m *Model) Relearn(observations []record.Observation) (learned int, rejected, err error) {
 	m.Touch(m.env.Now())
 	c := m.newCommit()

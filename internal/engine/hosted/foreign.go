@@ -189,7 +189,7 @@ func (m *Model) relearn(r record.Record) error {
 	return nil
 }
 
-// AwaitRewind makes a model refuse all calls after a crash has interrupted its rewind, until Rewound reports that the
+// AwaitRewind makes a model reject all calls after a crash has interrupted its rewind, until Rewound reports that the
 // rewind is complete. The caller calls AwaitRewind before the model is hosted.
 func (m *Model) AwaitRewind() {
 	m.setRestoring(true)

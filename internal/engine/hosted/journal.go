@@ -232,7 +232,7 @@ func (j *journal) behind() (int64, error) {
 	return int64(last), nil
 }
 
-// reachable refuses a sequence that the model cannot be restored to.
+// reachable rejects a sequence that the model cannot be restored to.
 func (j *journal) reachable(ctx context.Context, sequence uint64) error {
 	last, err := j.store.Last()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 
 // The life of an observation:
 //
-//	caller  Submit    refuses a replica
+//	caller  Submit    rejects a replica
 //	        lookFor   looks up what is known of the observation's id
-//	        check     refuses what the learner would not learn
+//	        check     rejects what the learner would not learn
 //	        box.Put   queues the ticket
 //	turn    Handle    takes a batch of tickets
 //	        place     answers a duplicate, or adds a row to the record of the commit
@@ -118,7 +118,7 @@ func (m *Model) decode(stored []byte) (*input.Record, error) {
 	return r, nil
 }
 
-// checkKind refuses a class where labels are real, and a real label where labels are classes.
+// checkKind rejects a class where labels are real, and a real label where labels are classes.
 func (m *Model) checkKind(o *Observation) error {
 	classes := m.source.Spec.Classes
 	switch {
@@ -132,7 +132,7 @@ func (m *Model) checkKind(o *Observation) error {
 	return nil
 }
 
-// check refuses what the learner would not learn. The learner learns everything else.
+// check rejects what the learner would not learn. The learner learns everything else.
 func (m *Model) check(ctx context.Context, rows []row) error {
 	if err := m.lockLoaded(ctx); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (e *Env) pendingLimit(modelLimit int64) int64 {
 	return min(cmp.Or(modelLimit, e.PendingLimit), e.PendingLimit)
 }
 
-// CheckPending refuses more pending predictions of a model than its limit or that of all models
+// CheckPending rejects more pending predictions of a model than its limit or that of all models
 // allows. Own is the model's own limit, or 0.
 func (e *Env) CheckPending(id string, modelLimit, pending, more int64) error {
 	if limit := e.pendingLimit(modelLimit); pending+more > limit {

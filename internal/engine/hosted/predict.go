@@ -68,7 +68,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 	return nil
 }
 
-// checkRow refuses features of a model with named inputs, a record of a model without them, and a
+// checkRow rejects features of a model with named inputs, a record of a model without them, and a
 // record that does not fit the inputs. It reads the times of a record.
 func (m *Model) checkRow(r *Row) error {
 	switch {
@@ -110,7 +110,7 @@ func (m *Model) inputForm() string {
 	return fmt.Sprintf("features, %d numbers", m.source.Spec.Dimension)
 }
 
-// inputMissing refuses a row without any input.
+// inputMissing rejects a row without any input.
 func (m *Model) inputMissing(field, want string) error {
 	err := ErrInvalidRequest
 	if m.schema == nil {

@@ -80,7 +80,7 @@ func (m *Model) Load(ctx context.Context) error {
 }
 
 // load makes the model resident. It runs at the model's turn, and continues after its caller has left:
-// the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
+// the next caller profits. A corrupt model stays rejected; an unreadable disk is tried again by the next
 // caller.
 func (m *Model) load() error {
 	if err := m.followRewind(); err != nil {

@@ -76,7 +76,7 @@ func (d *decoder) octet() byte {
 }
 
 // count reads a varint that counts items of at least size bytes each, and
-// refuses a count that the rest of the data cannot hold.
+// rejects a count that the rest of the data cannot hold.
 func (d *decoder) count(size int) int {
 	v := d.uvarint()
 	if d.Err() == nil && v > d.Len()/size {

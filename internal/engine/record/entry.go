@@ -58,7 +58,7 @@ func (d *decoder) metadata() Metadata {
 	return m
 }
 
-// texts reads keys and their texts, nil instead of an empty map. It refuses unordered keys.
+// texts reads keys and their texts, nil instead of an empty map. It rejects unordered keys.
 func (d *decoder) texts() map[string]string {
 	n := d.count(2) // Two lengths.
 	if n == 0 {

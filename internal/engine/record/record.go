@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the values. A change of the bytes of a value raises its version. A decoder refuses any other version.
+// Versions of the values. A change of the bytes of a value raises its version. A decoder rejects any other version.
 const (
 	versionRecord  = 5
 	versionSeen    = 3

@@ -62,7 +62,7 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	return out
 }
 
-// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It refuses
+// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It rejects
 // numbers that must not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	d := newDecoder(data, versionWaiting)
@@ -118,7 +118,7 @@ func (d *decoder) classes(w *Waiting) {
 	}
 }
 
-// within refuses numbers that are not finite.
+// within rejects numbers that are not finite.
 func (d *decoder) within(numbers []float64) {
 	for _, v := range numbers {
 		if !(math.Abs(v) <= math.MaxFloat64) {
@@ -200,7 +200,7 @@ func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	return c, nil
 }
 
-// rows reads a count of rows, and refuses a count that the rest of the data cannot hold.
+// rows reads a count of rows, and rejects a count that the rest of the data cannot hold.
 func (d *decoder) rows() int {
 	n := d.Uint64()
 	if d.Err() == nil && n > uint64(d.Len()/rowBytes) {

@@ -199,7 +199,7 @@ type Log interface {
 	Last() (uint64, error)
 	First() (uint64, error)
 	// Append atomically writes a commit after the last record. It has one of three
-	// answers. Nil: the commit is durable. ErrRefused: First != Last() + 1, and nothing was
+	// answers. Nil: the commit is durable. ErrRejected: First != Last() + 1, and nothing was
 	// written. Any other error: the commit may or may not be in the log, now and after a
 	// crash.
 	Append(ctx context.Context, c Commit) error

@@ -130,7 +130,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 }
 
 // A learner whose limit is that of every number takes what a scaling makes of the
-// bounds, or the spec is refused.
+// bounds, or the spec is rejected.
 func TestScalesBeyondEveryLimit(t *testing.T) {
 	spec := model.Spec{
 		Inputs:    []*model.Input{{Name: "open", Boolean: &model.BooleanInput{}}},

@@ -18,7 +18,7 @@ func kinds() []kernel.Kind {
 	}
 }
 
-// kernel completes a kernel; the default is Gaussian with σ = 1. It refuses parameters that
+// kernel completes a kernel; the default is Gaussian with σ = 1. It rejects parameters that
 // its kind does not use.
 func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	given := new(model.Kernel)
@@ -67,7 +67,7 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	return k
 }
 
-// keepsRidge refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
+// keepsRidge rejects a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
 // most·ridge: the Gram matrix then rounds the ridge away at every input.
 func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, limit float64) {
 	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= limit*ridge) {

@@ -73,7 +73,7 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 			return 0
 		}
 	}
-	if !(clip > 0) { // It was refused.
+	if !(clip > 0) { // It was rejected.
 		return 0
 	}
 	sigma := kons.Curvature(o.Loss, clip)

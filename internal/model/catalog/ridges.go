@@ -63,7 +63,7 @@ func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learne
 	return awv.NewRidges(features, o, path)
 }
 
-// remembers refuses forgetting with several ridges.
+// remembers rejects forgetting with several ridges.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
 		c.reject("forgetting", forgetting, "1 with lambdas")

@@ -73,7 +73,7 @@ func (s suite) appendRejected(t *testing.T) {
 }
 
 // Two writers that take turns at random: each record is in the log once, and
-// the writer that came late was refused.
+// the writer that came late was rejected.
 func (s suite) appendStale(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "m")

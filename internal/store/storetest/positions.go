@@ -103,7 +103,7 @@ func (s suite) positionDurable(t *testing.T) {
 	wantLog(t, find(t, b.Store, "m"), 0, record(1, 1))
 }
 
-// A refused command takes no number, and a crash changes no number.
+// A rejected command takes no number, and a crash changes no number.
 func (s suite) positionNumbers(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "without")

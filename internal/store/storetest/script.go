@@ -49,7 +49,7 @@ func position(n int) storage.Position {
 	return storage.Position{Index: 10 + uint64(n/3), Command: uint32(n % 3)}
 }
 
-// rejected returns nil for the refusals that every replica gives to a command.
+// rejected returns nil for the rejections that every replica gives to a command.
 func rejected(err error) error {
 	for _, rejection := range []error{storage.ErrExists, storage.ErrRejected, storage.ErrNotFound, storage.ErrInvalidID} {
 		if errors.Is(err, rejection) {
@@ -189,7 +189,7 @@ func (w *writer) unique(what string) string {
 	return fmt.Sprint(what, w.serial)
 }
 
-// ofModel makes a command of the model with a number. The store refuses the command if the model does not exist.
+// ofModel makes a command of the model with a number. The store rejects the command if the model does not exist.
 func ofModel(what string, number uint64, apply func(context.Context, storage.Model) error) command {
 	return command{what: fmt.Sprintf("%s of model %d", what, number), apply: func(ctx context.Context, s storage.Store) error {
 		var found storage.Model
@@ -243,7 +243,7 @@ func (w *writer) alias() command {
 	return command{what: "put alias", apply: func(ctx context.Context, s storage.Store) error { return s.PutAlias(ctx, name, value) }}
 }
 
-// create makes a command that creates or imports a model. Some are refused.
+// create makes a command that creates or imports a model. Some are rejected.
 func (w *writer) create() command {
 	name, value := fmt.Sprint("m", w.rng.IntN(6)), []byte(w.unique("value"))
 	if w.rng.IntN(2) == 0 {

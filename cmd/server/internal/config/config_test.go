@@ -156,7 +156,7 @@ func TestEverySettingFromEveryOrigin(t *testing.T) {
 		env[envName(name)] = text
 		fmt.Fprintf(&file, "%s: %q\n", name, text)
 	}
-	// None is forgotten here: every field differs from its default, but File, and those of a cluster, which refuses
+	// None is forgotten here: every field differs from its default, but File, and those of a cluster, which rejects
 	// asynchronous durability. See TestClusterSettings.
 	got, standard := reflect.ValueOf(everyLoaded()), reflect.ValueOf(defaults())
 	for i := range got.NumField() {
