@@ -60,11 +60,11 @@ func (e *Engine) Digest(id string, sequence uint64) string {
 // notices at the next sweep.
 func (e *Engine) OwnerChanged() { e.followers.Wake() }
 
-// RestsCold reports whether this server does not learn now, because replicas are cold and another server is the owner.
+// RestsCold reports whether this server does not learn now, because a cold server learns only as the owner.
 // The owner then answers all calls about models: this server would load a model for each.
 func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 
-// Await waits until the model that predicts for a name and a key has learned a sequence. A replica that predicts
+// Await waits until the model that predicts for a name and a key has learned a sequence. A follower that predicts
 // for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
 // the alias's model.
 func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
@@ -116,7 +116,7 @@ func (e *Engine) takeOver() {
 			}
 			e.changes.pending.Add(-1)
 		}
-		e.followers.Wake() // Replicas rest while changes are pending.
+		e.followers.Wake() // Followers rest while changes are pending.
 	}
 }
 

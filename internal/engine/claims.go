@@ -229,7 +229,7 @@ func (e *Engine) replace(m, next *hostedModel, why error) error {
 // holds the claim on the name.
 func (e *Engine) remove(m *hostedModel) error {
 	err := e.replace(m, nil, hosted.NotFound(m.ID()))
-	e.followers.Wake() // The replicas of the model stop.
+	e.followers.Wake() // The followers of the model stop.
 	return err
 }
 

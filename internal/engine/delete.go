@@ -71,7 +71,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 }
 
 // UndeleteModel brings a soft-deleted model back, with all that it had learned. A model that is not deleted
-// stays as it is. A replica whose leader was restored meanwhile to before what the replica has learned becomes
+// stays as it is. A follower whose leader was restored meanwhile to before what the follower has learned becomes
 // a model of its own.
 func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 	if err := e.asOwner(ctx); err != nil {

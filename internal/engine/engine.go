@@ -1,6 +1,6 @@
 // Package engine hosts the models of a server: it creates, finds, deletes, imports and restores them, lets
 // idle ones leave memory, and routes calls to them. Package hosted runs one model; alias, watch, figures and
-// replica see a model through narrow interfaces.
+// follower see a model through narrow interfaces.
 package engine
 
 import (
@@ -120,7 +120,7 @@ func (m *hostedModel) Restored(sequence uint64) {
 	m.watchers.Restored(sequence)
 }
 
-// KeepFrom is the first sequence that replicas need, at most through.
+// KeepFrom is the first sequence that followers need, at most through.
 func (m *hostedModel) KeepFrom(through uint64) uint64 {
 	return m.engine.followers.KeepFrom(m.Ref(), through)
 }

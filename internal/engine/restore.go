@@ -75,7 +75,7 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 			resume()
 			e.followers.Wake()
 		}()
-		// What replicas learn at their turn now is still the log of before.
+		// What followers learn at their turn now is still the log of before.
 		if err := e.followers.AwaitTurns(ctx, m.Ref()); err != nil {
 			return err
 		}

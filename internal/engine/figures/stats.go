@@ -145,7 +145,7 @@ type Live struct {
 	ReadOnly     bool
 	// Unsnapshotted counts the observations that the newest snapshot does not have.
 	Unsnapshotted uint64
-	// Behind is how many observations of its leader a replica has not learned, -1 if that is not known or
+	// Behind is how many observations of its leader a follower has not learned, -1 if that is not known or
 	// the model is no replica.
 	Behind int64
 }

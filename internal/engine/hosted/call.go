@@ -65,7 +65,7 @@ type PredictOptions struct {
 	TTL time.Duration
 	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
 	Explain bool
-	// Shared lets a replica remember: its leader learns the label, with the replica as the Maker.
+	// Shared lets a follower remember: its leader learns the label, with the follower as the Maker.
 	Shared bool
 }
 
@@ -82,7 +82,7 @@ type Observation struct {
 	Class  string
 	// Weight is the importance of the observation, 1 as a rule.
 	Weight float64
-	// Maker has the prediction of PredictionID if a replica of the model made it, nil as a rule.
+	// Maker has the prediction of PredictionID if a follower of the model made it, nil as a rule.
 	Maker *Model
 }
 

@@ -167,7 +167,7 @@ func (c *capture) prune(ctx context.Context) error {
 	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, keepFrom))
 }
 
-// share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
+// share sends a new snapshot to the cold servers before this server writes it. It fails with ErrNotOwner on a server
 // that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
 // later restore.
 func (m *Model) share(sequence uint64, data []byte) error {

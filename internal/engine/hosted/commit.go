@@ -161,7 +161,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	}
 	switch {
 	case r.waiting == nil:
-	case r.fromFollower: // A replica made the prediction.
+	case r.fromFollower: // A follower made the prediction.
 		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
 	default:
 		c.consumed = append(c.consumed, c.pending.key(r.id))

@@ -61,7 +61,7 @@ func (m *Model) DigestAt(sequence uint64) string {
 }
 
 // CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
-// this server has not learned the sequence yet, the comparison follows later. A cold replica has no states to compare.
+// this server has not learned the sequence yet, the comparison follows later. A cold server has no states to compare.
 // CompareDigest does not wait.
 func (m *Model) CompareDigest(sequence uint64, digest string) {
 	if m.env.Cold {

@@ -89,7 +89,7 @@ type Replication struct {
 	Cold bool
 }
 
-// RestsCold reports whether this server does not learn, because replicas are cold and another server is the owner.
+// RestsCold reports whether this server does not learn, because a cold server learns only as the owner.
 func (r *Replication) RestsCold() bool { return r.Cold && r.CheckOwner() != nil }
 
 // CheckOwner rejects a change on a server that does not own the store.

@@ -11,7 +11,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Resume prepares a replica to learn at its turn. It returns the replica's sequence, and for how many
+// Resume prepares a follower to learn at its turn. It returns the follower's sequence, and for how many
 // more observations it has room.
 func (m *Model) Resume() (sequence uint64, room int, err error) {
 	if err := m.catchUp(); err != nil {

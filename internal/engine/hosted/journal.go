@@ -22,7 +22,7 @@ type journal struct {
 	// derived: the store and recent have the id of every observation in the log. After a crash the
 	// ids of the last records are in the log alone until the model is loaded.
 	derived atomic.Bool
-	// paused keeps replicas from learning of the model. paused >= restoring.
+	// paused keeps followers from learning of the model. paused >= restoring.
 	paused    atomic.Bool
 	restoring bool // turn; a Rewind has begun and not ended
 	// replicated: other servers may also append to the log.

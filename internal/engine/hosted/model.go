@@ -330,7 +330,7 @@ func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 // Pending is the number of pending predictions.
 func (m *Model) Pending() int64 { return m.pending.count() }
 
-// Paused reports whether replicas must not learn of the model: it is being restored.
+// Paused reports whether followers must not learn of the model: it is being restored.
 func (m *Model) Paused() bool { return m.journal.paused.Load() || m.journal.rewound.Load() != 0 }
 
 // TimeOf is a time of an entry, zero if it is not set.

@@ -14,7 +14,7 @@ import (
 
 // The life of an observation:
 //
-//	caller  Submit    rejects a replica
+//	caller  Submit    rejects a follower
 //	        lookFor   looks up what is known of the observation's id
 //	        check     rejects what the learner would not learn
 //	        box.Put   queues the ticket

@@ -341,7 +341,7 @@ func (m *Model) hibernate() Hibernated {
 	return HibernatedNow
 }
 
-// LeaveIfCold lets the model leave the memory of a cold replica, which does not learn.
+// LeaveIfCold lets the model leave the memory of a cold server, which does not learn.
 func (m *Model) LeaveIfCold() {
 	if m.env.Cold && m.Resident() && m.env.RestsCold() {
 		m.box.Post()

@@ -35,7 +35,7 @@ func (m *Model) RestoredTo(sequence, last uint64) *record.RegistryValue {
 	return &next
 }
 
-// Pause keeps replicas from learning of the model until resume. A Rewind that has not ended keeps them
+// Pause keeps followers from learning of the model until resume. A Rewind that has not ended keeps them
 // longer. Both run at the model's turn.
 func (m *Model) Pause() (resume func()) {
 	m.journal.paused.Store(true)

@@ -56,7 +56,7 @@ type Observation struct {
 	Weight float64
 	// Served is nil without a prediction.
 	Served *Served
-	// LeaderLoss is the prequential loss of the model that a replica learned the observation
+	// LeaderLoss is the prequential loss of the model that a follower learned the observation
 	// from, of a classifier 1 for an error. It is nil unless it is known.
 	LeaderLoss *float64
 }

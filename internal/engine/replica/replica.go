@@ -1,6 +1,6 @@
-// Package replica lets a model learn from another model's log. A replica's own observations are those
+// Package replica lets a model learn from another model's log. A follower's own observations are those
 // of its leader behind Follow.From, one after the other, so that the two logs alone say how far the
-// replica is: each observation is learned once.
+// follower is: each observation is learned once.
 package replica
 
 import (
@@ -20,43 +20,43 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// followLimit is how far the log of a leader reaches back for its replicas, in observations. A replica that
+// followLimit is how far the log of a leader reaches back for its followers, in observations. A follower that
 // is further behind stops.
 const followLimit = 1_000_000
 
 var (
-	// ErrStops is why a replica can learn from its leader no more.
+	// ErrStops is why a follower can learn from its leader no more.
 	ErrStops = errors.New("it follows no more")
-	// ErrRestored says that the leader was restored since the replica learned of it. The replica learns nothing until
+	// ErrRestored says that the leader was restored since the follower learned of it. The follower learns nothing until
 	// the engine has decided whether it continues.
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
-// Follower is what a table entry knows of its model as a replica, and as the leader of replicas.
+// Follower is what a table entry knows of its model as a follower, and as the leader of replicas.
 type Follower struct {
 	model *hosted.Model // immutable
 	// Losses are empty of a model without replicas.
 	Losses Losses
-	// aim is what the replica learns up to: figures of the leader. nil at first.
+	// aim is what the follower learns up to: figures of the leader. nil at first.
 	aim *sums // turn
-	// compared are the figures of both models when the replica last reached aim.
+	// compared are the figures of both models when the follower last reached aim.
 	compared atomic.Pointer[compared]
 }
 
-// compared is how a replica and its leader did on the same observations, up to the leader's sequence
+// compared is how a follower and its leader did on the same observations, up to the leader's sequence
 // through.
 type compared struct {
 	through          uint64
 	follower, leader sums
 }
 
-// Init makes r a replica of the leader that the entry of the model names, if it names one.
+// Init makes r a follower of the leader that the entry of the model names, if it names one.
 func (r *Follower) Init(m *hosted.Model) { r.model = m }
 
 // ID is the id of the replica.
 func (r *Follower) ID() string { return r.model.Identity().ID }
 
-// Follows is what the replica follows, nil if the model is no replica.
+// Follows is what the follower follows, nil if the model is no replica.
 func (r *Follower) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
@@ -134,7 +134,7 @@ func (s *sums) visit(v *codec.Visitor) {
 	s.classes.Visit(v, math.MaxFloat64)
 }
 
-// Begin returns what a new replica follows: the leader, from its present sequence on, with its losses until
+// Begin returns what a new follower follows: the leader, from its present sequence on, with its losses until
 // then. Begin loads the leader, whose log is not cut until release.
 func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release func(), err error) {
 	for {
@@ -153,15 +153,15 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 	}
 }
 
-// leaderSequence is how far into the leader's log the replica has learned.
+// leaderSequence is how far into the leader's log the follower has learned.
 func (r *Follower) leaderSequence(f *record.Follow) (uint64, error) {
 	last, err := r.model.LogEnd()
 	return f.From + last, err
 }
 
-// Continuation returns what the replica follows after a restore of its leader: the present Follow without
-// a restore, and nil if the replica has learned undone observations. The leader knows only its newest
-// restore, so a replica that missed two restores counts as one with undone observations.
+// Continuation returns what the follower follows after a restore of its leader: the present Follow without
+// a restore, and nil if the follower has learned undone observations. The leader knows only its newest
+// restore, so a follower that missed two restores counts as one with undone observations.
 func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
 	f, restored := r.Follows(), leader.model.Identity().Registered.Restored
 	if f.Epoch == restored.Epoch {
@@ -176,7 +176,7 @@ func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
 	return &next, nil
 }
 
-// Behind is how many observations of the leader the replica has not learned.
+// Behind is how many observations of the leader the follower has not learned.
 func (r *Follower) Behind(leader *Follower) (uint64, error) {
 	f, is := r.Follows(), leader.model.Identity()
 	if f == nil {
@@ -199,7 +199,7 @@ func (r *Follower) Behind(leader *Follower) (uint64, error) {
 	return sequence - min(at, sequence), err
 }
 
-// Step learns the next observations of the leader, at most one commit, at the replica's turn. It tells
+// Step learns the next observations of the leader, at most one commit, at the follower's turn. It tells
 // whether there are more.
 func (r *Follower) Step(ctx context.Context, leader *Follower) (bool, error) {
 	result := make(chan bool, 1)
@@ -298,7 +298,7 @@ func (r *Follower) compare(f *record.Follow) error {
 	return nil
 }
 
-// CatchUp learns until the replica is less than so many observations behind.
+// CatchUp learns until the follower is less than so many observations behind.
 func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64) error {
 	for {
 		if _, err := r.Step(ctx, leader); err != nil {
@@ -311,7 +311,7 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 }
 
 // CheckLeader rejects a spec whose inputs, labels or classes differ from the leader's, and a leader that
-// is a replica itself.
+// is a follower itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	is := leader.Identity()
 	var errs []error

@@ -16,7 +16,7 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// Set holds the replicas of an engine.
+// Set holds the followers of an engine.
 type Set struct {
 	log *zap.Logger
 	mu  struct {
@@ -48,7 +48,7 @@ func (s *Set) Enlist(r *Follower, follows bool) {
 	s.Wake()
 }
 
-// Wake lets the replicas look for what they have not learned. It does not wait, and costs one atomic load
+// Wake lets the followers look for what they have not learned. It does not wait, and costs one atomic load
 // without replicas.
 func (s *Set) Wake() {
 	if s.count.Load() == 0 {
@@ -60,10 +60,10 @@ func (s *Set) Wake() {
 	}
 }
 
-// Woken has a token while replicas may have something to learn.
+// Woken has a token while followers may have something to learn.
 func (s *Set) Woken() <-chan struct{} { return s.wake }
 
-// All returns the replicas in the order of their ids.
+// All returns the followers in the order of their ids.
 func (s *Set) All() []*Follower {
 	if s.count.Load() == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (s *Set) All() []*Follower {
 	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Follower) int { return strings.Compare(a.ID(), b.ID()) })
 }
 
-// Of returns the replicas of a leader in the order of their ids.
+// Of returns the followers of a leader in the order of their ids.
 func (s *Set) Of(leader record.Ref) []*Follower {
 	return slices.DeleteFunc(s.All(), func(r *Follower) bool {
 		f := r.Follows()
@@ -81,8 +81,8 @@ func (s *Set) Of(leader record.Ref) []*Follower {
 	})
 }
 
-// Follow reports whether a model has a replica. It costs one atomic load without replicas, else
-// O(replicas of all models), and allocates nothing.
+// Follow reports whether a model has a replica. It costs one atomic load without followers, else
+// O(followers of all models), and allocates nothing.
 func (s *Set) Follow(leader record.Ref) bool {
 	if s.count.Load() == 0 {
 		return false
@@ -97,7 +97,7 @@ func (s *Set) Follow(leader record.Ref) bool {
 	return false
 }
 
-// AwaitTurns waits until every replica of a leader has ended the turn that it has now.
+// AwaitTurns waits until every follower of a leader has ended the turn that it has now.
 func (s *Set) AwaitTurns(ctx context.Context, leader record.Ref) error {
 	for _, r := range s.Of(leader) {
 		if err := r.model.Turn(ctx, func(context.Context) error { return nil }); err != nil {
@@ -107,7 +107,7 @@ func (s *Set) AwaitTurns(ctx context.Context, leader record.Ref) error {
 	return nil
 }
 
-// KeepFrom returns the first sequence that the log of a leader must keep, at most through: a replica may not
+// KeepFrom returns the first sequence that the log of a leader must keep, at most through: a follower may not
 // have learned it.
 func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
 	var learned []uint64
@@ -121,8 +121,8 @@ func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
 	return neededBy(learned, through)
 }
 
-// neededBy returns the first sequence that replicas which have learned so far need, at most through. A
-// replica more than followLimit behind counts for nothing.
+// neededBy returns the first sequence that followers which have learned so far need, at most through. A
+// follower more than followLimit behind counts for nothing.
 func neededBy(learned []uint64, through uint64) uint64 {
 	first := through
 	for _, at := range learned {
@@ -149,8 +149,8 @@ type Comparison struct {
 	recent     float64
 }
 
-// Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
-// loss. It costs one commit of each replica at most.
+// Compare compares a leader in memory with its replicas: the leader first, then the followers by their recent
+// loss. It costs one commit of each follower at most.
 func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, error) {
 	learned, err := sumsOf(leader.model)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, erro
 	return append([]Comparison{first}, rest...), nil
 }
 
-// comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
+// comparison is how a follower did, at the last sequence where the losses of both models were noted. Without
 // one since the start its figures are 0.
 func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison, error) {
 	if _, err := r.Step(ctx, leader); err != nil {

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// followAll lets the replicas learn until the lifetime of the engine ends, one commit of one replica after the other: all
+// followAll lets the followers learn until the lifetime of the engine ends, one commit of one follower after the other: all
 // of them take one processor at most.
 func (e *Engine) followAll() {
 	lifetime := e.env.Lifetime
@@ -35,7 +35,7 @@ func (e *Engine) followAll() {
 	}
 }
 
-// follow lets a replica learn once, and tells whether there is more. A failure is tried again with the next
+// follow lets a follower learn once, and tells whether there is more. A failure is tried again with the next
 // observation or the next sweep.
 func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	f := r.Follows()
@@ -74,7 +74,7 @@ func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	return false
 }
 
-// followersRest reports whether no replica can learn now.
+// followersRest reports whether no follower can learn now.
 func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
@@ -102,7 +102,7 @@ func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
 	return e.stopFollowing(ctx, m, why.Error())
 }
 
-// stopFollowing makes a replica a model of its own, durably, and sets aliases in the same write. The model
+// stopFollowing makes a follower a model of its own, durably, and sets aliases in the same write. The model
 // keeps what it has learned. The caller holds the claim on the name.
 func (e *Engine) stopFollowing(ctx context.Context, m *hostedModel, why string, also ...storage.Alias) error {
 	next := changed(m.Registered(), e.o.Now())
@@ -134,7 +134,7 @@ func (e *Engine) continuation(m *hostedModel) (*record.Follow, error) {
 	return m.follower.Continuation(&leader.follower)
 }
 
-// continueFollower lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
+// continueFollower lets a follower continue after a restore of its leader, or stops it if it has learned what was undone,
 // durably. The caller holds the claim on the name.
 func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 	next, err := e.continuation(m)
@@ -153,7 +153,7 @@ func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 	return nil
 }
 
-// continueFollowers settles the replicas of a restored model. A failure is tried again with the next observation
+// continueFollowers settles the followers of a restored model. A failure is tried again with the next observation
 // or the next sweep.
 func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 	for _, r := range e.followers.Of(leader.Ref()) {
@@ -173,7 +173,7 @@ func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release 
 		if release, err = e.table.claimAll(ctx, names...); err != nil {
 			return nil, err
 		}
-		// Only the holder of the claim on the leader creates replicas of it.
+		// Only the holder of the claim on the leader creates followers of it.
 		if now := len(e.followers.Of(leader.Ref())); now+1 <= len(names) {
 			return release, nil
 		}
@@ -181,8 +181,8 @@ func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release 
 	}
 }
 
-// promote makes a replica a model of its own and sets an alias to it in place of its leader: at the leader's
-// turn, when the replica has learned everything, and in one write. After a crash the replica still follows, or
+// promote makes a follower a model of its own and sets an alias to it in place of its leader: at the leader's
+// turn, when the follower has learned everything, and in one write. After a crash the follower still follows, or
 // the alias names it. The caller holds the claims, which promote releases.
 func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *alias.Binding, release func()) error {
 	leader, err := e.leader(m.Registered().Follow)
@@ -208,8 +208,8 @@ func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *ali
 	})
 }
 
-// CompareModels compares a model with its replicas, or the leader of a replica with all of its replicas: the
-// leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most. By an
+// CompareModels compares a model with its followers, or the leader of a follower with all of its replicas: the
+// leader comes first, then the followers by their recent loss. It costs one commit of each follower at most. By an
 // alias with a share whose models each learn what they predicted, it compares these two since the share began.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
 	if err := e.asOwner(ctx); err != nil {
