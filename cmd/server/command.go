@@ -20,7 +20,7 @@ type call struct {
 	stdout, stderr io.Writer
 }
 
-// load reads the settings, and the flags in own. It returns done if the call has ended with an
+// load reads the settings, and the flags in extra. It returns done if the call has ended with an
 // exit code: after --help, or with a bad setting.
 func (c call) load(command string, extra ...*pflag.FlagSet) (settings config.Config, code int, done bool) {
 	settings, err := config.Load(c.args, c.env, extra...)

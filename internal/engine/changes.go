@@ -14,7 +14,7 @@ import (
 type change struct {
 	name  string
 	model storage.Model
-	// reached, unless nil, closes when the engine reaches this change. It marks the place of a call of settle.
+	// reached, unless nil, closes when the engine reaches this change. It marks the place of a call of await.
 	reached chan struct{}
 }
 

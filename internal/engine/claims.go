@@ -209,7 +209,7 @@ func (e *Engine) host(m *hostedModel) error {
 }
 
 // replace puts next in the place of m, or takes m out of the table if next is nil, and releases what the entry
-// of m owns: its jobs and its memory, its watchers, its timings and its place among the replicas. A call that
+// of m owns: its jobs and its memory, its watchers, its timings and its place among the followers. A call that
 // found m before gets why. It runs at m's turn, and the caller holds the claim on the name.
 func (e *Engine) replace(m, next *hostedModel, why error) error {
 	m.Retire(why)

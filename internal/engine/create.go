@@ -22,7 +22,7 @@ import (
 // CreateOptions say what a new model is beside its spec.
 type CreateOptions struct {
 	Metadata
-	// Follows names a leader, by its id or an alias: the new model is its replica. It learns what the leader
+	// Follows names a leader, by its id or an alias: the new model is its follower. It learns what the leader
 	// learns from now on, and nothing else.
 	Follows string
 	// ValidateOnly describes the model as it would be, and creates nothing.

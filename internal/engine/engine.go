@@ -1,6 +1,6 @@
 // Package engine hosts the models of a server: it creates, finds, deletes, imports and restores them, lets
 // idle ones leave memory, and routes calls to them. Package hosted runs one model; alias, watch, figures and
-// follower see a model through narrow interfaces.
+// replica see a model through narrow interfaces.
 package engine
 
 import (

@@ -79,7 +79,7 @@ func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
-// continueClaimed is settle with the claim on the name.
+// continueClaimed is continueFollower with the claim on the name.
 func (e *Engine) continueClaimed(ctx context.Context, id string) error {
 	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
@@ -153,17 +153,17 @@ func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 	return nil
 }
 
-// continueFollowers settles the followers of a restored model. A failure is tried again with the next observation
+// continueFollowers calls continueFollower for the followers of a restored model. A failure is tried again with the next observation
 // or the next sweep.
 func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 	for _, r := range e.followers.Of(leader.Ref()) {
 		if err := e.continueClaimed(ctx, r.ID()); err != nil {
-			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
+			e.o.Log.Debug("a follower of a restored model cannot continue now", zap.String("model", r.ID()), zap.Error(err))
 		}
 	}
 }
 
-// claimLeader claims the names of a model and of its replicas.
+// claimLeader claims the names of a model and of its followers.
 func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release func(), err error) {
 	for {
 		names := []string{leader.ID()}
@@ -208,7 +208,7 @@ func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *ali
 	})
 }
 
-// CompareModels compares a model with its followers, or the leader of a follower with all of its replicas: the
+// CompareModels compares a model with its followers, or the leader of a follower with all of its followers: the
 // leader comes first, then the followers by their recent loss. It costs one commit of each follower at most. By an
 // alias with a share whose models each learn what they predicted, it compares these two since the share began.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
@@ -239,7 +239,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 }
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
-// no replica.
+// no follower.
 func (e *Engine) behind(m *hostedModel) int64 {
 	f := m.Registered().Follow
 	if f == nil {

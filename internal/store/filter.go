@@ -34,7 +34,7 @@ const (
 	minRoom = 1 << 20
 )
 
-// room returns words with room for twice so many ids, and for the least.
+// room returns words with room for twice so many ids, and for minIDs at least.
 func (f *filter) room(ids int64) *words {
 	return &words{bits: make([]atomic.Uint64, max(f.minIDs, 2*ids)/idsPerWord)}
 }

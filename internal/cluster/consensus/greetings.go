@@ -28,14 +28,14 @@ type greetings struct {
 	left chan struct{}
 }
 
-// stranger is a connection without a complete greeting. The channel old delivers after leastGreeting.
+// stranger is a connection without a complete greeting. The channel old delivers after minGreeting.
 type stranger struct {
 	conn net.Conn
 	old  <-chan time.Time
 }
 
 // add adds a connection. If the connections are too many, add waits until a greeting ends or the oldest connection has had
-// leastGreeting, and then closes the oldest. It returns false if stop closes before.
+// minGreeting, and then closes the oldest. It returns false if stop closes before.
 func (g *greetings) add(conn net.Conn, stop <-chan struct{}) bool {
 	for {
 		g.mu.Lock()

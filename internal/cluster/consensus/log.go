@@ -33,9 +33,9 @@ var (
 )
 
 // MaxCommand is the greatest number of bytes of a command in an entry. A call that changes a model may take 10 minutes. At
-// leastRate an entry of MaxCommand passes within them:
+// minRate an entry of MaxCommand passes within them:
 //
-//	MaxCommand/leastRate + rpcTimeout < 10 min
+//	MaxCommand/minRate + rpcTimeout < 10 min
 //
 // The library decodes an entry in a time that grows with the square of its bytes: 256 KiB at a time, each with a copy of
 // the bytes before.
@@ -50,7 +50,7 @@ const (
 	calmLease           = time.Second
 	calmCommitTimeout   = 100 * time.Millisecond
 	// A request to another server has at most maxAppend entries. The request may take rpcTimeout, and the time of its
-	// bytes at leastRate, in bytes a second.
+	// bytes at minRate, in bytes a second.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
 	minRate    = 512 << 10
@@ -59,7 +59,7 @@ const (
 	poolSize      = 3
 	// Raft takes a proposal within enqueueTimeout, or rejects it.
 	enqueueTimeout = 2 * time.Second
-	// A write of the log may take stallTimeout, and the time of its bytes at leastRate.
+	// A write of the log may take stallTimeout, and the time of its bytes at minRate.
 	stallTimeout  = 5 * time.Second
 	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// elect calls settle after each election of this server.
+// elect calls becomeOwner after each election of this server.
 func (l *Log) elect() {
 	for {
 		select {
@@ -98,7 +98,7 @@ func (s *stall) stalled(now time.Time, leads bool, w *write) bool {
 	return now.Sub(s.since) >= stallTimeout+transferTime(w.bytes)
 }
 
-// transferTime is the time of bytes at leastRate.
+// transferTime is the time of bytes at minRate.
 func transferTime(bytes int) time.Duration {
 	return time.Duration(bytes) * (time.Second / minRate)
 }

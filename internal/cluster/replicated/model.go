@@ -23,8 +23,8 @@ type Model struct {
 	// ids is locked while the local store puts ids or applies a record. So local puts have the order of the log.
 	ids struct {
 		sync.Mutex
-		// appendedHere: the last change of the log or the ids was an Append of this process. Then the next Append has only the
-		// ids of its own record, and the local store knows none of them.
+		// appendedHere: the last change of the log or the ids was an Append of this process. Then the next Append has
+		// only the ids of its own record, and the local store knows none of them.
 		appendedHere bool
 	}
 }

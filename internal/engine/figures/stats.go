@@ -146,7 +146,7 @@ type Live struct {
 	// Unsnapshotted counts the observations that the newest snapshot does not have.
 	Unsnapshotted uint64
 	// Behind is how many observations of its leader a follower has not learned, -1 if that is not known or
-	// the model is no replica.
+	// the model is no follower.
 	Behind int64
 }
 

@@ -59,7 +59,7 @@ func (c *commit) placeFromLeader(o *record.Observation) error {
 	return nil
 }
 
-// ErrLogCut says that the log no longer has the next observation of a replica.
+// ErrLogCut says that the log no longer has the next observation of a follower.
 var ErrLogCut = errors.New("the log was cut")
 
 // Logged returns the observations of the log after a sequence, up to another one, without their ids

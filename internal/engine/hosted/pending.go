@@ -91,13 +91,13 @@ func (p *pending) get(id string, outputs int, now time.Time) (*record.Waiting, e
 	return &w, nil
 }
 
-// pendingLimit bounds the pending predictions of a model whose own limit is own, or 0.
+// pendingLimit bounds the pending predictions of a model whose own limit is modelLimit, or 0.
 func (e *Env) pendingLimit(modelLimit int64) int64 {
 	return min(cmp.Or(modelLimit, e.PendingLimit), e.PendingLimit)
 }
 
 // CheckPending rejects more pending predictions of a model than its limit or that of all models
-// allows. Own is the model's own limit, or 0.
+// allows. ModelLimit is the limit of this model, or 0.
 func (e *Env) CheckPending(id string, modelLimit, pending, more int64) error {
 	if limit := e.pendingLimit(modelLimit); pending+more > limit {
 		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, pending, more, limit)

@@ -53,7 +53,7 @@ type snapshots struct {
 	// snapshot. unchecked counts the snapshots since. disk is held.
 	checked, checkedEpoch uint64
 	unchecked             int
-	// lastCaptureAt is when a state was last captured, made when the newest snapshot was, or when the model was
+	// lastCaptureAt is when a state was last captured, newestAt when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
 	lastCaptureAt, newestAt atomic.Int64
 	// writeTime is how long the newest snapshot took to be written.

@@ -32,10 +32,10 @@ var (
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
-// Follower is what a table entry knows of its model as a follower, and as the leader of replicas.
+// Follower is what a table entry knows of its model as a follower, and as a leader.
 type Follower struct {
 	model *hosted.Model // immutable
-	// Losses are empty of a model without replicas.
+	// Losses are empty of a model without followers.
 	Losses Losses
 	// aim is what the follower learns up to: figures of the leader. nil at first.
 	aim *sums // turn
@@ -53,10 +53,10 @@ type compared struct {
 // Init makes r a follower of the leader that the entry of the model names, if it names one.
 func (r *Follower) Init(m *hosted.Model) { r.model = m }
 
-// ID is the id of the replica.
+// ID is the id of the follower.
 func (r *Follower) ID() string { return r.model.Identity().ID }
 
-// Follows is what the follower follows, nil if the model is no replica.
+// Follows is what the follower follows, nil if the model follows none.
 func (r *Follower) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.

@@ -81,7 +81,7 @@ func (s *Set) Of(leader record.Ref) []*Follower {
 	})
 }
 
-// Follow reports whether a model has a replica. It costs one atomic load without followers, else
+// Follow reports whether a model has a follower. It costs one atomic load without followers, else
 // O(followers of all models), and allocates nothing.
 func (s *Set) Follow(leader record.Ref) bool {
 	if s.count.Load() == 0 {
@@ -149,7 +149,7 @@ type Comparison struct {
 	recent     float64
 }
 
-// Compare compares a leader in memory with its replicas: the leader first, then the followers by their recent
+// Compare compares a leader in memory with its followers: the leader first, then the followers by their recent
 // loss. It costs one commit of each follower at most.
 func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, error) {
 	learned, err := sumsOf(leader.model)

@@ -146,7 +146,7 @@ func (v *Visitor) Int64(values ...*int64) {
 	}
 }
 
-// Int visits numbers from 0 to most, of 8 bytes. After a failure they are 0.
+// Int visits numbers from 0 to limit, of 8 bytes. After a failure they are 0.
 func (v *Visitor) Int(limit int, values ...*int) {
 	for _, p := range values {
 		n := uint64(*p)

@@ -17,7 +17,7 @@ package exponential
 import "math"
 
 const (
-	// Below least the result is 0, above most it is infinite.
+	// Below minExponent the result is 0, above maxExponent it is infinite.
 	minExponent, maxExponent = -746, 710
 
 	log2e = 1 / math.Ln2

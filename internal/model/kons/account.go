@@ -22,7 +22,7 @@ type account struct {
 	heaviest float64
 	// clip is C, 0 while it is unknown.
 	clip float64
-	// unit is Ω, 1 before the first round. closed is the bound of the certificate up to the
+	// unit is Ω, 1 before the first round. boundBefore is the bound of the certificate up to the
 	// last change of Ω, base log det(A/αΩ) right after that change.
 	unit, boundBefore, base float64
 }

@@ -101,7 +101,7 @@ type value struct{ text, origin string }
 
 // Load reads the settings from args (the command line without the program's
 // name), from the environment (lookupEnv is os.LookupEnv in production) and from
-// the file that one of the two names. The flags in own belong to the caller.
+// the file that one of the two names. The flags in extra belong to the caller.
 //
 // The error is one line. It names the wrong setting, the origin of its value, the
 // value and the expected values. For --help it is ErrHelp.

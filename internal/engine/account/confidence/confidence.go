@@ -24,7 +24,7 @@ const (
 	// Level is 1 − α.
 	Level = 0.95
 	alpha = 1 - Level
-	// Below least values of a mean no interval is given: the sequence is asymptotic.
+	// Below minCount values of a mean no interval is given: the sequence is asymptotic.
 	minCount = 100
 	// Below an effective number of minWeighty values other than 0 neither: with few errors of a classifier
 	// the variance is not known.
@@ -50,7 +50,7 @@ func (m *Moments) Add(x float64) {
 // Plus adds a square to a sum of squares, which stays at the largest number.
 func Plus(squares, square float64) float64 { return math.Min(squares+square, math.MaxFloat64) }
 
-// Visit visits the sums. Reading accepts magnitudes of at most most.
+// Visit visits the sums. Reading accepts magnitudes of at most limit.
 func (m *Moments) Visit(v *codec.Visitor, limit float64) {
 	v.Within(limit, &m.Count, &m.Sum, &m.Squares, &m.Absolute)
 }

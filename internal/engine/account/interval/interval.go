@@ -111,7 +111,7 @@ type level struct {
 	// n mod recent, 1 for covered. It is nil before the first.
 	hits []uint64
 	// recently and lately count the bits of the newest recent and the newest window
-	// observations. least is the minimum of lately so far.
+	// observations. leastCovered is the minimum of lately so far.
 	recently, lately, leastCovered uint16
 	width, score                   compensated.Sum
 }
