@@ -7,7 +7,7 @@ import (
 )
 
 // residents are the models in memory, the one that was not used for the longest first. A use of a model costs the
-// residents nothing: minUsed brings the order up to date.
+// residents nothing: leastRecentlyUsed brings the order up to date.
 //
 // Lock order: no lock is taken while mu is held.
 type residents struct {
