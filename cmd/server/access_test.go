@@ -147,7 +147,7 @@ func TestServerWithTokens(t *testing.T) {
 	if _, err := p.models.CreateModel(bearing(t.Context(), admin), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
 		t.Fatal(err)
 	}
-	// Clients go from the old token to the next one while they observe. None is refused.
+	// Clients go from the old token to the next one while they observe. None is rejected.
 	next := newToken(t, file, "next", "write", "--models", "m")
 	var current atomic.Pointer[string]
 	current.Store(&old)

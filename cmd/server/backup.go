@@ -53,8 +53,8 @@ func (b *backedUp) write(w io.Writer) {
 // backUp backs up the data directory, also while a server has it open.
 func backUp(ctx context.Context, call call) int {
 	s := newSubcommand("backup")
-	to := s.own.String("to", "", "")
-	keep := s.own.Int("keep", 0, "")
+	to := s.flags.String("to", "", "")
+	keep := s.flags.Int("keep", 0, "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		switch {
 		case *to == "":
@@ -92,7 +92,7 @@ func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *
 	return out, err
 }
 
-// checkOutside refuses a place inside the data directory, with which it would be lost.
+// checkOutside rejects a place inside the data directory, with which it would be lost.
 func checkOutside(place, dir string) error {
 	if inside, err := backup.Within(place, dir); err == nil && inside {
 		return fmt.Errorf("%s is in the data directory and would be lost with it", place)

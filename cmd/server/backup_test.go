@@ -437,7 +437,7 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 	}
 }
 
-// A damaged backup is refused by verify and by restore, which names the file and leaves
+// A damaged backup is rejected by verify and by restore, which names the file and leaves
 // the directory empty.
 func TestDamagedBackupIsRefused(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
@@ -448,7 +448,7 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 	b := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	m := manifestOf(t, place, b.Backup)
 	wanted := filepath.Join(t.TempDir(), "restored")
-	refused := func(what, named string) {
+	rejected := func(what, named string) {
 		t.Helper()
 		if a := execute(t, "verify", "--from", place); a.code != 1 || !strings.Contains(a.out+a.errors, named) {
 			t.Errorf("%s: verify: %+v", what, a)
@@ -487,12 +487,12 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 			if err := os.WriteFile(object, bad, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			refused(kind+" "+what, f.Path)
+			rejected(kind+" "+what, f.Path)
 		}
 		if err := os.Remove(object); err != nil {
 			t.Fatal(err)
 		}
-		refused(kind+" missing", f.Path)
+		rejected(kind+" missing", f.Path)
 		if err := os.WriteFile(object, good, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -511,7 +511,7 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 	if err := os.WriteFile(name, bytes.Replace(data, []byte(`"sequence":100`), []byte(`"sequence":101`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("manifest", "damaged")
+	rejected("manifest", "damaged")
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ type call struct {
 	stdout, stderr io.Writer
 }
 
-// load reads the settings, and the flags in own. It returns done if the call has ended with an
+// load reads the settings, and the flags in extra. It returns done if the call has ended with an
 // exit code: after --help, or with a bad setting.
-func (c call) load(command string, own ...*pflag.FlagSet) (settings config.Config, code int, done bool) {
-	settings, err := config.Load(c.args, c.env, own...)
+func (c call) load(command string, extra ...*pflag.FlagSet) (settings config.Config, code int, done bool) {
+	settings, err := config.Load(c.args, c.env, extra...)
 	switch {
 	case errors.Is(err, config.ErrHelp):
 		fmt.Fprint(c.stdout, config.Usage())
@@ -66,21 +66,21 @@ type outcome interface{ write(w io.Writer) }
 
 // subcommand is a command with flags of its own beside the settings.
 type subcommand struct {
-	name string
-	own  *pflag.FlagSet
+	name  string
+	flags *pflag.FlagSet
 	// json and progress are flags of every subcommand.
 	json, progress *bool
 }
 
 func newSubcommand(name string) *subcommand {
-	own := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	return &subcommand{name: name, own: own, json: own.Bool("json", false, ""), progress: own.Bool("progress", false, "")}
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	return &subcommand{name: name, flags: flags, json: flags.Bool("json", false, ""), progress: flags.Bool("progress", false, "")}
 }
 
 // run reads the flags, does the work and prints the outcome. It returns exitOK, exitFailed if
 // the work failed or found problems, or exitBadCall.
 func (s *subcommand) run(c call, work func(config.Config, *progress) (outcome, error)) int {
-	settings, code, done := c.load(s.name, s.own)
+	settings, code, done := c.load(s.name, s.flags)
 	if done {
 		return code
 	}

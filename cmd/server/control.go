@@ -73,7 +73,7 @@ func newControl(disk checkpointer, log *zap.Logger) *control {
 // the server goes on, but no command can back up its directory.
 func serveControl(ctx context.Context, dir string, checkpoint http.HandlerFunc, log *zap.Logger) error {
 	path := filepath.Join(dir, controlSocket)
-	// The directory is locked, so the socket is that of a server that has ended.
+	// The directory is locked, so the socket belongs to a server that has ended.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
 		return nil

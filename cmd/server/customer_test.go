@@ -157,7 +157,7 @@ func resultOf(err error) result {
 	case err == nil:
 		return acknowledged
 	case reasonOf(err) == "NOT_OWNER", status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.NotFound:
-		return refused
+		return rejected
 	default:
 		return unknown
 	}

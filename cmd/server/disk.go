@@ -24,12 +24,12 @@ const (
 // again.
 var errRoom = errors.New("the disk was full and has room again: start the server again")
 
-// watchDisk waits until the disk refuses a write. After that the store acknowledges nothing,
+// watchDisk waits until the disk rejects a write. After that the store acknowledges nothing,
 // and health and readiness are false. A full disk is polled until it has room, which ends the
 // server. After another failure the server stays as it is for an operator.
 func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.Server) error {
 	select {
-	case <-disk.Refused():
+	case <-disk.Rejected():
 	case <-ctx.Done():
 		return nil
 	}

@@ -55,7 +55,7 @@ func (p *process) takesNoModel(t *testing.T) {
 }
 
 // A full disk, which is imitated by a limit of 2 MiB for a file. What was
-// acknowledged is there, later observations are refused with STORAGE_FAILED,
+// acknowledged is there, later observations are rejected with STORAGE_FAILED,
 // predictions go on, and a server that is started with room learns again.
 func TestFullDisk(t *testing.T) {
 	const dimension = 50

@@ -378,7 +378,7 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 	}
 }
 
-// A directory of another format is refused, and what it holds stays as it is.
+// A directory of another format is rejected, and what it holds stays as it is.
 func TestAnotherFormatIsRefused(t *testing.T) {
 	want := readFormat(t)
 	dir := filepath.Join(t.TempDir(), "data")

@@ -28,7 +28,7 @@ type report struct {
 // the check failed.
 func fsck(ctx context.Context, call call) int {
 	s := newSubcommand("fsck")
-	truncate := s.own.Bool("truncate", false, "")
+	truncate := s.flags.Bool("truncate", false, "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		groups, err := groupsOf(c.DataDir)
 		if err != nil {

@@ -210,7 +210,7 @@ func TestClusterOfGroups(t *testing.T) {
 	groupsUnderFaults(t, "kill the owner", "cut off the owner", "stop the owner", "restart the owner", "move the owner")
 }
 
-// Cold replicas keep what warm ones keep.
+// Cold servers keep what warm ones keep.
 func TestClusterOfColdGroups(t *testing.T) {
 	endToEnd(t)
 	groupsUnderFaults(t, "kill the owner", "restart the owner", "move the owner", "--cluster-replicas", "cold")

@@ -75,7 +75,7 @@ func handshake(ctx context.Context, target string) error {
 	connection, err := (&tls.Dialer{Config: settings}).DialContext(ctx, "tcp", target)
 	if asked {
 		if err == nil {
-			_ = connection.Close() // The server refuses it.
+			_ = connection.Close() // The server rejects it.
 		}
 		return nil
 	}

@@ -37,8 +37,8 @@ func honest() *run {
 		case n%5 == 1: // The retry finds it.
 			a.duplicate = true
 			r.history.attempts = append(r.history.attempts, first, a)
-		case n%5 == 2: // The first attempt was refused.
-			first.result, first.until = refused, at+10
+		case n%5 == 2: // The first attempt was rejected.
+			first.result, first.until = rejected, at+10
 			r.history.attempts = append(r.history.attempts, first, a)
 		default:
 			r.history.attempts = append(r.history.attempts, a)
@@ -101,7 +101,7 @@ func TestCheckerAcceptsAGoodRun(t *testing.T) {
 	if len(f.problems) > 0 || len(f.lost) > 0 || len(f.twice) > 0 {
 		t.Errorf("%+v", f)
 	}
-	if f.acknowledged != 28 || f.unknown != 2 || f.learnedUnknown != 1 || f.refused != 0 {
+	if f.acknowledged != 28 || f.unknown != 2 || f.learnedUnknown != 1 || f.rejected != 0 {
 		t.Errorf("counted %+v", f)
 	}
 }
@@ -167,7 +167,7 @@ func TestCheckerFindsPlantedBugs(t *testing.T) {
 			}
 		}, "sequence 14 comes where 13 is due", 0, 0},
 		"a refused observation is learned": {func(r *run) {
-			r.history.attempts = append(r.history.attempts, attempt{model: "m", id: "r", from: 400, until: 405, result: refused})
+			r.history.attempts = append(r.history.attempts, attempt{model: "m", id: "r", from: 400, until: 405, result: rejected})
 			r.everywhere(func(log []placed) []placed { return append(log, placed{id: "r"}) })
 		}, "r was refused and is learned", 0, 0},
 		"an observation of nobody": {func(r *run) {

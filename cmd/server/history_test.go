@@ -19,8 +19,8 @@ type result int
 const (
 	// acknowledged: the answer says that the observation was learned.
 	acknowledged result = iota
-	// refused: the answer says that nothing was written.
-	refused
+	// rejected: the answer says that nothing was written.
+	rejected
 	// unknown: no answer, or one that leaves open whether the observation was learned.
 	unknown
 )
@@ -101,9 +101,9 @@ func (h *history) of(models []string) (part history) {
 
 // findings are the outcome of a check. A good run has no problem.
 type findings struct {
-	// acknowledged, unknown and refused count ids by their best answer. learnedUnknown are the
+	// acknowledged, unknown and rejected count ids by their best answer. learnedUnknown are the
 	// unknown ids that were learned.
-	acknowledged, unknown, refused, learnedUnknown int
+	acknowledged, unknown, rejected, learnedUnknown int
 	// lost: acknowledged, and not at the answered sequence of every log. twice: learned at
 	// more than one sequence.
 	lost, twice map[name]bool
@@ -112,7 +112,7 @@ type findings struct {
 
 // add joins the findings of other models.
 func (f *findings) add(g findings) {
-	f.acknowledged, f.unknown, f.refused, f.learnedUnknown = f.acknowledged+g.acknowledged, f.unknown+g.unknown, f.refused+g.refused, f.learnedUnknown+g.learnedUnknown
+	f.acknowledged, f.unknown, f.rejected, f.learnedUnknown = f.acknowledged+g.acknowledged, f.unknown+g.unknown, f.rejected+g.rejected, f.learnedUnknown+g.learnedUnknown
 	if f.lost == nil {
 		f.lost, f.twice = map[name]bool{}, map[name]bool{}
 	}
@@ -162,12 +162,12 @@ func (f *findings) fates(attempts []attempt) map[name]*fate {
 		k := name{a.model, a.id}
 		x := fates[k]
 		if x == nil {
-			x = &fate{model: a.model, id: a.id, first: a.from, acked: never, best: refused}
+			x = &fate{model: a.model, id: a.id, first: a.from, acked: never, best: rejected}
 			fates[k] = x
 		}
 		x.first = min(x.first, a.from)
 		switch {
-		case a.result == unknown && x.best == refused:
+		case a.result == unknown && x.best == rejected:
 			x.best = unknown
 		case a.result == acknowledged:
 			if x.best == acknowledged && (x.sequence != a.sequence || x.answer != a.answer) {
@@ -186,7 +186,7 @@ func (f *findings) fates(attempts []attempt) map[name]*fate {
 		case unknown:
 			f.unknown++
 		default:
-			f.refused++
+			f.rejected++
 		}
 		if x.fresh > 1 {
 			f.twice[name{x.model, x.id}] = true
@@ -244,7 +244,7 @@ func (f *findings) learned(r replica, fates map[name]*fate) {
 			switch {
 			case x == nil:
 				f.problem("%s of %s: nobody sent %s", model, r.name, p.id)
-			case x.best == refused:
+			case x.best == rejected:
 				f.problem("%s of %s: %s was refused and is learned", model, r.name, p.id)
 			}
 		}
@@ -340,7 +340,7 @@ func (f *findings) linearizable(h history, fates map[name]*fate, logs map[string
 	}
 	for model, log := range logs {
 		for n, p := range log {
-			if x := fates[name{model, p.id}]; x != nil && x.best != refused {
+			if x := fates[name{model, p.id}]; x != nil && x.best != rejected {
 				add(0, x.first, x.acked, event{model, 'l', uint64(n + 1)})
 			}
 		}

@@ -211,14 +211,14 @@ func largeBatches(t *testing.T, p *process) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	var group sync.WaitGroup
-	var refused atomic.Int64
+	var rejected atomic.Int64
 	for range 24 {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				_, err := p.predictor.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
 				switch status.Code(err) {
 				case codes.ResourceExhausted, codes.Canceled:
-					refused.Add(1)
+					rejected.Add(1)
 				case codes.InvalidArgument, codes.DeadlineExceeded: // Of another dimension.
 				default:
 					t.Errorf("a batch: %v", err)
@@ -227,7 +227,7 @@ func largeBatches(t *testing.T, p *process) {
 		})
 	}
 	group.Wait()
-	t.Logf("%d refused", refused.Load())
+	t.Logf("%d refused", rejected.Load())
 }
 
 // unread makes calls whose client grants no window for the answers.

@@ -199,7 +199,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 	// The owner dies, and the other server has every acknowledged observation.
 	want := left[0].stats(t).GetStateDigest()
 	left[1].knows(t, n)
-	// A server alone has no majority: it answers predictions, and refuses the rest.
+	// A server alone has no majority: it answers predictions, and rejects the rest.
 	left[0].kill(t)
 	observe := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

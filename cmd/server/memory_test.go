@@ -34,8 +34,8 @@ var (
 // soak is clients that use more models than fit into memory.
 type soak struct {
 	*process
-	wide                  int
-	calls, refused, hurts atomic.Int64
+	wide                   int
+	calls, rejected, hurts atomic.Int64
 }
 
 // The memory of a server stays within a tenth of --memory-limit while clients predict,
@@ -73,12 +73,12 @@ func TestMemoryLimitHolds(t *testing.T) {
 	clients.Wait()
 	peak := s.status(t, "VmHWM")
 	t.Logf("%d calls, %d refused as overloaded, %d met what another had changed: %d MB at most, of %d; %.0f loads", s.calls.Load(),
-		s.refused.Load(), s.hurts.Load(), peak>>20, limit>>20, s.gauge(t, "hindsight_model_wakes_total"))
+		s.rejected.Load(), s.hurts.Load(), peak>>20, limit>>20, s.gauge(t, "hindsight_model_wakes_total"))
 	if peak > limit/10*11 {
 		t.Errorf("%d MB resident, want at most a tenth more than %d", peak>>20, limit>>20)
 	}
-	if served := s.calls.Load() - s.refused.Load(); served < s.refused.Load() {
-		t.Errorf("%d calls were served and %d refused", served, s.refused.Load())
+	if served := s.calls.Load() - s.rejected.Load(); served < s.rejected.Load() {
+		t.Errorf("%d calls were served and %d refused", served, s.rejected.Load())
 	}
 	s.terminate(t)
 }
@@ -143,7 +143,7 @@ func (s *soak) call(ctx context.Context, t *testing.T, rng *rand.Rand) {
 	switch code := status.Code(err); {
 	case err == nil || ctx.Err() != nil || code == codes.DeadlineExceeded: // The end may reach the server first.
 	case code == codes.ResourceExhausted || code == codes.Unavailable:
-		s.refused.Add(1)
+		s.rejected.Add(1)
 	case code == codes.NotFound || code == codes.FailedPrecondition || code == codes.OutOfRange || code == codes.Aborted:
 		s.hurts.Add(1) // It is deleted, or has learned less.
 	default:

@@ -49,7 +49,7 @@ type everyModel struct{}
 func (everyModel) Each(yield func(*figures.Live)) {
 	regression := figures.Live{ID: "regression", Learner: "auto"}
 	regression.Certified, regression.Gate.On, regression.PendingLimit = true, true, 1
-	regression.SnapshotMade = time.Unix(1, 0)
+	regression.SnapshotTime = time.Unix(1, 0)
 	better := account.Figures{RunningMean: 1, LastLabel: 1}
 	regression.Whole.Prequential, regression.Served = better, better
 	regression.Recent.Observations, regression.Recent.Served = 1000, better

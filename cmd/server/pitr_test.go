@@ -86,7 +86,7 @@ func (p *process) alias(t *testing.T, name, id string) {
 
 // From one backup everything comes back as it was at a time before it: states, ids,
 // models that were deleted since, aliases that were set since. Models that were created
-// since are gone. A time that the logs do not reach back to is refused.
+// since are gone. A time that the logs do not reach back to is rejected.
 func TestRestoreOfATime(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	p := launch(t, dir)
@@ -192,7 +192,7 @@ func (p *process) follows(t *testing.T, sequence uint64) {
 	}
 }
 
-// A time that the log of a model does not reach back to is refused, and names the model.
+// A time that the log of a model does not reach back to is rejected, and names the model.
 func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	p := launch(t, dir, "--snapshots-kept", "1")

@@ -61,8 +61,8 @@ func clusterCommand(c call) int {
 	}
 	c.args = c.args[1:]
 	command := newSubcommand("cluster recover")
-	yes := command.own.Bool("yes", false, "")
-	only := command.own.UintSlice("group", nil, "")
+	yes := command.flags.Bool("yes", false, "")
+	only := command.flags.UintSlice("group", nil, "")
 	return command.run(c, func(settings config.Config, _ *progress) (outcome, error) {
 		if _, err := os.Stat(filepath.Join(settings.DataDir, "cluster")); err != nil { // Open would turn the directory into a member's.
 			return nil, fmt.Errorf("%s is not the directory of a member of a cluster: %w", settings.DataDir, err)

@@ -23,7 +23,7 @@ func readLogs(t *testing.T, dir string) map[string][]placed {
 		t.Fatalf("%s: %v, %v", dir, err, pending)
 	}
 	logs := map[string][]placed{}
-	err = disk.Models(t.Context(), func(e storage.Entry) error {
+	err = disk.Models(t.Context(), func(e storage.RegistryEntry) error {
 		log, err := readLog(t, e)
 		logs[e.Name] = log
 		return err
@@ -34,9 +34,9 @@ func readLogs(t *testing.T, dir string) map[string][]placed {
 	return logs
 }
 
-func readLog(t *testing.T, e storage.Entry) (log []placed, err error) {
+func readLog(t *testing.T, e storage.RegistryEntry) (log []placed, err error) {
 	t.Helper()
-	from, _, err := recovery.DecodeEntry(e, catalog.New)
+	from, _, err := recovery.DecodeRegistryEntry(e, catalog.New)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ type selection struct {
 }
 
 func (s *subcommand) selection() selection {
-	return selection{s.own.String("from", "", ""), s.own.String("backup", "", ""), s.own.String("at", "", ""), s.own.Bool("list", false, "")}
+	return selection{s.flags.String("from", "", ""), s.flags.String("backup", "", ""), s.flags.String("at", "", ""), s.flags.Bool("list", false, "")}
 }
 
 // time returns the time of --at, the zero time without it.
@@ -176,8 +176,8 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 func restore(ctx context.Context, call call) int {
 	s := newSubcommand("restore")
 	which := s.selection()
-	model := s.own.String("model", "", "")
-	export := s.own.String("export", "", "")
+	model := s.flags.String("model", "", "")
+	export := s.flags.String("export", "", "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		at, err := which.time()
 		switch {

@@ -34,7 +34,7 @@ func (s *server) openTLS() (err error) {
 	return nil
 }
 
-// credentials returns those of gRPC, nil without TLS.
+// credentials returns the credentials of gRPC, nil without TLS.
 func (s *server) credentials() credentials.TransportCredentials {
 	if s.keeper == nil {
 		return nil

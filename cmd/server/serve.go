@@ -67,9 +67,9 @@ type server struct {
 	ready atomic.Bool
 	// models is nil until the server serves.
 	models atomic.Pointer[groups]
-	// observed counts and times calls. refused counts refusals by reason.
+	// observed counts and times calls. rejected counts rejections by reason.
 	observed   *grpcprom.ServerMetrics
-	refused    func(reason string)
+	rejected   func(reason string)
 	replicated replicated
 	dial       cluster.Dialer
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
@@ -171,7 +171,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
-		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.refused, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
 	api, err := s.newGateway(server)

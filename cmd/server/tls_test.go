@@ -98,7 +98,7 @@ func (*process) get(t *testing.T, c *tls.Config, url string) (string, error) {
 	return string(text), err
 }
 
-// Both ports let the same clients in and refuse the same.
+// Both ports let the same clients in and reject the same.
 func TestTLSOnBothPorts(t *testing.T) {
 	servers, clients := testca.New(t, "servers"), testca.New(t, "clients")
 	past := testca.Leaf{Name: "late", From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)}

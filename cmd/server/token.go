@@ -74,7 +74,7 @@ func token(c call, now func() time.Time) int {
 	return exitOK
 }
 
-// notEmpty refuses an empty flag, for example from an unset variable of the shell: --models ""
+// notEmpty rejects an empty flag, for example from an unset variable of the shell: --models ""
 // would be all models.
 func notEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(flag *pflag.Flag) {

@@ -79,7 +79,7 @@ type Principal struct {
 	// notAfter is the zero time without an end.
 	notAfter time.Time
 	entry    *entry
-	// withdrawn is that of the Claims, nil without a JWT.
+	// withdrawn is Claims.withdrawn, nil without a JWT.
 	withdrawn *atomic.Bool
 }
 
@@ -122,7 +122,7 @@ func (p *Principal) Sees(model string) bool {
 	return false
 }
 
-// Prefixes are those of Models; empty is all.
+// Prefixes returns the prefixes in Models; empty is all.
 func (p *Principal) Prefixes() []string {
 	if p == nil {
 		return nil
@@ -190,12 +190,12 @@ type Record struct {
 	Call, Peer string
 	// Models are those that the call names.
 	Models []string
-	// Outcome is the name of a status, such as OK, and Reason that of its ErrorInfo.
+	// Outcome is the name of a status, such as OK. Reason is the reason of its ErrorInfo.
 	Outcome, Reason string
 	// ValidateOnly: the call changes nothing.
 	ValidateOnly bool
-	// Refused: the caller may not make the call, or exceeds a limit.
-	Refused bool
+	// Rejected: the caller may not make the call, or exceeds a limit.
+	Rejected bool
 }
 
 type key struct{}

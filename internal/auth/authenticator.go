@@ -22,7 +22,7 @@ const (
 	maxRemembered = 10_000
 )
 
-// Claims are those of a verified JWT.
+// Claims are the claims of a verified JWT.
 type Claims struct {
 	Subject string
 	// Expires is required.
@@ -65,7 +65,7 @@ type entry struct {
 	// gone: the entry was removed or replaced.
 	gone   atomic.Bool
 	limits *limits
-	// principal is that of a token or a certificate; each JWT has its own.
+	// principal belongs to a token or a certificate. Each JWT has a principal of its own.
 	principal *Principal
 }
 
@@ -154,7 +154,7 @@ func (e *entry) let(subject string, until time.Time) *Principal {
 func (a *Authenticator) Header(value string) (*Principal, error) {
 	const scheme = "Bearer "
 	if len(value) <= len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
-		return nil, a.refuse(ErrInvalid)
+		return nil, a.reject(ErrInvalid)
 	}
 	return a.Token(value[len(scheme):])
 }
@@ -162,7 +162,7 @@ func (a *Authenticator) Header(value string) (*Principal, error) {
 // Token authenticates a token.
 func (a *Authenticator) Token(token string) (*Principal, error) {
 	if len(token) > longestToken {
-		return nil, a.refuse(ErrInvalid)
+		return nil, a.reject(ErrInvalid)
 	}
 	hash := sum(token)
 	p, err := a.byHash(&hash)
@@ -173,7 +173,7 @@ func (a *Authenticator) Token(token string) (*Principal, error) {
 		err = ErrInvalid
 	}
 	if err != nil {
-		return nil, a.refuse(err)
+		return nil, a.reject(err)
 	}
 	return p, nil
 }
@@ -287,21 +287,21 @@ func (a *Authenticator) Certificate(c *x509.Certificate) (*Principal, error) {
 	for _, name := range names {
 		if e := t.certificates[name]; e != nil {
 			if err := e.principal.Valid(a.o.Now()); err != nil {
-				return nil, a.refuse(err)
+				return nil, a.reject(err)
 			}
 			return e.principal, nil
 		}
 	}
-	return nil, a.refuse(ErrCertificate)
+	return nil, a.reject(ErrCertificate)
 }
 
-// Missing refuses a caller without token and certificate.
-func (a *Authenticator) Missing() error { return a.refuse(ErrMissing) }
+// Missing rejects a caller without token and certificate.
+func (a *Authenticator) Missing() error { return a.reject(ErrMissing) }
 
 // Now reads the clock.
 func (a *Authenticator) Now() time.Time { return a.o.Now() }
 
-func (a *Authenticator) refuse(err error) error {
+func (a *Authenticator) reject(err error) error {
 	a.unknown.Add(1)
 	return err
 }

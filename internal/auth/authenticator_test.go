@@ -202,7 +202,7 @@ func TestJWTs(t *testing.T) {
 			t.Errorf("%s: %+v, %v", token, p, err)
 		}
 	}
-	// What was verified is not verified again within a minute; what was refused is.
+	// What was verified is not verified again within a minute; what was rejected is.
 	verified = 0
 	p, err := a.Token("staff.x.y")
 	if _, forged := a.Token("forged.x.y"); err != nil || verified != 1 || forged == nil {

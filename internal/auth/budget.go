@@ -27,10 +27,10 @@ func (b *Budget) Limit() int64 { return b.limit }
 // Held returns what all calls hold.
 func (b *Budget) Held() int64 { return b.held.Load() }
 
-// Take adds n to what a call holds. The call then holds own. Take fails if all calls would hold more than the limit, and
+// Take adds n to what a call holds. The call then has holds of them. Take fails if all calls would hold more than the limit, and
 // returns what they would hold. A call that alone holds more than the limit is admitted.
-func (b *Budget) Take(n, own int64) (all int64, ok bool) {
-	if all = b.held.Add(n); all > b.limit && all > own {
+func (b *Budget) Take(n, holds int64) (all int64, ok bool) {
+	if all = b.held.Add(n); all > b.limit && all > holds {
 		b.held.Add(-n)
 		return all, false
 	}

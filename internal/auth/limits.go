@@ -10,7 +10,7 @@ import (
 // busyDelay is the wait that ErrConcurrency asks for.
 const busyDelay = 50 * time.Millisecond
 
-// limits are those of an entry, shared by its principals.
+// limits are the limits of an entry. The principals of the entry share them.
 type limits struct {
 	// calls is nil without a limit of the rate, busy without a limit of the concurrency.
 	calls *rate.Limiter

@@ -49,7 +49,7 @@ type Entry struct {
 	from, to int
 }
 
-// fields are those of an entry, with their readers. A reader returns what it wants if the value
+// fields returns the fields of an entry, with their readers. A reader returns what it wants if the value
 // is invalid.
 func fields() map[string]func(e *Entry, n *yaml.Node) (want string) {
 	return map[string]func(e *Entry, n *yaml.Node) string{
@@ -145,7 +145,7 @@ func IsPrefix(s string) bool {
 
 func isScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag != "!!null" }
 
-// Parse reads a tokens file: a YAML list of entries. It refuses unknown and repeated fields. An
+// Parse reads a tokens file: a YAML list of entries. It rejects unknown and repeated fields. An
 // error is one line with the line number, the field, the value and what is wanted; it shows
 // nothing that looks like a token.
 func Parse(data []byte) ([]Entry, error) {
@@ -263,7 +263,7 @@ func looksSecret(s string) bool {
 	return strings.Contains(s, tokenPrefix) || strings.Contains(s, "eyJ") || len(s) >= 40
 }
 
-// unique refuses entries with the same name or the same credential.
+// unique rejects entries with the same name or the same credential.
 func unique(entries []Entry) error {
 	names, credentials := map[string]int{}, map[string]int{}
 	for n := range entries {

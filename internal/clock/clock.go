@@ -38,7 +38,7 @@ type Steady struct {
 	anchor, noticed atomic.Pointer[Reading]
 }
 
-// New returns a clock over that of the machine: now is time.Now, whose times have a monotonic
+// New returns a clock over the machine's clock: now is time.Now, whose times have a monotonic
 // part. It calls jumped when it notices a jump, and again when it follows the jump.
 func New(now func() time.Time, jumped func(by time.Duration, followed bool)) *Steady {
 	started := now()

@@ -43,7 +43,7 @@ func (h *Host) founders() []string {
 func (n *Node) run(ctx context.Context) {
 	err := error(nil)
 	if n.number == 0 {
-		err = n.become(ctx)
+		err = n.foundOrJoin(ctx)
 	}
 	if err == nil {
 		err = n.openLog()
@@ -66,9 +66,9 @@ func (n *Node) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case err = <-l.Failed():
-		case <-n.raftLog.Refused():
+		case <-n.raftLog.Rejected():
 			err = n.raftLog.Failed()
-		case <-n.local.Refused():
+		case <-n.local.Rejected():
 			err = n.local.Failed()
 		case <-due.C:
 			now := n.o.Now()
@@ -120,12 +120,12 @@ func (n *Node) has(index uint64) bool {
 	return max(base, n.local.Position().Index) >= index
 }
 
-// become, for group 0, returns when this server is a member, has founded a cluster, or has found a cluster to join.
+// foundOrJoin, for group 0, returns when this server is a member, has founded a cluster, or has found a cluster to join.
 //
 // A server founds a cluster only after every server of --cluster-join has answered and none is a member. So a server
 // that has lost its directory founds no second cluster. The server with models founds. If no server has models, the
 // server with the first address founds.
-func (n *Node) become(ctx context.Context) error {
+func (n *Node) foundOrJoin(ctx context.Context) error {
 	complained := time.Time{}
 	for {
 		if exists, err := consensus.Exists(n.storage); exists || err != nil {

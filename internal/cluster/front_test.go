@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// front keeps the port of a server while the server is closed, so that nobody else gets the port. It then refuses
+// front keeps the port of a server while the server is closed, so that nobody else gets the port. It then rejects
 // connections.
 type front struct {
 	net.Listener

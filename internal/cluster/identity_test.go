@@ -44,13 +44,13 @@ func TestAnEmptiedServerElectsNobody(t *testing.T) {
 				if b.node().Owns() || c.node().Owns() {
 					t.Fatal("a server without the acknowledged entries owns the log")
 				}
-				refused := 0
+				rejected := 0
 				for _, e := range logs.All() {
 					if text := fmt.Sprint(e.ContextMap()); strings.Contains(text, consensus.ErrOtherMember.Error()) {
-						refused++
+						rejected++
 					}
 				}
-				return refused >= 5
+				return rejected >= 5
 			})
 			a.start(t)
 			voters(t, 3, servers...)

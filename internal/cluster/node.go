@@ -133,7 +133,7 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 	return n, nil
 }
 
-// checkAddress refuses an address that other servers cannot connect to.
+// checkAddress rejects an address that other servers cannot connect to.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host == "" || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
@@ -165,7 +165,7 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	return errors.Join(err, n.checkGroups())
 }
 
-// checkGroups refuses a number of groups other than the number of the cluster that the directory belongs to. A
+// checkGroups rejects a number of groups other than the number of the cluster that the directory belongs to. A
 // directory with several groups may come from a backup, and then belongs to no cluster yet.
 func (n *Node) checkGroups() error {
 	exists, err := consensus.Exists(n.storage)
@@ -183,7 +183,7 @@ func (n *Node) checkGroups() error {
 func hasData(ctx context.Context, s storage.Store) (bool, error) {
 	has := false
 	err := errors.Join(
-		s.Models(ctx, func(storage.Entry) error { has = true; return nil }),
+		s.Models(ctx, func(storage.RegistryEntry) error { has = true; return nil }),
 		s.EachAlias(ctx, func(string, []byte) error { has = true; return nil }),
 	)
 	if err != nil {

@@ -278,7 +278,7 @@ func learn(t *testing.T, name string, records int, servers ...*server) {
 }
 
 func findOrCreate(ctx context.Context, s storage.Store, name string) (m storage.Model, last uint64, err error) {
-	err = s.Models(ctx, func(e storage.Entry) error {
+	err = s.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Name == name {
 			m = e.Model
 		}
@@ -300,7 +300,7 @@ func contents(t *testing.T, s *server) map[string]uint64 {
 	s.swapping.RLock()
 	defer s.swapping.RUnlock()
 	out := map[string]uint64{}
-	err := s.node().Local().Models(t.Context(), func(e storage.Entry) error {
+	err := s.node().Local().Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Err != nil {
 			return e.Err
 		}

@@ -105,7 +105,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	case !m.Voter:
 		return fmt.Errorf("%w: %s has no vote yet", ErrNoMember, to)
 	}
-	// Move refuses a server that does not answer, because all calls would wait for it.
+	// Move rejects a server that does not answer, because all calls would wait for it.
 	if _, err := n.host.hello(ctx, n.number, m.Address); err != nil {
 		return fmt.Errorf("cluster: move the ownership: %w", err)
 	}

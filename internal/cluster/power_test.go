@@ -247,7 +247,7 @@ func (x *author) draw(now *state, id string) func(context.Context, storage.Store
 func (x *author) with(do func(context.Context, storage.Model) error) func(context.Context, storage.Store) error {
 	return func(ctx context.Context, s storage.Store) error {
 		var m storage.Model
-		err := s.Models(ctx, func(e storage.Entry) error {
+		err := s.Models(ctx, func(e storage.RegistryEntry) error {
 			if e.Name == x.name {
 				m = e.Model
 			}
@@ -312,7 +312,7 @@ func (w *world) cut(written bool) (left [servers]*vfs.MemFS) {
 
 // found reads a model of a store.
 func found(ctx context.Context, s storage.Store, name string) (out state, err error) {
-	err = s.Models(ctx, func(e storage.Entry) error {
+	err = s.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Err != nil || e.Name != name {
 			return e.Err
 		}

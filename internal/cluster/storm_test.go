@@ -207,7 +207,7 @@ func compareAll(t *testing.T, servers []*server, writers []*writer) {
 	for _, w := range writers {
 		total += len(w.acknowledged)
 		for _, s := range servers {
-			err := s.node().Local().Models(t.Context(), func(e storage.Entry) error {
+			err := s.node().Local().Models(t.Context(), func(e storage.RegistryEntry) error {
 				if e.Name != w.name {
 					return e.Err
 				}

@@ -145,10 +145,10 @@ func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, addres
 			accepted <- c
 		}
 	}()
-	// A server that refuses the certificate of a client says so after the handshake, by closing.
-	refused := make(chan struct{})
+	// A server that rejects the certificate of a client says so after the handshake, by closing.
+	rejected := make(chan struct{})
 	go func() {
-		defer close(refused)
+		defer close(rejected)
 		for {
 			if _, err := conn.Read(make([]byte, 1)); err != nil {
 				return
@@ -160,7 +160,7 @@ func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, addres
 		got := make([]byte, 5)
 		_, err := io.ReadFull(c, got)
 		return errors.Join(err, c.Close()) == nil && string(got) == "hello"
-	case <-refused:
+	case <-rejected:
 		return false
 	}
 }

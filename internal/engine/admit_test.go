@@ -22,7 +22,7 @@ func flooded() map[string]model.Spec {
 	}
 }
 
-// A polynomial kernel that leaves the ridge to rounding is refused to new models.
+// A polynomial kernel that leaves the ridge to rounding is rejected to new models.
 // Its learner panicked or served NaN.
 func TestAFloodedRidgeIsRefused(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
@@ -43,7 +43,7 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 }
 
 // kernel_awv with weight k(x,x) > 1e12 λ lost its ridge in the rounding, and
-// served NaN some rounds later. A new observation of that weight is refused. A
+// served NaN some rounds later. A new observation of that weight is rejected. A
 // log that holds one is learned as it was.
 func TestAWeightThatFloodsTheRidgeIsRefused(t *testing.T) {
 	unscaled := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6)}}

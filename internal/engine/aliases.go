@@ -40,12 +40,12 @@ func (e *Engine) ShareAlias(ctx context.Context, name, id, expected string, shar
 	}
 	m, current, next, err := e.planAlias(ctx, name, id, expected, share)
 	if err == nil && next != current {
-		err = e.settle(ctx, m)
+		err = e.continueFollower(ctx, m)
 	}
 	switch {
 	case err != nil || next == current:
 		release()
-	case m.Entry().Follow != nil && m.Entry().Follow.Leader == next.Previous:
+	case m.Registered().Follow != nil && m.Registered().Follow.Leader == next.Previous:
 		err = e.promote(ctx, m, current, next, release)
 	default:
 		err = e.aliases.Put(ctx, current, next, e.models(current))
@@ -63,7 +63,7 @@ func (e *Engine) ShareAlias(ctx context.Context, name, id, expected string, shar
 
 // planAlias returns the target model of an alias, the current binding (nil if none) and the binding to store.
 // If the current one already is what is wanted, the two are the same. The caller holds the claims.
-func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share *Share) (m *entry, current, next *alias.Binding, err error) {
+func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share *Share) (m *hostedModel, current, next *alias.Binding, err error) {
 	if m, err = e.findID(id); err != nil {
 		return nil, nil, nil, err
 	}
@@ -71,7 +71,7 @@ func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share
 		return nil, nil, nil, fmt.Errorf("%w: a model has the id %q, so that no alias can have it", ErrModelExists, name)
 	}
 	wanted := record.Alias{Model: m.Ref(), Updated: e.o.Now().UnixNano()}
-	var second *entry
+	var second *hostedModel
 	if share != nil {
 		if second, err = e.second(ctx, m, share); err != nil {
 			return nil, nil, nil, err
@@ -88,33 +88,33 @@ func (e *Engine) planAlias(ctx context.Context, name, id, expected string, share
 	return m, current, next, err
 }
 
-// second returns the second model of a share of the requests to m, or refuses it. The caller holds the claims.
-func (e *Engine) second(ctx context.Context, m *entry, share *Share) (*entry, error) {
+// second returns the second model of a share of the requests to m, or rejects it. The caller holds the claims.
+func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hostedModel, error) {
 	second, err := e.findID(share.Model)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.settle(ctx, second); err != nil {
+	if err := e.continueFollower(ctx, second); err != nil {
 		return nil, err
 	}
-	refuse := func(field, got, want string) error {
+	reject := func(field, got, want string) error {
 		return &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want}
 	}
-	f := second.Entry().Follow
+	f := second.Registered().Follow
 	switch {
-	case m.Entry().Follow != nil:
-		return nil, refuse("model", fmt.Sprintf("%q, which follows %q", m.ID(), m.Entry().Follow.Leader.ID), "a model that follows none, for a share")
+	case m.Registered().Follow != nil:
+		return nil, reject("model", fmt.Sprintf("%q, which follows %q", m.ID(), m.Registered().Follow.Leader.ID), "a model that follows none, for a share")
 	case share.LearnAll && (f == nil || f.Leader != m.Ref()):
-		return nil, refuse("share.learn_all", "true", fmt.Sprintf("a second model that was created with follows: %q", m.ID()))
+		return nil, reject("share.learn_all", "true", fmt.Sprintf("a second model that was created with follows: %q", m.ID()))
 	case !share.LearnAll && f != nil:
-		return nil, refuse("share.learn_all", "false", fmt.Sprintf("true: %q learns what %q does", second.ID(), f.Leader.ID))
+		return nil, reject("share.learn_all", "false", fmt.Sprintf("true: %q learns what %q does", second.ID(), f.Leader.ID))
 	case replica.CheckLeader(second.Spec(), m.Model) != nil:
-		return nil, refuse("share.model", fmt.Sprintf("%q", second.ID()), fmt.Sprintf("a model with the inputs, labels and classes of %q", m.ID()))
+		return nil, reject("share.model", fmt.Sprintf("%q", second.ID()), fmt.Sprintf("a model with the inputs, labels and classes of %q", m.ID()))
 	}
 	return second, nil
 }
 
-// checkAlias refuses names that cannot be an alias and a model, and shares that can be none.
+// checkAlias rejects names that cannot be an alias and a model, and shares that can be none.
 func checkAlias(name, id string, share *Share) error {
 	var missing error
 	if id == "" {

@@ -72,7 +72,7 @@ const (
 	NoModel = alias.NoModel
 )
 
-// Reasons to refuse a call, with those of the packages below.
+// Reasons to reject a call, with the reasons of the packages below.
 var (
 	ErrModelExists  = errors.New("model exists")
 	ErrModelDeleted = errors.New("a deleted model has the id")

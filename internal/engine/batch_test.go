@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// A refused call leaves nothing in its batch: a later call of the batch learns the same id.
+// A rejected call leaves nothing in its batch: a later call of the batch learns the same id.
 func TestARefusedCallLeavesItsBatch(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(1))

@@ -15,7 +15,7 @@ import (
 // store has the change. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
 // learns at its turn, and another goroutine of the engine takes over the registry and the aliases.
 func (e *Engine) Changed(c storage.Change) {
-	m := e.table.stored(c.Model)
+	m := e.table.byHandle(c.Model)
 	switch c.Kind {
 	case storage.Appended:
 		if m != nil { // A model that is not hosted yet learns once it is.
@@ -58,21 +58,21 @@ func (e *Engine) Digest(id string, sequence uint64) string {
 
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine
 // notices at the next sweep.
-func (e *Engine) OwnerChanged() { e.replicas.Wake() }
+func (e *Engine) OwnerChanged() { e.followers.Wake() }
 
-// RestsCold reports whether this server does not learn now, because replicas are cold and another server is the owner.
+// RestsCold reports whether this server does not learn now, because a cold server learns only as the owner.
 // The owner then answers all calls about models: this server would load a model for each.
 func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 
-// Await waits until the model that predicts for a name and a key has learned a sequence. A replica that predicts
+// Await waits until the model that predicts for a name and a key has learned a sequence. A follower that predicts
 // for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
 // the alias's model.
 func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
-	t, err := e.settled(ctx, name, key)
+	t, err := e.resolveAfterChanges(ctx, name, key)
 	if err != nil {
 		return err
 	}
-	if f := t.model.Entry().Follow; f != nil && t.leader != nil {
+	if f := t.model.Registered().Follow; f != nil && t.leader != nil {
 		sequence -= min(sequence, f.From)
 	}
 	return t.model.Await(ctx, sequence)
@@ -81,16 +81,16 @@ func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) e
 // AwaitLog waits until the model that predicts for a name and a key has learned every observation that its log has at
 // the call.
 func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
-	t, err := e.settled(ctx, name, key)
+	t, err := e.resolveAfterChanges(ctx, name, key)
 	if err != nil {
 		return err
 	}
 	return t.model.AwaitLog(ctx)
 }
 
-// settled resolves a name and a key after the changes of other servers so far.
-func (e *Engine) settled(ctx context.Context, name, key string) (Target, error) {
-	if err := e.changes.settle(ctx, e.env.Lifetime); err != nil {
+// resolveAfterChanges resolves a name and a key after the changes of other servers so far.
+func (e *Engine) resolveAfterChanges(ctx context.Context, name, key string) (Target, error) {
+	if err := e.changes.await(ctx, e.env.Lifetime); err != nil {
 		return Target{}, err
 	}
 	t, err := e.Resolve(name)
@@ -109,14 +109,14 @@ func (e *Engine) takeOver() {
 		case <-e.changes.wake:
 		}
 		for _, c := range e.changes.next() {
-			if c.settled != nil {
-				close(c.settled)
+			if c.reached != nil {
+				close(c.reached)
 			} else if err := e.take(e.env.Lifetime, &c); err != nil && e.env.Lifetime.Err() == nil {
 				e.o.Log.Error("the engine cannot take over a change of another server", zap.String("model", c.name), zap.Error(err))
 			}
 			e.changes.pending.Add(-1)
 		}
-		e.replicas.Wake() // Replicas rest while changes are pending.
+		e.followers.Wake() // Followers rest while changes are pending.
 	}
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 		return err
 	}
 	defer release()
-	m := e.table.stored(c.model)
+	m := e.table.byHandle(c.model)
 	value, err := c.model.Value()
 	switch {
 	case errors.Is(err, storage.ErrDeleted) && m == nil:
@@ -150,24 +150,24 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	case err != nil:
 		return recovery.StorageError(err)
 	}
-	from, registered, err := recovery.DecodeEntry(storage.Entry{Name: c.name, Value: value, Model: c.model}, e.env.Learners)
+	from, registered, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: c.name, Value: value, Model: c.model}, e.env.Learners)
 	if err != nil {
 		e.registryDamaged.Store(true)
 		return err
 	}
 	if m == nil {
-		m = e.newEntry(c.name, from, &registered)
+		m = e.newHosted(c.name, from, &registered)
 		if err := e.host(m); err != nil {
 			return err
 		}
 		m.Warm()
 		return nil
 	}
-	return e.takeEntry(ctx, m, &registered)
+	return e.takeRegistered(ctx, m, &registered)
 }
 
-// takeEntry takes over the changed entry of a model.
-func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Entry) error {
+// takeRegistered takes over the changed entry of a model.
+func (e *Engine) takeRegistered(ctx context.Context, m *hostedModel, registered *record.RegistryValue) error {
 	if m.Deleted() != (registered.Deleted != 0) {
 		return m.Turn(ctx, func(ctx context.Context) error {
 			if err := m.Release(ctx); err != nil {
@@ -176,10 +176,10 @@ func (e *Engine) takeEntry(ctx context.Context, m *entry, registered *record.Ent
 			return e.supersede(m, m.successor(registered))
 		})
 	}
-	followed := m.Entry().Follow != nil
-	m.SetEntry(registered)
+	followed := m.Registered().Follow != nil
+	m.SetRegistered(registered)
 	if follows := registered.Follow != nil; followed != follows {
-		e.replicas.Enlist(&m.replica, follows && !m.Deleted())
+		e.followers.Enlist(&m.follower, follows && !m.Deleted())
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 type change struct {
 	name  string
 	model storage.Model
-	// settled, unless nil, closes when the engine reaches this change. It marks the place of a call of settle.
-	settled chan struct{}
+	// reached, unless nil, closes when the engine reaches this change. It marks the place of a call of await.
+	reached chan struct{}
 }
 
 // changes are the pending changes, in the order of the commands.
@@ -50,15 +50,15 @@ func (c *changes) next() []change {
 	return queue
 }
 
-// settle waits until the engine has taken over all earlier changes. Without pending changes it costs one atomic load.
-func (c *changes) settle(ctx, lifetime context.Context) error {
+// await waits until the engine has taken over all earlier changes. Without pending changes it costs one atomic load.
+func (c *changes) await(ctx, lifetime context.Context) error {
 	if c.pending.Load() == 0 {
 		return nil
 	}
-	settled := make(chan struct{})
-	c.add(change{settled: settled})
+	reached := make(chan struct{})
+	c.add(change{reached: reached})
 	select {
-	case <-settled:
+	case <-reached:
 		return nil
 	case <-lifetime.Done():
 		return ErrClosed

@@ -81,7 +81,7 @@ func (t *table) reserveSlot() (release func(), err error) {
 
 // findID returns the model of an id. It takes no alias, as no call does that could undo what is meant for
 // another model.
-func (e *Engine) findID(id string) (*entry, error) {
+func (e *Engine) findID(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)
 	if err == nil && m.Deleted() {
 		return nil, deletedError(m)
@@ -90,7 +90,7 @@ func (e *Engine) findID(id string) (*entry, error) {
 }
 
 // lookUp is findID for a model that may be soft-deleted.
-func (e *Engine) lookUp(id string) (*entry, error) {
+func (e *Engine) lookUp(id string) (*hostedModel, error) {
 	e.table.mu.RLock()
 	m, closed := e.table.mu.models[id], e.table.mu.closed
 	e.table.mu.RUnlock()
@@ -108,7 +108,7 @@ func (e *Engine) lookUp(id string) (*entry, error) {
 	return nil, hosted.NotFound(id)
 }
 
-// asOwner begins a call that changes the store. It refuses the call on a server that does not own the store, and
+// asOwner begins a call that changes the store. It rejects the call on a server that does not own the store, and
 // waits until the engine has taken over the changes of earlier owners.
 func (e *Engine) asOwner(ctx context.Context) error {
 	if e.o.Owner == nil {
@@ -117,11 +117,11 @@ func (e *Engine) asOwner(ctx context.Context) error {
 	if err := e.o.CheckOwner(); err != nil {
 		return err
 	}
-	return e.changes.settle(ctx, e.env.Lifetime)
+	return e.changes.await(ctx, e.env.Lifetime)
 }
 
-// own is lookUp, with the claim on the model's name.
-func (e *Engine) own(ctx context.Context, id string) (m *entry, release func(), err error) {
+// lookUpClaimed is lookUp, with the claim on the model's name.
+func (e *Engine) lookUpClaimed(ctx context.Context, id string) (m *hostedModel, release func(), err error) {
 	if _, err := e.lookUp(id); err != nil {
 		return nil, nil, err
 	}
@@ -136,19 +136,19 @@ func (e *Engine) own(ctx context.Context, id string) (m *entry, release func(), 
 	return m, release, nil
 }
 
-// deletedError refuses a soft-deleted model and says how it comes back.
-func deletedError(m *entry) error {
+// deletedError rejects a soft-deleted model and says how it comes back.
+func deletedError(m *hostedModel) error {
 	return fmt.Errorf("%w; it was deleted, and UndeleteModel brings it back until %s", hosted.NotFound(m.ID()), purgeTime(m))
 }
 
 // purgeTime is when a soft-deleted model is purged, as a text.
-func purgeTime(m *entry) string {
-	return hosted.TimeOf(m.Entry().Purge).UTC().Format(time.RFC3339)
+func purgeTime(m *hostedModel) string {
+	return hosted.TimeOf(m.Registered().Purge).UTC().Format(time.RFC3339)
 }
 
 // turnClaimed runs work at the model's turn. It releases the claim on the name when the work has ended, also
 // after the caller has left.
-func (m *entry) turnClaimed(ctx context.Context, release func(), work func(context.Context) error) error {
+func (m *hostedModel) turnClaimed(ctx context.Context, release func(), work func(context.Context) error) error {
 	var begun atomic.Bool
 	err := m.Turn(ctx, func(ctx context.Context) error {
 		if !begun.CompareAndSwap(false, true) {
@@ -163,29 +163,29 @@ func (m *entry) turnClaimed(ctx context.Context, release func(), work func(conte
 	return err
 }
 
-// newEntry is a model that is not in memory and not in the table.
-func (e *Engine) newEntry(id string, from recovery.Source, registered *record.Entry) *entry {
-	m := &entry{engine: e}
+// newHosted is a model that is not in memory and not in the table.
+func (e *Engine) newHosted(id string, from recovery.Source, registered *record.RegistryValue) *hostedModel {
+	m := &hostedModel{engine: e}
 	return m.init(hosted.New(e.env, id, from, registered, m))
 }
 
 // successor is the same model with another registry entry, as after a start: no call that found m before is
 // of use to it.
-func (m *entry) successor(next *record.Entry) *entry {
-	out := &entry{engine: m.engine}
+func (m *hostedModel) successor(next *record.RegistryValue) *hostedModel {
+	out := &hostedModel{engine: m.engine}
 	return out.init(m.Successor(next, out))
 }
 
-func (m *entry) init(model *hosted.Model) *entry {
+func (m *hostedModel) init(model *hosted.Model) *hostedModel {
 	m.Model = model
 	m.reader.Init(model, m.engine.reporter)
-	m.replica.Init(model)
+	m.follower.Init(model)
 	return m
 }
 
 // host puts a model into the table, in place of a model of the same id. The caller holds the claim on the
 // name.
-func (e *Engine) host(m *entry) error {
+func (e *Engine) host(m *hostedModel) error {
 	t := &e.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,14 +204,14 @@ func (e *Engine) host(m *entry) error {
 	if !m.Deleted() {
 		m.timings = e.o.Timings(m.ID(), m.Learner())
 	}
-	e.replicas.Enlist(&m.replica, !m.Deleted() && m.Entry().Follow != nil)
+	e.followers.Enlist(&m.follower, !m.Deleted() && m.Registered().Follow != nil)
 	return nil
 }
 
 // replace puts next in the place of m, or takes m out of the table if next is nil, and releases what the entry
-// of m owns: its jobs and its memory, its watchers, its timings and its place among the replicas. A call that
+// of m owns: its jobs and its memory, its watchers, its timings and its place among the followers. A call that
 // found m before gets why. It runs at m's turn, and the caller holds the claim on the name.
-func (e *Engine) replace(m, next *entry, why error) error {
+func (e *Engine) replace(m, next *hostedModel, why error) error {
 	m.Retire(why)
 	m.watchers.End(why)
 	if m.timings != nil {
@@ -221,21 +221,21 @@ func (e *Engine) replace(m, next *entry, why error) error {
 		return e.host(next)
 	}
 	e.table.drop(m)
-	e.replicas.Enlist(&m.replica, false)
+	e.followers.Enlist(&m.follower, false)
 	return nil
 }
 
 // remove removes a model from the engine after the store has removed it. It runs at the model's turn, and the caller
 // holds the claim on the name.
-func (e *Engine) remove(m *entry) error {
+func (e *Engine) remove(m *hostedModel) error {
 	err := e.replace(m, nil, hosted.NotFound(m.ID()))
-	e.replicas.Wake() // The replicas of the model stop.
+	e.followers.Wake() // The followers of the model stop.
 	return err
 }
 
 // supersede replaces a model by its successor, which is soft-deleted or brought back. It runs at the model's turn,
 // and the caller holds the claim on the name.
-func (e *Engine) supersede(m, next *entry) error {
+func (e *Engine) supersede(m, next *hostedModel) error {
 	deleted := m
 	if next.Deleted() {
 		deleted = next

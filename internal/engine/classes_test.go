@@ -82,7 +82,7 @@ func testClasses(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// Of classes that come together, those too many are refused whole, and the model goes
+// Of classes that come together, those too many are rejected whole, and the model goes
 // on: what one call was checked against, another may have changed.
 func TestClassLimitAtTheTurn(t *testing.T) { onBackends(t, testClassLimitAtTheTurn) }
 

@@ -12,12 +12,12 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// cold keeps replicas from learning, and keeps few snapshots, so that the logs are cut behind them.
+// cold keeps followers from learning, and keeps few snapshots, so that the logs are cut behind them.
 func cold(o *engine.Options) { o.Cold, o.SnapshotsKept = true, 2 }
 
 // snapshots are the sequences of the snapshots that a server has of a model.
 func (v *server) snapshots(id string) (sequences []uint64) {
-	err := v.local.Models(context.Background(), func(e storage.Entry) (err error) {
+	err := v.local.Models(context.Background(), func(e storage.RegistryEntry) (err error) {
 		if e.Name == id {
 			sequences, err = e.Model.Snapshots()
 		}
@@ -42,7 +42,7 @@ func (s *servers) shared(newest uint64) (sequences []uint64) {
 	return sequences
 }
 
-// A cold replica learns nothing. As the owner it begins with a snapshot of the previous owner, knows all ids, and has the
+// A cold server learns nothing. As the owner it begins with a snapshot of the previous owner, knows all ids, and has the
 // state of a server without a cluster. A server that is no longer the owner forgets its states.
 func TestColdReplicas(t *testing.T) {
 	s := startServers(t, 3, after(50), cold)
@@ -141,7 +141,7 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	s.equal()
 }
 
-// A cold replica does not keep a snapshot of a state that a restore has undone, whether it writes the snapshot before or
+// A cold server does not keep a snapshot of a state that a restore has undone, whether it writes the snapshot before or
 // after the engine receives the restore.
 func TestColdReplicaFollowsRestore(t *testing.T) {
 	for _, told := range []bool{true, false} {

@@ -22,7 +22,7 @@ import (
 // CreateOptions say what a new model is beside its spec.
 type CreateOptions struct {
 	Metadata
-	// Follows names a leader, by its id or an alias: the new model is its replica. It learns what the leader
+	// Follows names a leader, by its id or an alias: the new model is its follower. It learns what the leader
 	// learns from now on, and nothing else.
 	Follows string
 	// ValidateOnly describes the model as it would be, and creates nothing.
@@ -96,7 +96,7 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 		}
 		return described, nil
 	}
-	registered, value, err := e.newRegistryEntry(&o.Metadata, spec, follow)
+	registered, value, err := e.newRegistryValue(&o.Metadata, spec, follow)
 	if err != nil {
 		return Info{}, err
 	}
@@ -112,9 +112,9 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 	return figures.Describe(m.Model)
 }
 
-// describeSame describes the existing model of an id, or refuses it if it has another spec or leader.
-func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error) {
-	f := existing.Entry().Follow
+// describeSame describes the existing model of an id, or rejects it if it has another spec or leader.
+func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (Info, error) {
+	f := existing.Registered().Follow
 	if (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.Ref()) {
 		follows := ""
 		if f != nil {
@@ -129,14 +129,14 @@ func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error)
 }
 
 // hostNew hosts a model that the store has just created, with its machine.
-func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.Entry, r recovery.Recovered) (*entry, error) {
-	m := e.newEntry(id, recovery.Source{Kept: handle, Spec: &spec, Learners: e.env.Learners}, registered)
+func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.RegistryValue, r recovery.Recovered) (*hostedModel, error) {
+	m := e.newHosted(id, recovery.Source{Handle: handle, Spec: &spec, Learners: e.env.Learners}, registered)
 	m.Touch(hosted.TimeOf(registered.Created))
 	m.Publish(r, 0)
 	return m, e.host(m)
 }
 
-// checkMemory refuses a model whose state may not fit into memory.
+// checkMemory rejects a model whose state may not fit into memory.
 func (e *Engine) checkMemory(bytes uint64) error {
 	if e.o.ModelMemory <= 0 || bytes <= uint64(e.o.ModelMemory) {
 		return nil
@@ -182,8 +182,8 @@ func (e *Engine) makeMachine(ctx context.Context, id string, spec model.Spec) (*
 	return m, nil
 }
 
-// claimNew claims the name of a new model, and that of its leader, which is nil if none is named.
-func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *entry, release func(), err error) {
+// claimNew claims the names of a new model and of its leader. The leader is nil if none is named.
+func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *hostedModel, release func(), err error) {
 	if follows == "" {
 		release, err = e.table.claim(ctx, id)
 		return nil, release, err
@@ -204,9 +204,9 @@ func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *entr
 	return leader, release, nil
 }
 
-// existing returns the model of a claimed name, nil if there is none. It refuses the name of a soft-deleted
+// existing returns the model of a claimed name, nil if there is none. It rejects the name of a soft-deleted
 // model and of an alias.
-func (e *Engine) existing(id string) (*entry, error) {
+func (e *Engine) existing(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)
 	if errors.Is(err, ErrModelNotFound) {
 		if b := e.aliases.Find(id); b != nil {
@@ -220,11 +220,11 @@ func (e *Engine) existing(id string) (*entry, error) {
 	return m, err
 }
 
-// newRegistryEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.Follow) (*record.Entry, []byte, error) {
+// newRegistryValue is the registry entry of a new model, and its bytes.
+func (e *Engine) newRegistryValue(m *Metadata, spec model.Spec, follow *record.Follow) (*record.RegistryValue, []byte, error) {
 	now := e.table.distinct(e.o.Now().UnixNano())
-	registered := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
-	value, err := hosted.EncodeEntry(registered, spec)
+	registered := &record.RegistryValue{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
+	value, err := hosted.EncodeRegistryValue(registered, spec)
 	return registered, value, err
 }
 

@@ -31,7 +31,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 			return nil, err
 		}
 	}
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 	case purge:
 		return nil, e.purge(ctx, m, release)
 	}
-	info, err := e.succeed(ctx, m, release, func(next *record.Entry, now time.Time) error {
+	info, err := e.succeed(ctx, m, release, func(next *record.RegistryValue, now time.Time) error {
 		next.Deleted, next.Purge = next.Updated, now.Add(e.o.DeletedKept).UnixNano()
 		return nil
 	})
@@ -71,13 +71,13 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 }
 
 // UndeleteModel brings a soft-deleted model back, with all that it had learned. A model that is not deleted
-// stays as it is. A replica whose leader was restored meanwhile to before what the replica has learned becomes
+// stays as it is. A follower whose leader was restored meanwhile to before what the follower has learned becomes
 // a model of its own.
 func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return Info{}, err
 	}
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}
@@ -85,7 +85,7 @@ func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 		release()
 		return figures.Describe(m.Model)
 	}
-	info, err := e.succeed(ctx, m, release, func(next *record.Entry, _ time.Time) (err error) {
+	info, err := e.succeed(ctx, m, release, func(next *record.RegistryValue, _ time.Time) (err error) {
 		next.Deleted, next.Purge = 0, 0
 		next.Follow, err = e.continuation(m)
 		return err
@@ -97,7 +97,7 @@ func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 }
 
 // purge removes a model and everything that the store has of it. The caller holds the claim on the name.
-func (e *Engine) purge(ctx context.Context, m *entry, release func()) error {
+func (e *Engine) purge(ctx context.Context, m *hostedModel, release func()) error {
 	return m.turnClaimed(ctx, release, func(ctx context.Context) error {
 		if err := m.Delete(ctx); err != nil {
 			return err
@@ -110,11 +110,11 @@ func (e *Engine) purge(ctx context.Context, m *entry, release func()) error {
 
 // succeed registers an edited entry of a model, soft-deleted or brought back by it, and replaces the model by
 // its successor, which it describes. The caller holds the claim on the name.
-func (e *Engine) succeed(ctx context.Context, m *entry, release func(), edit func(next *record.Entry, now time.Time) error) (Info, error) {
-	result := make(chan *entry, 1)
+func (e *Engine) succeed(ctx context.Context, m *hostedModel, release func(), edit func(next *record.RegistryValue, now time.Time) error) (Info, error) {
+	result := make(chan *hostedModel, 1)
 	err := m.turnClaimed(ctx, release, func(ctx context.Context) error {
 		now := e.o.Now()
-		registered := changed(m.Entry(), now)
+		registered := changed(m.Registered(), now)
 		if err := edit(registered, now); err != nil {
 			return err
 		}

@@ -51,14 +51,14 @@ type Engine struct {
 	o   Options
 	env *hosted.Env
 	// end ends the lifetime of env.
-	end      context.CancelFunc
-	table    table
-	aliases  *alias.Table
-	watchers watch.Hub
-	replicas *replica.Set
-	reporter *figures.Reporter
-	start    StartCounters
-	changes  changes
+	end       context.CancelFunc
+	table     table
+	aliases   *alias.Table
+	watchers  watch.Hub
+	followers *replica.Set
+	reporter  *figures.Reporter
+	start     StartCounters
+	changes   changes
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
 	// model, not an unknown one.
 	registryDamaged atomic.Bool
@@ -80,33 +80,33 @@ type StartCounters struct {
 	StartDone   atomic.Bool
 }
 
-// entry is a model in the table, with what the packages around it keep of it. Only replace ends its use.
-type entry struct {
+// hostedModel is a model in the table, with what the packages around it keep of it. Only replace ends its use.
+type hostedModel struct {
 	*hosted.Model
 	engine *Engine
 	// timings is nil of a soft-deleted model.
 	timings  Timings
 	watchers watch.Set
 	reader   figures.Reader
-	replica  replica.Replica
+	follower replica.Follower
 }
 
-// Timings is that of hosted.Owner, as are the next ones.
-func (m *entry) Timings() Timings { return m.timings }
+// Timings implements hosted.Owner, as do the methods after it.
+func (m *hostedModel) Timings() Timings { return m.timings }
 
 // Learned reports a learned record to watchers and wakes the replicas.
-func (m *entry) Learned(r *record.Record, answers []record.Answer) {
+func (m *hostedModel) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
-	if m.engine.replicas.Follow(m.Ref()) {
-		m.replica.Losses.Add(r, answers)
+	if m.engine.followers.Follow(m.Ref()) {
+		m.follower.Losses.Add(r, answers)
 	}
-	m.engine.replicas.Wake()
+	m.engine.followers.Wake()
 }
 
 // Restoring counts what the model has learned before a restore.
-func (m *entry) Restoring() { m.counted() }
+func (m *hostedModel) Restoring() { m.counted() }
 
-func (m *entry) counted() {
+func (m *hostedModel) counted() {
 	var live Live
 	if f := m.engine.o.Counted; f != nil && m.reader.Live(&live) {
 		f(&live)
@@ -114,19 +114,19 @@ func (m *entry) counted() {
 }
 
 // Restored reports a restore.
-func (m *entry) Restored(sequence uint64) {
+func (m *hostedModel) Restored(sequence uint64) {
 	m.counted()
-	m.replica.Restored()
+	m.follower.Restored()
 	m.watchers.Restored(sequence)
 }
 
-// KeepFrom is the first sequence that replicas need, at most through.
-func (m *entry) KeepFrom(through uint64) uint64 {
-	return m.engine.replicas.KeepFrom(m.Ref(), through)
+// KeepFrom is the first sequence that followers need, at most through.
+func (m *hostedModel) KeepFrom(through uint64) uint64 {
+	return m.engine.followers.KeepFrom(m.Ref(), through)
 }
 
-func (m *entry) overdue(now time.Time) bool {
-	registered := m.Entry()
+func (m *hostedModel) overdue(now time.Time) bool {
+	registered := m.Registered()
 	return registered.Deleted != 0 && registered.Purge <= now.UnixNano()
 }
 
@@ -139,10 +139,10 @@ type table struct {
 	limit int
 	mu    struct {
 		sync.RWMutex
-		models   map[string]*entry
-		order    []*entry
+		models   map[string]*hostedModel
+		order    []*hostedModel
 		deleted  int
-		byNumber map[uint64]*entry
+		byNumber map[uint64]*hostedModel
 		// claims are the names that calls have for themselves, each closed when it is given up.
 		claims map[string]chan struct{}
 		// making counts the reserved slots.
@@ -155,11 +155,11 @@ type table struct {
 
 func (t *table) init(limit int) {
 	t.limit = limit
-	t.mu.models, t.mu.byNumber = map[string]*entry{}, map[uint64]*entry{}
+	t.mu.models, t.mu.byNumber = map[string]*hostedModel{}, map[uint64]*hostedModel{}
 	t.mu.claims = map[string]chan struct{}{}
 }
 
-// close refuses calls from now on. It is false if the table was closed before.
+// close rejects calls from now on. It is false if the table was closed before.
 func (t *table) close() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *table) close() bool {
 	return open
 }
 
-// closed tells whether the engine refuses calls.
+// closed tells whether the engine rejects calls.
 func (t *table) closed() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -176,7 +176,7 @@ func (t *table) closed() bool {
 }
 
 // get returns the model of an id, nil if there is none.
-func (t *table) get(id string) *entry {
+func (t *table) get(id string) *hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.mu.models[id]
@@ -191,22 +191,22 @@ func (t *table) created(id string) int64 {
 }
 
 // referred returns the model of a reference, nil if it no longer exists. It may be soft-deleted.
-func (t *table) referred(r record.Ref) *entry {
+func (t *table) referred(r record.Ref) *hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.referredLocked(r)
 }
 
 // referredLocked is referred with the lock held.
-func (t *table) referredLocked(r record.Ref) *entry {
+func (t *table) referredLocked(r record.Ref) *hostedModel {
 	if m := t.mu.models[r.ID]; m != nil && m.Ref() == r {
 		return m
 	}
 	return nil
 }
 
-// stored returns the model of a handle of the store, nil for an unknown handle.
-func (t *table) stored(handle storage.Model) *entry {
+// byHandle returns the model of a handle of the store, nil for an unknown handle.
+func (t *table) byHandle(handle storage.Model) *hostedModel {
 	if handle == nil {
 		return nil
 	}
@@ -217,16 +217,16 @@ func (t *table) stored(handle storage.Model) *entry {
 
 // expired counts an expired prediction of a model.
 func (t *table) expired(handle storage.Model) {
-	if m := t.stored(handle); m != nil {
+	if m := t.byHandle(handle); m != nil {
 		m.CountExpired()
 	}
 }
 
 // live returns the models that are not soft-deleted, in the order of their ids.
-func (t *table) live() []*entry {
+func (t *table) live() []*hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	models := make([]*entry, 0, len(t.mu.order)-t.mu.deleted)
+	models := make([]*hostedModel, 0, len(t.mu.order)-t.mu.deleted)
 	for _, m := range t.mu.order {
 		if !m.Deleted() {
 			models = append(models, m)
@@ -236,7 +236,7 @@ func (t *table) live() []*entry {
 }
 
 // all returns every model, soft-deleted ones among them.
-func (t *table) all() []*entry {
+func (t *table) all() []*hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Clone(t.mu.order)
@@ -257,16 +257,16 @@ func (t *table) overdue(now time.Time) (ids []string) {
 	return ids
 }
 
-func compareID(m *entry, id string) int { return strings.Compare(m.ID(), id) }
+func compareID(m *hostedModel, id string) int { return strings.Compare(m.ID(), id) }
 
 // within is the part of order whose ids have a prefix. The lock is held.
-func (t *table) within(prefix string) []*entry {
+func (t *table) within(prefix string) []*hostedModel {
 	from, _ := slices.BinarySearchFunc(t.mu.order, prefix, compareID)
 	rest := t.mu.order[from:]
 	return rest[:sort.Search(len(rest), func(n int) bool { return !strings.HasPrefix(rest[n].ID(), prefix) })]
 }
 
-// All is that of figures.Table.
+// All implements figures.Table.
 func (t *table) All(prefix string) ([]*figures.Reader, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -276,7 +276,7 @@ func (t *table) All(prefix string) ([]*figures.Reader, error) {
 	return readers(t.within(prefix)), nil
 }
 
-func readers(models []*entry) []*figures.Reader {
+func readers(models []*hostedModel) []*figures.Reader {
 	out := make([]*figures.Reader, len(models))
 	for n, m := range models {
 		out[n] = &m.reader
@@ -284,7 +284,7 @@ func readers(models []*entry) []*figures.Reader {
 	return out
 }
 
-// Slice is that of figures.Table.
+// Slice implements figures.Table.
 func (t *table) Slice(prefix, after string, deleted bool, limit int) (rows []*figures.Reader, total int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -334,7 +334,7 @@ func (t *table) distinct(now int64) int64 {
 }
 
 // drop takes a model out of the table.
-func (t *table) drop(m *entry) {
+func (t *table) drop(m *hostedModel) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at, found := slices.BinarySearchFunc(t.mu.order, m.ID(), compareID); found {
@@ -346,7 +346,7 @@ func (t *table) drop(m *entry) {
 }
 
 // count counts a model that comes or goes. The lock is held.
-func (t *table) count(m *entry, n int) {
+func (t *table) count(m *hostedModel, n int) {
 	if m.Deleted() {
 		t.mu.deleted += n
 	}

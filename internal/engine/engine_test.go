@@ -200,7 +200,7 @@ func testBatchIsAtomicAndInOrder(t *testing.T, newDisk func() disk) {
 	if a, b := h.stats(t, "batch"), h.stats(t, "single"); a.Digest != b.Digest {
 		t.Error("the batch learned another state than its rows")
 	}
-	// One bad row refuses all, and names itself.
+	// One bad row rejects all, and names itself.
 	before := h.stats(t, "batch").Digest
 	bad := []engine.Observation{
 		{Features: []float64{1}, ObservationID: "new", Labels: []float64{1}, Weight: 1},
@@ -338,7 +338,7 @@ func testLimits(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// A learner that takes only so many observations refuses the rest, also those
+// A learner that takes only so many observations rejects the rest, also those
 // that were accepted while there was room, and what is logged is learnable.
 func TestObservationLimit(t *testing.T) { onBackends(t, testObservationLimit) }
 

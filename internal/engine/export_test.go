@@ -30,7 +30,7 @@ const AliasLimit = alias.Limit
 // WatcherLimit bounds the watchers.
 const WatcherLimit = watch.Limit
 
-// Pause keeps replicas from learning of a model.
+// Pause keeps followers from learning of a model.
 func (e *Engine) Pause(id string, paused bool) {
 	m, err := e.find(context.Background(), id)
 	if err != nil {
@@ -47,7 +47,7 @@ var (
 	Begin   = hosted.StartSpan
 )
 
-// Behind is how many observations of its leader a replica has not learned, -1 if that is not
+// Behind is how many observations of its leader a follower has not learned, -1 if that is not
 // known.
 func (e *Engine) Behind(id string) int64 {
 	m, err := e.find(context.Background(), id)
@@ -103,7 +103,7 @@ func (e *Engine) Turn(id string) error {
 	if err != nil {
 		return err
 	}
-	return m.Settle(context.Background())
+	return m.AwaitQueued(context.Background())
 }
 
 // Hold has the turn of a model until release.

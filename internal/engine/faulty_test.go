@@ -82,8 +82,8 @@ func (f *faulty) broken() error {
 	return nil
 }
 
-func (f *faulty) Models(ctx context.Context, each func(storage.Entry) error) error {
-	return f.Store.Models(ctx, func(e storage.Entry) error {
+func (f *faulty) Models(ctx context.Context, each func(storage.RegistryEntry) error) error {
+	return f.Store.Models(ctx, func(e storage.RegistryEntry) error {
 		e.Model, e.Rewinding = f.wrap(e.Model), cmp.Or(f.interrupted, e.Rewinding)
 		return each(e)
 	})
@@ -149,7 +149,7 @@ func (m *faultyModel) Append(ctx context.Context, c storage.Commit) error {
 	case appendNotDone:
 		return errOutcome
 	case appendRefused:
-		return fmt.Errorf("injected: %w", storage.ErrRefused)
+		return fmt.Errorf("injected: %w", storage.ErrRejected)
 	case appendWaits:
 		<-m.store.goOn
 	}
@@ -194,7 +194,7 @@ func startFaulty(t *testing.T, d disk, c *clock, options ...option) (*host, *fau
 // spoilID remembers bytes under an id that cannot be decoded.
 func spoilID(t *testing.T, s storage.Store, name, id string) {
 	t.Helper()
-	err := s.Models(t.Context(), func(e storage.Entry) error {
+	err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name != name {
 			return nil
 		}

@@ -98,16 +98,16 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 		h.observe(t, "m", engine.Observation{Features: []float64{float64(n)}, Labels: []float64{1}})
 	}
 	begun := c.now()
-	if l := h.live(t, "m"); l.Unsnapshotted != 5 || !l.SnapshotMade.Equal(begun) {
-		t.Errorf("without a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotMade)
+	if l := h.live(t, "m"); l.Unsnapshotted != 5 || !l.SnapshotTime.Equal(begun) {
+		t.Errorf("without a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
 	}
 	c.advance(time.Minute)
 	must(h.SnapshotModel(t.Context(), "m"))(t)
 	for range 3 {
 		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
-	if l := h.live(t, "m"); l.Unsnapshotted != 3 || !l.SnapshotMade.Equal(c.now()) {
-		t.Errorf("with a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotMade)
+	if l := h.live(t, "m"); l.Unsnapshotted != 3 || !l.SnapshotTime.Equal(c.now()) {
+		t.Errorf("with a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
 	}
 	cut := fs.CrashClone(vfs.CrashCloneCfg{})
 	h.stop(t)

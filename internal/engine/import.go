@@ -80,7 +80,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.env.CheckPending(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err
 	}
-	registered, value, err := e.newRegistryEntry(&metadata, spec, nil)
+	registered, value, err := e.newRegistryValue(&metadata, spec, nil)
 	if err != nil {
 		return Info{}, err
 	}
@@ -118,7 +118,7 @@ func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*
 	return m, metadata, from, err
 }
 
-// plausible refuses a state that no learner of its spec can have.
+// plausible rejects a state that no learner of its spec can have.
 func plausible(m *machine.Machine) error {
 	stats, err := m.Stats()
 	if err != nil {
@@ -135,7 +135,7 @@ func plausible(m *machine.Machine) error {
 	return nil
 }
 
-// unreadable refuses the bytes of an import.
+// unreadable rejects the bytes of an import.
 func unreadable(err error) error {
 	return &model.FieldError{
 		Field: "chunk", Err: ErrInvalidRequest, Got: err.Error(), Want: "the bytes that ExportModel gave",

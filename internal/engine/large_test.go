@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// An import or a restore that the log of a cluster does not take is refused with its size and the limit, and changes
+// An import or a restore that the log of a cluster does not take is rejected with its size and the limit, and changes
 // nothing.
 func TestTooLargeForTheLog(t *testing.T) {
 	const limit = 16 << 10

@@ -191,7 +191,7 @@ func (m *meta) reopen(fs *vfs.MemFS) {
 	}
 }
 
-// fault lets the disk refuse every write from now on: nothing is acknowledged, and
+// fault lets the disk reject every write from now on: nothing is acknowledged, and
 // predictions go on. After a restart what was on its way is there or not.
 func (m *meta) fault() string {
 	name, p := m.any()
@@ -229,7 +229,7 @@ func (m *meta) again(name string, p *plainModel, id string, o engine.Observation
 	return got[0].Duplicate
 }
 
-// unknownAppend lets an append end without an outcome, or be refused: the caller
+// unknownAppend lets an append end without an outcome, or be rejected: the caller
 // is told so, the model goes on by itself, and a retry is learned once.
 func (m *meta) unknownAppend() string {
 	name, p := m.any()
@@ -282,7 +282,7 @@ func (m *meta) giveUp() string {
 }
 
 // repeatedIDs predicts a batch in which an id comes twice: with the same
-// features it is one prediction, with others the call is refused.
+// features it is one prediction, with others the call is rejected.
 func (m *meta) repeatedIDs() string {
 	name, p := m.any()
 	if p == nil {

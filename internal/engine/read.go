@@ -46,10 +46,10 @@ func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
 // Watcher reports what a model learns, and how it does.
 type Watcher struct {
 	*watch.Watcher
-	model *entry
+	model *hostedModel
 }
 
-// Statistics are those of the model without a report: see figures.Reader.CheapStats.
+// Statistics returns the statistics of the model without a report: see figures.Reader.CheapStats.
 func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
 	return w.model.reader.CheapStats(ctx)
 }

@@ -30,7 +30,7 @@ func (l forgetful) Restore(state []byte) error {
 // log returns where the log of model m begins, and the sequences of its snapshots, the newest first.
 func (h *host) log(t *testing.T) (first uint64, snapshots []uint64) {
 	t.Helper()
-	err := h.store.Models(t.Context(), func(e storage.Entry) (err error) {
+	err := h.store.Models(t.Context(), func(e storage.RegistryEntry) (err error) {
 		if first, err = e.Model.First(); err == nil {
 			snapshots, err = e.Model.Snapshots()
 		}
@@ -55,7 +55,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	h.create(t, "m", linear(2))
 	broken.Store(true)
 	learned := 0
-	// snapshot learns, and reports whether a snapshot was refused.
+	// snapshot learns, and reports whether a snapshot was rejected.
 	snapshot := func() (refused bool) {
 		t.Helper()
 		feed(t, h, learned, learned+10)

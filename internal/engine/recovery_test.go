@@ -293,7 +293,7 @@ func spoil(t *testing.T, fs vfs.FS, path string) {
 	noError(t, f.Close())
 }
 
-// A full queue refuses at once, and what it took is learned.
+// A full queue rejects at once, and what it took is learned.
 func TestOverload(t *testing.T) { onBackends(t, testOverload) }
 
 func testOverload(t *testing.T, newDisk func() disk) {

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// A server that is not the owner follows all changes of the owner, and refuses calls that change the store.
+// A server that is not the owner follows all changes of the owner, and rejects calls that change the store.
 func TestReplicatedStore(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
@@ -184,7 +184,7 @@ func TestUnknownOutcomes(t *testing.T) {
 }
 
 // Every change of unknown outcome fails with ErrUnknown, and can be repeated. The repeated call succeeds, or is
-// refused because the first call was made.
+// rejected because the first call was made.
 func TestChangesOfUnknownOutcome(t *testing.T) {
 	for _, fate := range []int{commandNotDone, commandLate} {
 		s := startServers(t, 2)
@@ -192,7 +192,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 		for _, c := range []struct {
 			what string
 			do   func(*host) error
-			// made refuses a repeated call whose first one was made. Nil: the repeated call succeeds.
+			// made rejects a repeated call whose first one was made. Nil: the repeated call succeeds.
 			made error
 		}{
 			{"create", func(h *host) error { _, err := h.CreateModel(t.Context(), "m", linear(1)); return err }, nil},
@@ -487,7 +487,7 @@ func TestSnapshotDuringRestore(t *testing.T) {
 	}
 }
 
-// A server that crashed in the middle of a restore refuses the model until the log has completed the restore.
+// A server that crashed in the middle of a restore rejects the model until the log has completed the restore.
 func TestInterruptedRestore(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
@@ -553,7 +553,7 @@ func TestRestoreBeforeTheLog(t *testing.T) {
 	}
 }
 
-// A server that cannot follow a restore, because the snapshot of the restore is lost, reports the error, and refuses all
+// A server that cannot follow a restore, because the snapshot of the restore is lost, reports the error, and rejects all
 // calls of the model.
 func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	s, a, b := cutBehind(t)

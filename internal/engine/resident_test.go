@@ -232,7 +232,7 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
 	h.hibernate(t)
-	err := h.store.Models(t.Context(), func(e storage.Entry) error {
+	err := h.store.Models(t.Context(), func(e storage.RegistryEntry) error {
 		_, there, err := e.Model.ID("a")
 		if !there {
 			t.Error("the id is not in the store")

@@ -73,10 +73,10 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		resume := m.Pause()
 		defer func() {
 			resume()
-			e.replicas.Wake()
+			e.followers.Wake()
 		}()
-		// What replicas learn at their turn now is still the log of before.
-		if err := e.replicas.Settle(ctx, m.Ref()); err != nil {
+		// What followers learn at their turn now is still the log of before.
+		if err := e.followers.AwaitTurns(ctx, m.Ref()); err != nil {
 			return err
 		}
 		return m.Restore(ctx, sequence, m.RestoredTo(sequence, end))
@@ -85,7 +85,7 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		return Info{}, 0, err
 	}
 	if !validateOnly {
-		e.settleReplicas(ctx, m)
+		e.continueFollowers(ctx, m)
 		e.o.Log.Info("model restored", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
 	}
 	info, err = figures.Describe(m.Model)

@@ -285,7 +285,7 @@ func (s *servers) awaitAll() {
 
 // digested returns the change that carries the owner's digest of model m to a server.
 func digested(v *server, sequence uint64, digest string) (c storage.Change) {
-	err := v.store.Models(context.Background(), func(e storage.Entry) error {
+	err := v.store.Models(context.Background(), func(e storage.RegistryEntry) error {
 		c = storage.Change{Kind: storage.Digested, Name: e.Name, Model: e.Model, Sequence: sequence, Digest: digest}
 		return nil
 	})

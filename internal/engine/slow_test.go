@@ -15,7 +15,7 @@ import (
 )
 
 // On a disk that stands still, predictions are answered, callers leave at their
-// deadlines, the queue refuses what is beyond it, and what was taken is learned
+// deadlines, the queue rejects what is beyond it, and what was taken is learned
 // once the disk goes on: sent again it is a duplicate.
 func TestDiskThatStandsStill(t *testing.T) {
 	var still atomic.Bool

@@ -36,7 +36,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // One processor, where there are two, stays free of recoveries.
 	env := hosted.NewEnv(lifetime, o.ModelOptions, learners, loads)
 	e := &Engine{
-		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), replicas: replica.NewSet(o.Log),
+		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), followers: replica.NewSet(o.Log),
 		reporter: figures.NewReporter(figures.Options{Now: o.Now, Log: o.Log, Durability: o.Durability, Learners: learners, Panicked: env.CountPanic}),
 	}
 	e.table.init(o.ModelLimit)
@@ -64,17 +64,17 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 
 // read hosts the models and the aliases of the store.
 func (e *Engine) read(ctx context.Context) error {
-	err := e.o.Store.Models(ctx, func(registered storage.Entry) error {
+	err := e.o.Store.Models(ctx, func(registered storage.RegistryEntry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
-		from, registryEntry, err := recovery.DecodeEntry(registered, e.env.Learners)
+		from, registryEntry, err := recovery.DecodeRegistryEntry(registered, e.env.Learners)
 		if err != nil {
 			e.registryDamaged.Store(true)
 			e.o.Log.Error("a registry entry cannot be read; its model is not served", zap.String("model", registered.Name), zap.Error(err))
 			return nil
 		}
-		m := e.newEntry(registered.Name, from, &registryEntry)
+		m := e.newHosted(registered.Name, from, &registryEntry)
 		switch sequence := registered.Rewinding; {
 		case sequence != nil && e.o.Owner != nil:
 			m.AwaitRewind()
@@ -89,7 +89,7 @@ func (e *Engine) read(ctx context.Context) error {
 	return e.aliases.Load(ctx, e.table.created)
 }
 
-// Close refuses observations, waits for those accepted, writes snapshots of the models that changed since
+// Close rejects observations, waits for those accepted, writes snapshots of the models that changed since
 // their last one, those with the most to replay first, and joins every goroutine of the engine. The store
 // stays open.
 func (e *Engine) Close() error {
@@ -109,9 +109,9 @@ func (e *Engine) Close() error {
 }
 
 // lastSnapshots writes the snapshots of a shutdown.
-func (e *Engine) lastSnapshots(models []*entry) error {
-	models = slices.DeleteFunc(models, func(m *entry) bool { return !m.Changed() })
-	slices.SortFunc(models, func(a, b *entry) int { return cmp.Compare(b.Replay(), a.Replay()) })
+func (e *Engine) lastSnapshots(models []*hostedModel) error {
+	models = slices.DeleteFunc(models, func(m *hostedModel) bool { return !m.Changed() })
+	slices.SortFunc(models, func(a, b *hostedModel) int { return cmp.Compare(b.Replay(), a.Replay()) })
 	deadline := e.o.Now().Add(closing)
 	var errs []error
 	left := 0
@@ -137,7 +137,7 @@ func (e *Engine) lastSnapshots(models []*entry) error {
 
 // prefetch loads the first models, one after the other, while there is memory, so that their statistics are
 // known and what cannot be recovered is logged soon.
-func (e *Engine) prefetch(models []*entry) {
+func (e *Engine) prefetch(models []*hostedModel) {
 	started := e.o.Now()
 	defer e.start.StartDone.Store(true)
 	first := models[:min(len(models), prefetched)]

@@ -15,12 +15,12 @@ import (
 
 // Target is the model that a request names, by its id or by an alias. A request resolves its target once.
 type Target struct {
-	model   *entry
+	model   *hostedModel
 	binding *alias.Binding
 	// second answers a share of the requests, nil if no second model can.
-	second *entry
+	second *hostedModel
 	// leader learns what is predicted for it, nil as a rule: then the model does.
-	leader *entry
+	leader *hostedModel
 }
 
 // Shares reports whether Of may choose another model.
@@ -53,10 +53,10 @@ func (t Target) Named() string {
 // Schema is what the model's records are read by, nil without named inputs.
 func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
-// Predict is that of hosted.Model.
+// Predict calls hosted.Model.Predict.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	o.Shared = t.leader != nil
-	if o.Remember && (o.Shared || t.model.Entry().Follow == nil) {
+	if o.Remember && (o.Shared || t.model.Registered().Follow == nil) {
 		if err := t.model.engine.asOwner(ctx); err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	return t.model.Predict(ctx, rows, o)
 }
 
-// Submit is that of hosted.Model.
+// Submit calls hosted.Model.Submit.
 func (t Target) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
 	if err := t.model.engine.asOwner(ctx); err != nil {
 		return nil, err
@@ -109,13 +109,13 @@ func (e *Engine) resolve(name string, find func(*alias.Table, string) *alias.Bin
 
 // secondLocked returns the second model of a target, nil if the target gets all: the second model is to learn
 // what the first does, and follows no more.
-func (e *Engine) secondLocked(t Target) *entry {
+func (e *Engine) secondLocked(t Target) *hostedModel {
 	share := &t.binding.Share
 	m := e.table.referredLocked(share.Model)
 	if m == nil || m.Deleted() {
 		return nil
 	}
-	if f := m.Entry().Follow; share.LearnAll && (f == nil || f.Leader != t.model.Ref()) {
+	if f := m.Registered().Follow; share.LearnAll && (f == nil || f.Leader != t.model.Ref()) {
 		return nil
 	}
 	return m
@@ -140,7 +140,7 @@ func WithScope(ctx context.Context, allowed func(id string) error) context.Conte
 }
 
 // find returns the model that a request names, by its id or by an alias, if the scope of the context has it.
-func (e *Engine) find(ctx context.Context, name string) (*entry, error) {
+func (e *Engine) find(ctx context.Context, name string) (*hostedModel, error) {
 	t, err := e.Resolve(name)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ type Route struct {
 	engine  *Engine
 	present Target
 	// others are the second model and the previous model of the alias, nil where the alias has none.
-	others [2]*entry
+	others [2]*hostedModel
 }
 
 // Routed is where an observation goes.
@@ -189,7 +189,7 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if len(models) > 0 {
 		models = append(models, r.present.model.Model)
 	}
-	if err := e.aliases.Settled(ctx, r.present.binding, models...); err != nil {
+	if err := e.aliases.AwaitPrevious(ctx, r.present.binding, models...); err != nil {
 		r.Done()
 		return Route{}, err
 	}
@@ -235,13 +235,13 @@ func (r *Route) For(predictionID, observationID, key string) (Routed, error) {
 	if r.present.Shares() && !r.present.binding.Share.LearnAll {
 		chosen = r.present.Of(cmp.Or(key, id))
 	}
-	if r.others == [2]*entry{} || id == "" || len(id) > storage.MaxID {
+	if r.others == [2]*hostedModel{} || id == "" || len(id) > storage.MaxID {
 		return Routed{Target: chosen}, nil
 	}
-	if m, err := r.among(id, (*entry).HasLearned); m != nil || err != nil {
+	if m, err := r.among(id, (*hostedModel).HasLearned); m != nil || err != nil {
 		return Routed{Target: Target{model: m, binding: present.binding}}, err
 	}
-	maker, err := r.among(id, (*entry).HasPending)
+	maker, err := r.among(id, (*hostedModel).HasPending)
 	if err != nil || (maker == nil && chosen == present) {
 		return Routed{Target: present}, err
 	}
@@ -261,7 +261,7 @@ func (r *Route) For(predictionID, observationID, key string) (Routed, error) {
 }
 
 // among returns the first of the other models that knows an id, nil if none does.
-func (r *Route) among(id string, knows func(*entry, string) (bool, error)) (*entry, error) {
+func (r *Route) among(id string, knows func(*hostedModel, string) (bool, error)) (*hostedModel, error) {
 	for _, m := range r.others {
 		if m == nil {
 			continue
@@ -274,8 +274,8 @@ func (r *Route) among(id string, knows func(*entry, string) (bool, error)) (*ent
 }
 
 // to routes the label of a pending prediction to the model that made it, or to the leader of that model.
-func (r *Route) to(maker *entry) (Routed, error) {
-	f := maker.Entry().Follow
+func (r *Route) to(maker *hostedModel) (Routed, error) {
+	f := maker.Registered().Follow
 	if f == nil {
 		return Routed{Target: Target{model: maker, binding: r.present.binding}}, nil
 	}
@@ -288,7 +288,7 @@ func (r *Route) to(maker *entry) (Routed, error) {
 
 // leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
 // purged.
-func (e *Engine) leader(f *record.Follow) (*entry, error) {
+func (e *Engine) leader(f *record.Follow) (*hostedModel, error) {
 	m, err := e.lookUp(f.Leader.ID)
 	if err == nil && m.Ref() != f.Leader {
 		return nil, hosted.NotFound(f.Leader.ID)

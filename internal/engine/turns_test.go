@@ -139,7 +139,7 @@ func restoreThatIsGivenUp(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// An append of unknown outcome, done or not, and one that is refused: the caller
+// An append of unknown outcome, done or not, and one that is rejected: the caller
 // is told so, the model goes on, and a retry is learned once.
 func TestUnknownAppend(t *testing.T) { onBackends(t, testUnknownAppend) }
 

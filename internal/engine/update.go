@@ -50,22 +50,22 @@ const (
 	MaxLabelTTL = 366 * 24 * time.Hour
 )
 
-// CheckMetadata refuses metadata, with all that is wrong.
+// CheckMetadata rejects metadata, with all that is wrong.
 func CheckMetadata(m *Metadata) error {
 	var errs []error
-	refuse := func(field, got, want string) {
+	reject := func(field, got, want string) {
 		errs = append(errs, &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want})
 	}
 	atMost := func(field string, n, most int, what string) {
 		if n > most {
-			refuse(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))
+			reject(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))
 		}
 	}
 	atMost("display_name", utf8.RuneCountInString(m.DisplayName), maxDisplayName, "characters")
 	atMost("labels", len(m.Labels), maxLabels, "labels")
 	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
 		if !idPattern.MatchString(key) {
-			refuse("labels", fmt.Sprintf("the key %q", hosted.Brief(key)), "keys of "+idForm)
+			reject("labels", fmt.Sprintf("the key %q", hosted.Brief(key)), "keys of "+idForm)
 			continue
 		}
 		atMost("labels."+key, utf8.RuneCountInString(m.Labels[key]), maxLabelValue, "characters")
@@ -75,15 +75,15 @@ func CheckMetadata(m *Metadata) error {
 	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) {
 		bytes += len(key) + len(m.Annotations[key])
 		if n := utf8.RuneCountInString(key); n == 0 || n > maxAnnotationKey {
-			refuse("annotations", fmt.Sprintf("the key %q", hosted.Brief(key)), fmt.Sprintf("keys of 1 to %d characters", maxAnnotationKey))
+			reject("annotations", fmt.Sprintf("the key %q", hosted.Brief(key)), fmt.Sprintf("keys of 1 to %d characters", maxAnnotationKey))
 		}
 	}
 	atMost("annotations", bytes, maxAnnotationBytes, "bytes")
 	if m.LabelTTL < 0 || m.LabelTTL > int64(MaxLabelTTL) {
-		refuse("label_ttl", time.Duration(m.LabelTTL).String(), fmt.Sprintf("above 0 and at most %s", MaxLabelTTL))
+		reject("label_ttl", time.Duration(m.LabelTTL).String(), fmt.Sprintf("above 0 and at most %s", MaxLabelTTL))
 	}
 	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
-		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
+		reject("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
 	}
 	return model.JoinFields(errs...)
 }
@@ -110,7 +110,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if err != nil {
 		return Info{}, err
 	}
-	m, release, err := e.own(ctx, named.ID())
+	m, release, err := e.lookUpClaimed(ctx, named.ID())
 	if err != nil {
 		return Info{}, err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if m.Deleted() {
 		return Info{}, deletedError(m)
 	}
-	registered := m.Entry()
+	registered := m.Registered()
 	if err := checkETag(m, o.ETag); err != nil {
 		return Info{}, err
 	}
@@ -138,23 +138,23 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		if err := m.Register(ctx, next); err != nil {
 			return Info{}, err
 		}
-		m.SetEntry(next)
+		m.SetRegistered(next)
 		e.o.Log.Info("model updated", zap.String("model", m.ID()))
 	}
 	return figures.Describe(m.Model)
 }
 
 // changed is a registry entry that changes at a time.
-func changed(registered *record.Entry, now time.Time) *record.Entry {
+func changed(registered *record.RegistryValue, now time.Time) *record.RegistryValue {
 	next := *registered
 	next.Updated = max(now.UnixNano(), registered.Updated)
 	next.Revision++
 	return &next
 }
 
-// checkETag refuses an etag that is given and is not the model's.
-func checkETag(m *entry, given string) error {
-	if now := figures.ETag(m.Entry()); given != "" && given != now {
+// checkETag rejects an etag that is given and is not the model's.
+func checkETag(m *hostedModel, given string) error {
+	if now := figures.ETag(m.Registered()); given != "" && given != now {
 		return fmt.Errorf("model %q: %w: the etag is %s, got %s; read the model again", m.ID(), ErrEtag, now, hosted.Brief(given))
 	}
 	return nil

@@ -39,7 +39,7 @@ func (e *Engine) sweepAll() {
 			reported = ""
 			return
 		}
-		// A disk that refuses writes refuses them at each sweep.
+		// A disk that rejects writes rejects them at each sweep.
 		if err.Error() != reported {
 			reported = err.Error()
 			e.o.Log.Error("sweep failed: the engine tries again, and logs it again when the cause changes", zap.Error(err))
@@ -52,7 +52,7 @@ func (e *Engine) sweep(now time.Time) error {
 		m.LeaveIfCold()
 		m.SnapshotIfDue(now)
 	}
-	e.replicas.Wake()
+	e.followers.Wake()
 	e.env.Memory.Press()
 	now = e.env.Time()
 	err := e.o.Store.Expire(e.env.Lifetime, now, func(handle storage.Model) { e.table.expired(handle) })
@@ -122,7 +122,7 @@ func (e *Engine) purgeOverdue() {
 
 // purgeIfOverdue purges a model unless it was brought back meanwhile.
 func (e *Engine) purgeIfOverdue(id string) error {
-	m, release, err := e.own(e.env.Lifetime, id)
+	m, release, err := e.lookUpClaimed(e.env.Lifetime, id)
 	if err != nil {
 		return err
 	}

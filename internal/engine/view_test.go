@@ -103,7 +103,7 @@ func (s *servers) equal() map[string]view {
 
 // last is the end of the log of a model.
 func (v *server) last(id string) (last uint64, err error) {
-	err = v.local.Models(context.Background(), func(e storage.Entry) error {
+	err = v.local.Models(context.Background(), func(e storage.RegistryEntry) error {
 		if e.Name != id {
 			return nil
 		}

@@ -182,7 +182,7 @@ func (g *Guard) record(r *http.Request, p *auth.Principal, call string, f *failu
 	}
 	g.Audit(&auth.Record{
 		Time: g.Now(), Who: p, Call: call[:min(len(call), longestCall)], Peer: r.RemoteAddr,
-		Outcome: code.Code(f.status.Code()).String(), Reason: f.reason(), Refused: f.status.Code() != codes.OK,
+		Outcome: code.Code(f.status.Code()).String(), Reason: f.reason(), Rejected: f.status.Code() != codes.OK,
 	})
 }
 

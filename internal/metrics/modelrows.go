@@ -13,7 +13,7 @@ import (
 type modelRow struct {
 	name, help string
 	kind       prometheus.ValueType
-	own        prometheus.Labels
+	labels     prometheus.Labels
 	value      func(*figures.Live) float64
 }
 
@@ -59,7 +59,7 @@ func modelRows() []modelRow {
 		{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, nil, func(m *figures.Live) float64 { return m.ServedRegret }},
 		{"hindsight_skill", skill, gauge, prequential, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }},
 		{"hindsight_skill", skill, gauge, served, func(m *figures.Live) float64 { return m.Served.Skill() }},
-		{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, nil, func(m *figures.Live) float64 { return Timestamp(m.SnapshotMade) }},
+		{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, nil, func(m *figures.Live) float64 { return Timestamp(m.SnapshotTime) }},
 		{"hindsight_state_bytes", "Memory of the model's state.", gauge, nil, func(m *figures.Live) float64 { return float64(m.StateBytes) }},
 		{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, nil, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }},
 	}...)

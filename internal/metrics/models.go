@@ -58,7 +58,7 @@ func newModels(limit int) *models {
 			"Duration of Observe calls by model, from arrival to answer: queue, log, fsync and learning."), labels),
 	}
 	for _, r := range m.rows {
-		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, r.own))
+		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, r.labels))
 	}
 	return m
 }

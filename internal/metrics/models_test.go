@@ -66,7 +66,7 @@ func regression() figures.Live {
 	live.Recent = account.Performance{Observations: 1000, Served: account.Figures{Loss: 1, RunningMean: 4, LastLabel: 8}}
 	live.Regret, live.RegretBound, live.Certified, live.CertificateOK, live.ServedRegret = 0.25, 4, true, true, 1.25
 	live.Behind, live.Pending, live.PendingLimit = 11, 2, 1000
-	live.StateBytes, live.SnapshotMade, live.Unsnapshotted = 4096, time.Unix(1, 0), 3
+	live.StateBytes, live.SnapshotTime, live.Unsnapshotted = 4096, time.Unix(1, 0), 3
 	live.Drift.Detected, live.Drift.Rises = 3, 2
 	live.Gate.On, live.Gate.SetAside, live.Gate.Starts = true, 2, 1
 	live.Intervals = []interval.Statistics{{Level: 0.99, Judged: 1000, RecentCoverage: 0.984}, {Level: 0.9, Judged: 1000, RecentCoverage: 0.874}}

@@ -196,7 +196,7 @@ const longestName = 80
 
 // record completes a record and writes it.
 func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, err error) {
-	r.Time, r.Who, r.Outcome, r.Refused = a.now(), p, code.Code_OK.String(), err != nil && rejected(err)
+	r.Time, r.Who, r.Outcome, r.Rejected = a.now(), p, code.Code_OK.String(), err != nil && rejected(err)
 	for n, name := range r.Models {
 		r.Models[n] = name[:min(len(name), longestName)]
 	}

@@ -36,7 +36,7 @@ var errTorn = errors.New("a copied log was written meanwhile")
 //     replay of log behind a snapshot removes the predictions whose labels it has.
 //
 // Writers of observations and predictions do not wait for a checkpoint. It costs O(files). It
-// fails after a refused write.
+// fails after a rejected write.
 func (s *Store) Checkpoint(ctx context.Context) (string, error) {
 	dir := s.path(checkpointDirectory)
 	err := s.Failed()

@@ -201,7 +201,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 	s := open(t, left, set)
 	defer closed(t, s)
 	var m storage.Model
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		switch {
 		case e.Err != nil:
 			return e.Err
@@ -247,7 +247,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 		t.Fatal(err)
 	}
 	wantState(t, m, int(back.Sequence))
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Rewinding != nil {
 			t.Errorf("entry %+v of a rewind that was completed", e)
 		}
@@ -302,7 +302,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 	t.Helper()
 	s := open(t, left, set)
 	defer closed(t, s)
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == "other" {
 			wantState(t, e.Model, learned)
 			return e.Err
@@ -374,7 +374,7 @@ func deleteOutcome(t *testing.T, left vfs.FS, set func(*store.Options)) (there b
 	s := open(t, left, set)
 	defer closed(t, s)
 	models := 0
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		models++
 		wantState(t, e.Model, learned)
 		there = there || e.Name == "m"

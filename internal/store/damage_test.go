@@ -221,7 +221,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	})
 	s = open(t, fs)
 	got := map[string]error{}
-	if err := s.Models(t.Context(), func(e storage.Entry) error {
+	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if (e.Model == nil) != (e.Err != nil) {
 			t.Errorf("entry %+v", e)
 		}
@@ -332,7 +332,7 @@ type noLock struct {
 func (f noLock) Lock(string) (io.Closer, error) { return nil, f.err }
 
 // A call of Last that began before an Append and ended after it does not put
-// the old end in place of the new one, so that the next Append is not refused.
+// the old end in place of the new one, so that the next Append is not rejected.
 // Deleted keys behind the log's end make reading the end slow.
 func TestLastBesideAppend(t *testing.T) {
 	fs := vfs.NewMem()

@@ -100,7 +100,7 @@ func waited(ctx context.Context) error {
 	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))
 }
 
-// close closes the database. After a refused write close drops Pebble's errors.
+// close closes the database. After a rejected write close drops Pebble's errors.
 func (db *database) close() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

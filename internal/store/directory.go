@@ -121,7 +121,7 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	return out, nil
 }
 
-// checkVersion refuses a database of another format than want. It marks a new database.
+// checkVersion rejects a database of another format than want. It marks a new database.
 func (d *directory) checkVersion(db *database, want uint32) error {
 	value, ok, err := db.get([]byte{familyVersion})
 	switch {
@@ -151,8 +151,8 @@ func (d *directory) checkVersion(db *database, want uint32) error {
 // Failed implements storage.Upkeep.
 func (d *directory) Failed() error { return d.guard.err() }
 
-// Refused returns a channel that closes at the first refused write; see Failed.
-func (d *directory) Refused() <-chan struct{} { return d.guard.failed }
+// Rejected returns a channel that closes at the first rejected write; see Failed.
+func (d *directory) Rejected() <-chan struct{} { return d.guard.failed }
 
 func (d *directory) writeFile(name string, data []byte) error {
 	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)

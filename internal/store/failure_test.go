@@ -58,7 +58,7 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// The disk refuses any write, and all writes after it: every call ends, nothing is
+// The disk rejects any write, and all writes after it: every call ends, nothing is
 // acknowledged that is not there after a power cut, the process lives, and
 // Close ends.
 func TestRefusedWrites(t *testing.T) {
@@ -191,7 +191,7 @@ func TestRefusedWhileOpening(t *testing.T) {
 	t.Logf("%d steps", all)
 }
 
-// A full disk still makes files, whose bytes it refuses. Open tells of the disk, and not of
+// A full disk still makes files, whose bytes it rejects. Open tells of the disk, and not of
 // the empty files, which look like damage.
 func TestFullWhileOpening(t *testing.T) {
 	mem := vfs.NewCrashableMem()

@@ -11,9 +11,9 @@ import (
 // word of memory. The filter has every id of the database, so that "no" is certain. It says "yes" for
 // an id that was removed, and for about one other id in 200.
 type filter struct {
-	seed  maphash.Seed
-	least int64
-	now   atomic.Pointer[words]
+	seed   maphash.Seed
+	minIDs int64
+	now    atomic.Pointer[words]
 	// committing: a commit holds it shared from add to its end. Renew holds it exclusively to begin, so
 	// that it scans the database after every commit that next has not.
 	committing sync.RWMutex
@@ -31,12 +31,12 @@ const (
 	// A word has four ids in the mean when as many ids have been added as the filter has room for.
 	idsPerWord = 4
 	// The least room of a filter, which then takes 2 MiB.
-	leastRoom = 1 << 20
+	minRoom = 1 << 20
 )
 
-// room returns words with room for twice so many ids, and for the least.
+// room returns words with room for twice so many ids, and for minIDs at least.
 func (f *filter) room(ids int64) *words {
-	return &words{bits: make([]atomic.Uint64, max(f.least, 2*ids)/idsPerWord)}
+	return &words{bits: make([]atomic.Uint64, max(f.minIDs, 2*ids)/idsPerWord)}
 }
 
 // full tells whether more ids were added than the filter has room for: it says "yes" too often.

@@ -69,7 +69,7 @@ func TestFilterHasEveryID(t *testing.T) {
 	check := func(s *store.Store) {
 		t.Helper()
 		wrong := 0
-		err := s.Models(t.Context(), func(e storage.Entry) error {
+		err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 			n := int(e.Name[0] - '0')
 			m, ok := e.Model.(*store.Model)
 			if !ok {

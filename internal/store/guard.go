@@ -12,22 +12,22 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// guard keeps the error of the first refused write, and hides the error from Pebble. Both
+// guard keeps the error of the first rejected write, and hides the error from Pebble. Both
 // databases share one guard.
 //
-// Pebble cannot go on after a refused write. When a write-ahead log fails, it
+// Pebble cannot go on after a rejected write. When a write-ahead log fails, it
 // panics with its locks held, which leaves every other commit and Close waiting
 // for ever, or it ends the process. When a manifest fails, it panics later, in
 // the background. It tries a failed flush again at once, without end, in Open
 // too. It reports a failed commit to its logger alone.
 //
 // So the files that Pebble gets (guardFS) hide the error from it. The first
-// refused write is kept here before Pebble goes on from it. After that nothing
+// rejected write is kept here before Pebble goes on from it. After that nothing
 // is changed on the disk, as if the power had been cut, and Pebble is told that
-// all writes succeed. Only new tables are refused, which Pebble can handle: it
+// all writes succeed. Only new tables are rejected, which Pebble can handle: it
 // keeps in memory what it cannot flush, so that reads stay right. Every commit
 // looks here before it is acknowledged (database.commit), so that no commit
-// that needed the refused write is.
+// that needed the rejected write is.
 type guard struct {
 	first atomic.Pointer[error]
 	// failed is closed with the first failure, closing by Close.
@@ -266,7 +266,7 @@ type guardFile struct {
 // pretends says whether Pebble is told of success after a failure.
 func (f *guardFile) pretends() bool { return !f.table || f.fs.guard.opening.Load() }
 
-// do runs one change of the file, unless a write was refused before.
+// do runs one change of the file, unless a write was rejected before.
 func (f *guardFile) do(change func() error) error {
 	err := f.fs.guard.err()
 	if err == nil {

@@ -101,7 +101,7 @@ func (s *Store) SetGroups(n int) error {
 	return s.syncDirectory(s.path(memberDirectory))
 }
 
-// checkMember refuses the directory of a member to a server without a cluster.
+// checkMember rejects the directory of a member to a server without a cluster.
 func (s *Store) checkMember(member bool) error {
 	_, err := s.fs.Stat(s.path(memberFile))
 	switch {

@@ -87,7 +87,7 @@ func checkSent(t *testing.T, s *store.Store) {
 		t.Errorf("base %d, %v", base, err)
 	}
 	models := 0
-	if err := s.Models(t.Context(), func(storage.Entry) error { models++; return nil }); err != nil || models != 1 {
+	if err := s.Models(t.Context(), func(storage.RegistryEntry) error { models++; return nil }); err != nil || models != 1 {
 		t.Errorf("%d models, %v", models, err)
 	}
 }

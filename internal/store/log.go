@@ -97,7 +97,7 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 		return err
 	}
 	if c.First != last+1 || c.Last < c.First {
-		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
+		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRejected)
 	}
 	m.store.filter.committing.RLock()
 	defer m.store.filter.committing.RUnlock()

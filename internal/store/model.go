@@ -123,7 +123,7 @@ func (m *Model) drop(ctx context.Context) error {
 func (m *Model) dropSnapshots() error {
 	s := m.store
 	if left, err := s.list(m.directory()); err != nil || len(left) > 0 {
-		if err := s.settle(); err != nil {
+		if err := s.syncCommits(); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // one batch, without a sync. A power cut leaves a prefix of the commits. So the store has the effects of exactly the
 // commands up to the position.
 //
-// Files are durable at once. So before a file that implies commits is written or removed, settle makes the commits
+// Files are durable at once. So before a file that implies commits is written or removed, syncCommits makes the commits
 // durable.
 type position struct {
 	sync.Mutex
@@ -116,8 +116,8 @@ func (s *Store) loadPosition() error {
 	return nil
 }
 
-// settle makes all commits under positions durable. Without unsynced commits it does nothing.
-func (s *Store) settle() error {
+// syncCommits makes all commits under positions durable. Without unsynced commits it does nothing.
+func (s *Store) syncCommits() error {
 	if !s.hasPosition() {
 		return nil
 	}

@@ -90,7 +90,7 @@ func TestPositionsAreNotSynced(t *testing.T) {
 }
 
 // The position is in a checkpoint, and in what fsck reads. The directory is of a format that an older
-// version refuses.
+// version rejects.
 func TestPositionIsCopied(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
@@ -145,7 +145,7 @@ func TestResetPosition(t *testing.T) {
 	}
 }
 
-// An import that the disk refuses in the middle ends all writing, because the next model would get a different number
+// An import that the disk rejects in the middle ends all writing, because the next model would get a different number
 // than on the other replicas.
 func TestImportUnderAPositionFails(t *testing.T) {
 	mem := vfs.NewCrashableMem()

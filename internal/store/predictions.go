@@ -226,7 +226,7 @@ func (m *Model) deletePending(db *database, ids []string) error {
 	return nil
 }
 
-// tally counts the pending predictions of a model, as part of those of all models.
+// tally counts the pending predictions of a model, and adds them to the tally of all models.
 type tally struct {
 	mu sync.Mutex
 	n  atomic.Int64

@@ -32,7 +32,7 @@ type RaftEntry struct {
 }
 
 // RaftLog is the log and the values of one Raft server, on Pebble in a directory of its own. Every write is
-// durable on return. As in a Store, the first refused write ends all writing.
+// durable on return. As in a Store, the first rejected write ends all writing.
 //
 // Entries and values have checksums, and OpenRaftLog verifies all of them. RaftLog repairs nothing, because Raft must
 // not continue without entries that it has acknowledged.

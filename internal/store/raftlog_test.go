@@ -294,7 +294,7 @@ func TestRaftLogCrashes(t *testing.T) {
 	}
 }
 
-// A refused write ends all writing, and the log keeps all acknowledged operations.
+// A rejected write ends all writing, and the log keeps all acknowledged operations.
 func TestRaftLogRefusedWrites(t *testing.T) {
 	for name, refuses := range map[string]func(errorfs.Op) bool{
 		"sync":  syncs,
@@ -329,7 +329,7 @@ func TestRaftLogRefusedWrites(t *testing.T) {
 				}
 			})
 			failing.Store(false)
-			<-l.Refused()
+			<-l.Rejected()
 			for what, err := range map[string]error{
 				"append": l.Append(entriesOf(1, 99)), "delete": l.DeleteRange(1, 1), "set": l.SetUint64([]byte("term"), 2), "failed": l.Failed(),
 			} {
@@ -429,7 +429,7 @@ func flip(t *testing.T, rng *rand.Rand, fs vfs.FS, path string) bool {
 	return true
 }
 
-// The log refuses an entry or a value whose bytes have changed.
+// The log rejects an entry or a value whose bytes have changed.
 func TestRaftLogChecksums(t *testing.T) {
 	whole := vfs.NewCrashableMem()
 	l := openRaft(t, whole)

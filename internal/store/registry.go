@@ -15,7 +15,7 @@ import (
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }
 
 // Models implements storage.Registry. The function f receives an unreadable entry with its error.
-func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
+func (s *Store) Models(ctx context.Context, f func(storage.RegistryEntry) error) error {
 	rewinds, err := s.rewinds()
 	if err != nil {
 		return fmt.Errorf("store: read the registry: %w", err)
@@ -29,7 +29,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
 }
 
 // entry decodes a registry entry. The result ok is false if the model was deleted meanwhile.
-func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.Entry, ok bool) {
+func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.RegistryEntry, ok bool) {
 	out.Name = name
 	model, value, err := splitEntry(encoded)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 // under a number without a name: an error removes them, and after a crash the next start does.
 // The log begins with a record of the snapshot's sequence without data.
 //
-// Under a position every replica assigns the same number. So Import refuses an import before it takes a number, and a
+// Under a position every replica assigns the same number. So Import rejects an import before it takes a number, and a
 // later failure ends all writing to the store.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	err := checkImport(from)
@@ -125,7 +125,7 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 		err = s.guard.fail(err)
 	}
 	if s.Failed() == nil {
-		// After a refused write it is unknown whether the name is registered, and the disk
+		// After a rejected write it is unknown whether the name is registered, and the disk
 		// stays as it is.
 		err = errors.Join(err, m.drop(context.WithoutCancel(ctx)))
 	}

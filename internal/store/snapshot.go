@@ -26,7 +26,7 @@ const (
 func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 	m.store.files.RLock()
 	defer m.store.files.RUnlock()
-	err := m.store.settle() // A snapshot must not be ahead of the log.
+	err := m.store.syncCommits() // A snapshot must not be ahead of the log.
 	if err == nil {
 		err = m.writeSnapshot(sequence, data)
 	}

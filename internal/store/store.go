@@ -8,7 +8,7 @@
 // sync follows in the background. So a prediction survives a killed process, and Predict does
 // not wait for the disk.
 //
-// The first write that the disk refuses ends all writing: the store leaves the disk as it is,
+// The first write that the disk rejects ends all writing: the store leaves the disk as it is,
 // every later write fails with storage.ErrFailed, and reads answer from memory. The directory
 // has to be opened again; see guard.
 package store
@@ -63,7 +63,7 @@ type Options struct {
 	// memTable is the size of the memory tables, in bytes; 0 is the default of each
 	// database. Tests make it small, so that flushes come early.
 	memTable uint64
-	// filterRoom is the least room of the filter of ids, 0 for leastRoom. Tests make it small, so that
+	// filterRoom is the least room of the filter of ids, 0 for minRoom. Tests make it small, so that
 	// the filter is renewed early.
 	filterRoom int64
 }
@@ -128,7 +128,7 @@ type Store struct {
 	// ids keeps a sweep from dropping an id that is put again between the sweep's read and its
 	// commit: sweeps hold ids exclusively.
 	ids sync.RWMutex
-	// filter has the remembered ids, pendingFilter those of the pending predictions.
+	// filter has the remembered ids, pendingFilter the ids of the pending predictions.
 	filter, pendingFilter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
 	rows stripes
@@ -146,14 +146,14 @@ func newStore(dir string, o Options) *Store {
 	s.registry.making = map[string]chan struct{}{}
 	s.handles.byNumber = map[uint64]*Model{}
 	s.rows.seed, s.filter.seed = maphash.MakeSeed(), maphash.MakeSeed()
-	s.filter.least = cmp.Or(o.filterRoom, leastRoom)
-	s.pendingFilter.seed, s.pendingFilter.least = s.filter.seed, s.filter.least
+	s.filter.minIDs = cmp.Or(o.filterRoom, minRoom)
+	s.pendingFilter.seed, s.pendingFilter.minIDs = s.filter.seed, s.filter.minIDs
 	return s
 }
 
 // Open opens the data directory, or creates it, and removes what a crash left. It fails with
 // ErrInUse while another process has the directory open, with ErrVersion on another format, and
-// with storage.ErrFailed if the disk refuses a write. Open reads the newest write-ahead logs,
+// with storage.ErrFailed if the disk rejects a write. Open reads the newest write-ahead logs,
 // the registry, the index of remembered ids and the pending predictions.
 func Open(dir string, o Options) (_ *Store, err error) {
 	s := newStore(dir, o)
@@ -162,7 +162,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		if err == nil {
 			return
 		}
-		// Pebble does not know of a refused write and reports missing data as damage.
+		// Pebble does not know of a rejected write and reports missing data as damage.
 		if failed := s.Failed(); failed != nil {
 			err = failed
 		}
@@ -217,7 +217,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
-// checkRestored refuses a directory whose restore did not end.
+// checkRestored rejects a directory whose restore did not end.
 func (s *Store) checkRestored(restoring bool) error {
 	_, err := s.fs.Stat(s.path(RestoringMark))
 	switch {

@@ -73,7 +73,7 @@ func create(t *testing.T, s *store.Store, name string) storage.Model {
 func find(t *testing.T, s *store.Store, name string) storage.Model {
 	t.Helper()
 	var out storage.Model
-	err := s.Models(t.Context(), func(e storage.Entry) error {
+	err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == name {
 			out = e.Model
 		}
@@ -306,9 +306,9 @@ func TestPowerCuts(t *testing.T) {
 		} else {
 			synced = 0
 		}
-		least := make([]uint64, len(models))
+		minIDs := make([]uint64, len(models))
 		for n := range models {
-			least[n] = acknowledged[n].Load()
+			minIDs[n] = acknowledged[n].Load()
 		}
 		cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 		close(stop)
@@ -319,8 +319,8 @@ func TestPowerCuts(t *testing.T) {
 		for n := range models {
 			m := find(t, s, string(rune('a'+n)))
 			got := replayed(t, m)
-			if uint64(len(got)) < least[n] {
-				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), least[n])
+			if uint64(len(got)) < minIDs[n] {
+				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), minIDs[n])
 			}
 			for k, r := range got {
 				if !reflect.DeepEqual(r, record(uint64(k+1))) {

@@ -43,7 +43,7 @@ func (d *directory) newestTail(directory string) (*tail, error) {
 
 // trimTail cuts the newest write-ahead log of a lazy database at its first hole, if it has one. A
 // power cut may leave holes in the unsynced end, and Pebble, which believes that the end is synced,
-// refuses to open. The synced part is before the first hole and stays. All older logs were synced
+// rejects to open. The synced part is before the first hole and stays. All older logs were synced
 // when they were closed.
 func (d *directory) trimTail(directory string) error {
 	t, err := d.newestTail(directory)

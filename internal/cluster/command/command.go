@@ -10,7 +10,7 @@ import (
 )
 
 // Version is the version of the entries that this program writes and applies. A change of the bytes of any command raises
-// Version, so that a program that does not know the bytes refuses the entry. Version 2 has the snapshot of a Rewind, the
+// Version, so that a program that does not know the bytes rejects the entry. Version 2 has the snapshot of a Rewind, the
 // answers of an Append, and Expire.
 const Version = 2
 
@@ -46,9 +46,9 @@ type Header struct {
 // headerBytes is the longest header.
 const headerBytes = 1 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
 
-// NewEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
+// NewLogEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
 // commands to it.
-func NewEntry(h Header, room int) []byte {
+func NewLogEntry(h Header, room int) []byte {
 	dst := append(make([]byte, 0, headerBytes+room), Version)
 	dst = binary.AppendUvarint(dst, h.Group)
 	dst = append(dst, h.Proposer[:]...)

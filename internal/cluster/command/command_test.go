@@ -51,7 +51,7 @@ func header() command.Header {
 }
 
 func encode(h command.Header, commands []command.Command) []byte {
-	data := command.NewEntry(h, 0)
+	data := command.NewLogEntry(h, 0)
 	for n := range commands {
 		data = commands[n].Append(data)
 	}

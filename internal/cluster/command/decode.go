@@ -19,8 +19,8 @@ var (
 	ErrMalformed = errors.New("command: the entry is malformed")
 )
 
-// Entry reads the commands of an entry.
-type Entry struct {
+// LogEntry reads the commands of an entry.
+type LogEntry struct {
 	Header
 	rest reader
 }
@@ -34,7 +34,7 @@ type Raw struct {
 
 // Decode reads the header of an entry, and checks the kinds and the lengths of all commands, so that no command of an entry
 // is applied if one of its commands is not known. The entry aliases data.
-func Decode(data []byte) (*Entry, error) {
+func Decode(data []byte) (*LogEntry, error) {
 	r := reader{data: data}
 	switch version := r.octet(); {
 	case r.err != nil:
@@ -46,7 +46,7 @@ func Decode(data []byte) (*Entry, error) {
 	case version > Version:
 		return nil, fmt.Errorf("%w: version %d, this program applies %d: start a newer program", ErrNewer, version, Version)
 	}
-	e := &Entry{}
+	e := &LogEntry{}
 	e.Group = r.uvarint()
 	copy(e.Proposer[:], r.take(uint64(len(e.Proposer))))
 	e.Serial = r.uvarint()
@@ -66,7 +66,7 @@ func Decode(data []byte) (*Entry, error) {
 }
 
 // Next returns the next command. After the last command ok is false.
-func (e *Entry) Next() (c Raw, ok bool, err error) {
+func (e *LogEntry) Next() (c Raw, ok bool, err error) {
 	r := &e.rest
 	if len(r.data) == 0 || r.err != nil {
 		return Raw{}, false, r.err
@@ -190,7 +190,7 @@ func (r *reader) bytes() []byte { return r.take(r.uvarint()) }
 
 func (r *reader) text() string { return string(r.bytes()) }
 
-// count reads the number of items of at least size bytes each. It refuses more items than the rest of the bytes can
+// count reads the number of items of at least size bytes each. It rejects more items than the rest of the bytes can
 // hold, so that a wrong count reserves no memory.
 func (r *reader) count(size int) uint64 {
 	n := r.uvarint()

@@ -47,7 +47,7 @@ func newTransport(self string, stream raft.StreamLayer, logger hclog.Logger, adm
 	return t
 }
 
-// forward passes requests on to raft. It refuses to vote, and to stand for election, while admitted returns an error.
+// forward passes requests on to raft. It does not vote, and does not stand for election, while admitted returns an error.
 func (t *transport) forward(admitted func() error) {
 	for {
 		var rpc raft.RPC
@@ -61,7 +61,7 @@ func (t *transport) forward(admitted func() error) {
 			t.hear(request)
 		case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest, *raft.TimeoutNowRequest:
 			if err := admitted(); err != nil {
-				rpc.Respond(refusal(request), err)
+				rpc.Respond(rejection(request), err)
 				continue
 			}
 		}
@@ -101,8 +101,8 @@ func (t *transport) send(id raft.ServerID, to raft.ServerAddress, r *raft.Append
 	return err
 }
 
-// refusal returns an empty response to a request, which the library encodes after the error.
-func refusal(request any) any {
+// rejection returns an empty response to a request, which the library encodes after the error.
+func rejection(request any) any {
 	switch request.(type) {
 	case *raft.RequestVoteRequest:
 		return &raft.RequestVoteResponse{}
@@ -199,16 +199,16 @@ func (f *freshness) heard(now time.Time, term uint64, m message) {
 	}
 	answered := f.mu.arrived[m.answered%keptArrivals]
 	f.mu.arrived[m.number%keptArrivals] = arrival{m.number, now}
-	f.settle()
+	f.reachCommit()
 	if m.answered == 0 || answered.number != m.answered || !f.mu.at.IsZero() {
 		return
 	}
 	f.mu.at, f.mu.commit = answered.at.Add(m.after), m.commit
-	f.settle()
+	f.reachCommit()
 }
 
-// settle moves at to current once the state has the index commit. The caller holds the lock.
-func (f *freshness) settle() {
+// reachCommit moves at to current once the state has the index commit. The caller holds the lock.
+func (f *freshness) reachCommit() {
 	if f.mu.at.IsZero() || !f.has(f.mu.commit) {
 		return
 	}
@@ -255,7 +255,7 @@ func (f *freshness) confirmed(term uint64) (at time.Time, ok bool) {
 func (f *freshness) age(now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settle()
+	f.reachCommit()
 	if f.mu.current.IsZero() {
 		return Unheard
 	}

@@ -111,7 +111,7 @@ func (g *gate) shut(ctx context.Context) (reopen func(), err error) {
 	}
 }
 
-// end refuses new proposals for good, and waits for the calls inside. The wait is limited, because raft does not
+// end rejects new proposals for good, and waits for the calls inside. The wait is limited, because raft does not
 // answer while the disk hangs.
 func (g *gate) end(limit time.Duration) {
 	g.mu.Lock()

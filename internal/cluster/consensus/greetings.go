@@ -10,9 +10,9 @@ import (
 const (
 	// The port keeps at most maxGreetings connections without a complete greeting.
 	maxGreetings = 64
-	// A connection has at least leastGreeting for its greeting. So the port accepts at most maxGreetings connections of
-	// strangers in leastGreeting, and the others wait in the queue of the operating system.
-	leastGreeting = 200 * time.Millisecond
+	// A connection has at least minGreeting for its greeting. So the port accepts at most maxGreetings connections of
+	// strangers in minGreeting, and the others wait in the queue of the operating system.
+	minGreeting = 200 * time.Millisecond
 )
 
 // greetings are the accepted connections without a complete greeting, in the order of their arrival. A stranger without
@@ -28,19 +28,19 @@ type greetings struct {
 	left chan struct{}
 }
 
-// stranger is a connection without a complete greeting. The channel old delivers after leastGreeting.
+// stranger is a connection without a complete greeting. The channel old delivers after minGreeting.
 type stranger struct {
 	conn net.Conn
 	old  <-chan time.Time
 }
 
 // add adds a connection. If the connections are too many, add waits until a greeting ends or the oldest connection has had
-// leastGreeting, and then closes the oldest. It returns false if stop closes before.
+// minGreeting, and then closes the oldest. It returns false if stop closes before.
 func (g *greetings) add(conn net.Conn, stop <-chan struct{}) bool {
 	for {
 		g.mu.Lock()
 		if len(g.mu.arrivals) < maxGreetings {
-			g.mu.arrivals = append(g.mu.arrivals, stranger{conn, time.After(leastGreeting)})
+			g.mu.arrivals = append(g.mu.arrivals, stranger{conn, time.After(minGreeting)})
 			g.mu.Unlock()
 			return true
 		}

@@ -17,7 +17,7 @@ import (
 // slowRate is the rate of a slow link, in bytes a second.
 const slowRate = 1 << 20
 
-// slow refuses a request whose deadline is too near for a link of slowRate. It does not wait. A request begins with the
+// slow rejects a request whose deadline is too near for a link of slowRate. It does not wait. A request begins with the
 // first write after a read.
 type slow struct {
 	net.Conn

@@ -33,9 +33,9 @@ var (
 )
 
 // MaxCommand is the greatest number of bytes of a command in an entry. A call that changes a model may take 10 minutes. At
-// leastRate an entry of MaxCommand passes within them:
+// minRate an entry of MaxCommand passes within them:
 //
-//	MaxCommand/leastRate + rpcTimeout < 10 min
+//	MaxCommand/minRate + rpcTimeout < 10 min
 //
 // The library decodes an entry in a time that grows with the square of its bytes: 256 KiB at a time, each with a copy of
 // the bytes before.
@@ -50,16 +50,16 @@ const (
 	calmLease           = time.Second
 	calmCommitTimeout   = 100 * time.Millisecond
 	// A request to another server has at most maxAppend entries. The request may take rpcTimeout, and the time of its
-	// bytes at leastRate, in bytes a second.
+	// bytes at minRate, in bytes a second.
 	rpcTimeout = 5 * time.Second
 	maxAppend  = 32
-	leastRate  = 512 << 10
+	minRate    = 512 << 10
 	// Raft reads the newest entry for each message to a follower. The newest entries are in memory.
 	cachedEntries = 8
 	poolSize      = 3
-	// Raft takes a proposal within enqueueTimeout, or refuses it.
+	// Raft takes a proposal within enqueueTimeout, or rejects it.
 	enqueueTimeout = 2 * time.Second
-	// A write of the log may take stallTimeout, and the time of its bytes at leastRate.
+	// A write of the log may take stallTimeout, and the time of its bytes at minRate.
 	stallTimeout  = 5 * time.Second
 	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining
@@ -69,8 +69,8 @@ const (
 	stepDownTimeout  = 2 * calmElectionTimeout
 	transferAttempts = 3
 	// The requests of an earlier transfer end within transferTimeout.
-	transferTimeout = 3 * rpcTimeout
-	settleInterval  = 50 * time.Millisecond
+	transferTimeout  = 3 * rpcTimeout
+	ownRetryInterval = 50 * time.Millisecond
 )
 
 // Member is a server of the cluster.

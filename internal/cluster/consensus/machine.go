@@ -105,7 +105,7 @@ func (s snapshot) Persist(to raft.SnapshotSink) error {
 		return fmt.Errorf("cluster: sync before a mark: %w", err)
 	}
 	if own, ok := to.(*sink); ok {
-		own.own = true
+		own.local = true
 	}
 	if _, err := to.Write(binary.BigEndian.AppendUint64(nil, s.index)); err != nil {
 		return err

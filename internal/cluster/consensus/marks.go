@@ -142,8 +142,8 @@ type sink struct {
 	marks   *marks
 	mark    *mark
 	content []byte
-	// own: this server has made the mark.
-	own bool
+	// local: this server has made the mark.
+	local bool
 }
 
 func (s *sink) ID() string { return s.mark.meta.ID }
@@ -163,7 +163,7 @@ func (s *sink) Close() error {
 		return fmt.Errorf("cluster: a mark of %d bytes, want %d", len(s.content), contentBytes)
 	}
 	s.mark.index = binary.BigEndian.Uint64(s.content)
-	if s.own {
+	if s.local {
 		return s.marks.put(s.mark)
 	}
 	s.marks.mu.Lock()

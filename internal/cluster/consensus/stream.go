@@ -61,8 +61,8 @@ type Stream struct {
 	failed   func(error)
 	// greetings are the accepted connections without a complete greeting.
 	greetings greetings
-	// refusal is the error of the last Accept. The timer recovered removes the error after accept has stopped to fail.
-	refusal   atomic.Pointer[error]
+	// rejection is the error of the last Accept. The timer recovered removes the error after accept has stopped to fail.
+	rejection atomic.Pointer[error]
 	recovered *time.Timer
 	// closed closes with the stream.
 	closed    chan struct{}
@@ -102,7 +102,7 @@ func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Str
 		s.tls.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	s.greetings.left = make(chan struct{}, 1)
-	s.recovered = time.AfterFunc(2*maxAcceptPause, func() { s.refusal.Store(nil) })
+	s.recovered = time.AfterFunc(2*maxAcceptPause, func() { s.rejection.Store(nil) })
 	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
 	for _, k := range []Kind{Members, Forwarded} {
 		s.kinds[k] = newPort(listener)
@@ -229,7 +229,7 @@ func (s *Stream) accept() {
 		}
 		if err != nil {
 			err = fmt.Errorf("cluster: accept: %w", err)
-			s.refusal.Store(&err)
+			s.rejection.Store(&err)
 			s.failed(err)
 			s.recovered.Reset(2 * maxAcceptPause)
 			pause = min(max(2*pause, minAcceptPause), maxAcceptPause)
@@ -241,7 +241,7 @@ func (s *Stream) accept() {
 			}
 		}
 		pause = 0
-		s.refusal.Store(nil)
+		s.rejection.Store(nil)
 		if !s.add(conn) || !s.greetings.add(conn, s.closed) {
 			return
 		}
@@ -251,7 +251,7 @@ func (s *Stream) accept() {
 
 // Accepts returns the error of Accept while the port cannot accept connections, as without free descriptors.
 func (s *Stream) Accepts() error {
-	if err := s.refusal.Load(); err != nil {
+	if err := s.rejection.Load(); err != nil {
 		return *err
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// elect calls settle after each election of this server.
+// elect calls becomeOwner after each election of this server.
 func (l *Log) elect() {
 	for {
 		select {
@@ -19,7 +19,7 @@ func (l *Log) elect() {
 		case leads := <-l.raft.LeaderCh():
 			l.turn.wake()
 			if leads {
-				l.settle()
+				l.becomeOwner()
 			}
 		}
 	}
@@ -51,15 +51,15 @@ func (l *Log) watch() {
 	}
 }
 
-// settle makes this server the owner once it leads and has applied the entries of previous owners.
-func (l *Log) settle() {
+// becomeOwner makes this server the owner once it leads and has applied the entries of previous owners.
+func (l *Log) becomeOwner() {
 	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
 	for {
 		err := l.Barrier(context.Background())
 		if err == nil {
 			break
 		}
-		// After a transfer to a server that did not answer, the library may refuse all further proposals.
+		// After a transfer to a server that did not answer, the library may reject all further proposals.
 		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
 		if transferring && l.o.Now().After(deadline) {
 			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
@@ -69,7 +69,7 @@ func (l *Log) settle() {
 			return
 		}
 		select {
-		case <-time.After(settleInterval):
+		case <-time.After(ownRetryInterval):
 		case <-l.stop:
 			return
 		}
@@ -98,7 +98,7 @@ func (s *stall) stalled(now time.Time, leads bool, w *write) bool {
 	return now.Sub(s.since) >= stallTimeout+transferTime(w.bytes)
 }
 
-// transferTime is the time of bytes at leastRate.
+// transferTime is the time of bytes at minRate.
 func transferTime(bytes int) time.Duration {
-	return time.Duration(bytes) * (time.Second / leastRate)
+	return time.Duration(bytes) * (time.Second / minRate)
 }

@@ -58,7 +58,7 @@ func Plan(groups []Group, servers []string) []Step {
 		p.complete(g)
 	}
 	p.balance()
-	p.own()
+	p.chooseOwners()
 	return p.steps()
 }
 
@@ -103,8 +103,8 @@ func without(servers, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return slices.Contains(others, s) })
 }
 
-// least returns the server with the least of something, of several the one with the highest score for a group.
-func least(of map[string]int, servers []string, group int) string {
+// leastLoaded returns the server with the least of something, of several the one with the highest score for a group.
+func leastLoaded(of map[string]int, servers []string, group int) string {
 	return slices.MinFunc(servers, func(a, b string) int {
 		return cmp.Or(cmp.Compare(of[a], of[b]), cmp.Compare(score(b, group), score(a, group)))
 	})
@@ -114,14 +114,14 @@ func least(of map[string]int, servers []string, group int) string {
 func (p *plan) complete(g *planned) {
 	want := min(Replicas, len(p.servers))
 	for len(g.Members) > want {
-		most := slices.MaxFunc(g.Members, func(a, b string) int {
+		fullest := slices.MaxFunc(g.Members, func(a, b string) int {
 			// The owner stays if it can.
 			return cmp.Or(btoi(a != g.Owner)-btoi(b != g.Owner), cmp.Compare(p.has[a], p.has[b]), cmp.Compare(a, b))
 		})
-		p.move(g, most, "")
+		p.move(g, fullest, "")
 	}
 	for len(g.Members) < want {
-		p.move(g, "", least(p.has, without(p.servers, g.Members), g.Number))
+		p.move(g, "", leastLoaded(p.has, without(p.servers, g.Members), g.Number))
 	}
 }
 
@@ -149,21 +149,21 @@ func (p *plan) move(g *planned, from, to string) {
 func (p *plan) balance() {
 	by := func(a, b string) int { return cmp.Compare(p.has[a], p.has[b]) }
 	for {
-		most, fewest := slices.MaxFunc(p.servers, by), slices.MinFunc(p.servers, by)
-		if p.has[most]-p.has[fewest] <= 1 {
+		fullest, fewest := slices.MaxFunc(p.servers, by), slices.MinFunc(p.servers, by)
+		if p.has[fullest]-p.has[fewest] <= 1 {
 			return
 		}
 		movable := slices.DeleteFunc(slices.Clone(p.groups), func(g *planned) bool {
-			return !slices.Contains(g.Members, most) || slices.Contains(g.Members, fewest)
+			return !slices.Contains(g.Members, fullest) || slices.Contains(g.Members, fewest)
 		})
 		p.move(slices.MaxFunc(movable, func(a, b *planned) int {
-			return cmp.Or(btoi(a.Owner != most)-btoi(b.Owner != most), cmp.Compare(score(fewest, a.Number), score(fewest, b.Number)))
-		}), most, fewest)
+			return cmp.Or(btoi(a.Owner != fullest)-btoi(b.Owner != fullest), cmp.Compare(score(fewest, a.Number), score(fewest, b.Number)))
+		}), fullest, fewest)
 	}
 }
 
-// own chooses the owners.
-func (p *plan) own() {
+// chooseOwners chooses the owners.
+func (p *plan) chooseOwners() {
 	for _, g := range p.groups {
 		if slices.Contains(g.Members, g.Owner) {
 			g.next = g.Owner
@@ -172,7 +172,7 @@ func (p *plan) own() {
 	}
 	for _, g := range p.groups {
 		if g.next == "" {
-			g.next = least(p.owns, g.Members, g.Number)
+			g.next = leastLoaded(p.owns, g.Members, g.Number)
 			p.owns[g.next]++
 		}
 	}

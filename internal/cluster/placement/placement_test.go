@@ -84,12 +84,12 @@ func counts(groups []placement.Group) (has, owns map[string]int) {
 	return has, owns
 }
 
-func spread(of map[string]int, servers []string) (most, fewest int) {
+func spread(of map[string]int, servers []string) (fullest, fewest int) {
 	fewest = of[servers[0]]
 	for _, s := range servers {
-		most, fewest = max(most, of[s]), min(fewest, of[s])
+		fullest, fewest = max(fullest, of[s]), min(fewest, of[s])
 	}
-	return most, fewest
+	return fullest, fewest
 }
 
 func check(t *testing.T, groups []placement.Group, servers []string) {
@@ -109,11 +109,11 @@ func check(t *testing.T, groups []placement.Group, servers []string) {
 		}
 	}
 	has, owns := counts(groups)
-	if most, fewest := spread(has, servers); most-fewest > 1 {
-		t.Errorf("servers have %d to %d groups: %v", fewest, most, has)
+	if fullest, fewest := spread(has, servers); fullest-fewest > 1 {
+		t.Errorf("servers have %d to %d groups: %v", fewest, fullest, has)
 	}
-	if most, fewest := spread(owns, servers); most-fewest > 1 {
-		t.Errorf("servers own %d to %d groups: %v", fewest, most, owns)
+	if fullest, fewest := spread(owns, servers); fullest-fewest > 1 {
+		t.Errorf("servers own %d to %d groups: %v", fewest, fullest, owns)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestPlan(t *testing.T) {
 				before, _ := counts(groups)
 				added := rebalance(t, groups, next)
 				check(t, groups, next)
-				if least := leastMoves(before, next, size.groups); len(now) >= placement.Replicas && added > max(least+1, least*6/5) {
-					t.Errorf("from %d to %d servers %d memberships moved, the least is %d", len(now), len(next), added, least)
+				if leastLoaded := minMoves(before, next, size.groups); len(now) >= placement.Replicas && added > max(leastLoaded+1, leastLoaded*6/5) {
+					t.Errorf("from %d to %d servers %d memberships moved, the least is %d", len(now), len(next), added, leastLoaded)
 				}
 				now = next
 			}
@@ -149,8 +149,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// leastMoves returns the number of memberships that servers must gain so that their numbers differ by at most 1.
-func leastMoves(has map[string]int, servers []string, groups int) int {
+// minMoves returns the number of memberships that servers must gain so that their numbers differ by at most 1.
+func minMoves(has map[string]int, servers []string, groups int) int {
 	all := groups * min(placement.Replicas, len(servers))
 	low, large := all/len(servers), all%len(servers)
 	// The servers with the most groups keep one more.

@@ -56,9 +56,9 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 	if e.Group != s.o.Group {
 		return fmt.Errorf("%w: group %d, want group %d", command.ErrMalformed, e.Group, s.o.Group)
 	}
-	own, after := e.Proposer == s.batcher.proposer, s.Position()
+	proposedHere, after := e.Proposer == s.batcher.proposer, s.Position()
 	var calls []*call
-	if own {
+	if proposedHere {
 		if f := s.batcher.flight(e.Serial); f != nil {
 			calls = f.calls
 		}
@@ -72,7 +72,7 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 		if int(n) < len(calls) {
 			waits = calls[n]
 		}
-		if err := s.applyCommand(p, after, own, raw, waits); err != nil {
+		if err := s.applyCommand(p, after, proposedHere, raw, waits); err != nil {
 			for _, c := range calls[min(int(n), len(calls)):] {
 				c.answer(nil, err)
 			}
@@ -85,11 +85,11 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 // digests, snapshots or ids has them already. The store has the other commands up to the position after. Changes of pending
 // predictions have no position: PutWaiting, Expire, and the answers of an Append. After a restart they are applied again
 // in the same order, so that a replayed PutWaiting brings no answered or expired row back.
-func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Raw, waits *call) error {
+func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutWaiting, command.Expire:
 	case command.PutIDs, command.Digest, command.Snapshot:
-		if own {
+		if proposedHere {
 			waits.answer(nil, nil)
 			return nil
 		}
@@ -105,11 +105,11 @@ func (s *Store) applyCommand(p, after storage.Position, own bool, raw command.Ra
 	if raw.Kind == command.Expire && p.Compare(after) <= 0 {
 		s.apply.command.Keep = math.MaxInt64 // Later commands may have put ids as old.
 	}
-	change, err := s.effect(p, &s.apply.command, own)
+	change, err := s.effect(p, &s.apply.command, proposedHere)
 	if raw.Kind == command.Import {
 		s.apply.command = command.Command{} // This frees the large lists.
 	}
-	if err != nil && !refused(err) {
+	if err != nil && !rejected(err) {
 		waits.answer(nil, err)
 		return err
 	}
@@ -133,27 +133,27 @@ func (s *Store) answerAgain(raw command.Raw) error {
 		if m == nil {
 			continue
 		}
-		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !refused(err) {
+		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !rejected(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// refused reports whether every server answers a command with this error, so that the command has no effect.
-func refused(err error) bool {
-	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrRefused) ||
+// rejected reports whether every server answers a command with this error, so that the command has no effect.
+func rejected(err error) bool {
+	return errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrRejected) ||
 		errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalidID)
 }
 
 // effect applies the command at a position to the local store, and returns what changed.
-func (s *Store) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
+func (s *Store) effect(p storage.Position, c *command.Command, proposedHere bool) (storage.Change, error) {
 	if c.Model != 0 {
 		m := s.model(c.Model)
 		if m == nil {
 			return storage.Change{}, fmt.Errorf("model %d: %w", c.Model, storage.ErrDeleted)
 		}
-		return m.effect(p, c, own)
+		return m.effect(p, c, proposedHere)
 	}
 	ctx, change := storage.At(context.Background(), p), storage.Change{Name: c.Name, Value: bytes.Clone(c.Value)}
 	var made storage.Model
@@ -197,11 +197,11 @@ func (s *Store) applyExpire(c *command.Command) error {
 	return err
 }
 
-func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storage.Change, error) {
+func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool) (storage.Change, error) {
 	change := storage.Change{Name: m.name, Model: m}
 	if c.Kind == command.Append {
 		change.Kind, change.Sequence = storage.Appended, c.Record.Last
-		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs, Answered: c.Answered}, own)
+		return change, m.append(context.Background(), p, storage.Commit{Record: c.Record, IDs: c.IDs, Answered: c.Answered}, proposedHere)
 	}
 	ctx, err := storage.At(context.Background(), p), error(nil)
 	switch c.Kind {
@@ -225,12 +225,12 @@ func (m *Model) effect(p storage.Position, c *command.Command, own bool) (storag
 		}
 		m.ids.Lock()
 		defer m.ids.Unlock()
-		m.ids.own = false
+		m.ids.appendedHere = false
 		err = m.localModel.Rewind(ctx, r)
 	case command.PutIDs:
 		m.ids.Lock()
 		defer m.ids.Unlock()
-		m.ids.own = false
+		m.ids.appendedHere = false
 		err = m.localModel.PutIDs(ctx, c.IDs)
 	case command.PutWaiting:
 		err = m.localModel.PutWaiting(c.Waiting)
@@ -278,15 +278,15 @@ func (a *applier) forget(m *Model) {
 // an earlier process has put them, or this server forgets old ids later than the proposer. So append first puts ids with
 // a known one, by the call whose counts are exact for known ids. After a crash the store has the ids if it has the
 // position.
-func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, own bool) error {
+func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit, proposedHere bool) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
-	if (!own || !m.ids.own) && slices.ContainsFunc(c.IDs, m.mayKnow) {
+	if (!proposedHere || !m.ids.appendedHere) && slices.ContainsFunc(c.IDs, m.mayKnow) {
 		last, err := m.Last()
 		if err != nil {
 			return err
 		}
-		if c.First == last+1 && c.Last >= c.First { // Append refuses all other commits, as a whole.
+		if c.First == last+1 && c.Last >= c.First { // Append rejects all other commits, as a whole.
 			if err := m.localModel.PutIDs(ctx, c.IDs); err != nil {
 				return err
 			}
@@ -295,7 +295,7 @@ func (m *Model) append(ctx context.Context, p storage.Position, c storage.Commit
 	}
 	err := m.localModel.Append(storage.At(ctx, p), c)
 	if err == nil {
-		m.ids.own = own
+		m.ids.appendedHere = proposedHere
 	}
 	return err
 }

@@ -220,7 +220,7 @@ func (b *batcher) take() *flight {
 }
 
 func (b *batcher) entry(f *flight) []byte {
-	data := command.NewEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
+	data := command.NewLogEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
 		data = command.Copy(data, c.body)
 	}

@@ -303,7 +303,7 @@ func TestLocalStoreFails(t *testing.T) {
 	}
 }
 
-// Apply refuses an entry of another version or of another group, malformed bytes, and an entry with an unknown command
+// Apply rejects an entry of another version or of another group, malformed bytes, and an entry with an unknown command
 // behind a known one. It applies no command of such an entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
 	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Snapshot + 1}
@@ -314,15 +314,15 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		{append([]byte{command.Version + 1}, make([]byte, 40)...), command.ErrNewer},
 		{append([]byte{command.Version - 1}, make([]byte, 40)...), command.ErrOlder},
 		{[]byte{command.Version, 0}, command.ErrMalformed},
-		{unknown.Append(alias.Append(command.NewEntry(command.Header{}, 0))), command.ErrNewer},
-		{append(alias.Append(command.NewEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
-		{alias.Append(command.NewEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
+		{unknown.Append(alias.Append(command.NewLogEntry(command.Header{}, 0))), command.ErrNewer},
+		{append(alias.Append(command.NewLogEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
+		{alias.Append(command.NewLogEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, newDisk(t).open(t))
 		if err := g.Apply(1, c.entry); !errors.Is(err, c.want) {
 			t.Errorf("%v, want %v", err, c.want)
 		}
-		good := command.NewEntry(command.Header{}, 0)
+		good := command.NewLogEntry(command.Header{}, 0)
 		if err := g.Apply(2, good); !errors.Is(err, c.want) {
 			t.Errorf("the next entry: %v", err)
 		}
@@ -338,7 +338,7 @@ func TestSnapshotsThatNeverArrive(t *testing.T) {
 	part := func(m storage.Model, offset uint64) {
 		c := command.Command{Kind: command.Snapshot, Model: m.Number(), Sequence: 7, Size: 8, Offset: offset, Snapshot: []byte("half")}
 		g.index++
-		must(t, g.Apply(g.index, c.Append(command.NewEntry(command.Header{Proposer: [16]byte{1}}, 0))))
+		must(t, g.Apply(g.index, c.Append(command.NewLogEntry(command.Header{Proposer: [16]byte{1}}, 0))))
 	}
 	for _, m := range all {
 		part(m, 0)

@@ -221,7 +221,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	line := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	must(t, s.Models(ctx, func(e storage.Entry) error {
+	must(t, s.Models(ctx, func(e storage.RegistryEntry) error {
 		if must(t, e.Err); e.Rewinding != nil {
 			t.Errorf("entry %+v", e)
 			return nil

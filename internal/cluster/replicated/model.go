@@ -23,9 +23,9 @@ type Model struct {
 	// ids is locked while the local store puts ids or applies a record. So local puts have the order of the log.
 	ids struct {
 		sync.Mutex
-		// own: the last change of the log or the ids was an Append of this process. Then the next Append has only the
-		// ids of its own record, and the local store knows none of them.
-		own bool
+		// appendedHere: the last change of the log or the ids was an Append of this process. Then the next Append has
+		// only the ids of its own record, and the local store knows none of them.
+		appendedHere bool
 	}
 }
 
@@ -67,7 +67,7 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 // Rewind implements storage.Log. A log cannot carry the function Rewind.Undone. If Undone is not nil, every server
 // forgets the ids that Options.Undone selects.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	// The check precedes the proposal, because a local store would refuse the command with an error that stops Apply.
+	// The check precedes the proposal, because a local store would reject the command with an error that stops Apply.
 	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 		return m.failed("rewind the log", fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence))
 	}
@@ -81,7 +81,7 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
-	m.ids.own = false
+	m.ids.appendedHere = false
 	return m.failed("remember ids", m.localModel.PutIDs(ctx, ids))
 }
 

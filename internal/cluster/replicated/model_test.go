@@ -23,7 +23,7 @@ func create(t *testing.T, s storage.Store) storage.Model {
 
 func find(t *testing.T, s storage.Store, name string) (m storage.Model) {
 	t.Helper()
-	must(t, s.Models(t.Context(), func(e storage.Entry) error {
+	must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == name {
 			m = e.Model
 		}
@@ -66,7 +66,7 @@ func TestChanged(t *testing.T) {
 		}).ProposeDigest(ctx, 8, "digest"),
 		m.Rewind(ctx, storage.Rewind{Sequence: 3, Value: []byte("rewound")}), m.Rewind(ctx, storage.Rewind{Sequence: 3}),
 		find(t, owner, "imported").Delete(ctx))
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRefused) {
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRejected) {
 		t.Errorf("a gap: %v", err)
 	}
 	c.same(t)
@@ -166,7 +166,7 @@ func TestOutcomes(t *testing.T) {
 	m, ctx := create(t, c.servers[0]), t.Context()
 	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
 	commit := storage.Commit{Record: record(1, 1)}
-	fault(logtest.Refused)
+	fault(logtest.Rejected)
 	if err := m.Append(ctx, commit); !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("refused: %v", err)
 	}
@@ -210,7 +210,7 @@ func remembered(t *testing.T, s *server, want int) {
 	t.Helper()
 	far := time.Unix(1<<32, 0)
 	count := func() (n int) {
-		must(t, s.Models(t.Context(), func(e storage.Entry) error {
+		must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 			return e.Model.EachID(t.Context(), func(storage.ID) error { n++; return nil })
 		}))
 		return n
@@ -264,8 +264,8 @@ func TestIDsKnownBefore(t *testing.T) {
 		m.Rewind(ctx, storage.Rewind{Sequence: 9, Undone: storetest.Undone(9)}),
 		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
 	)
-	// A refused commit puts none of its ids.
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRefused) {
+	// A rejected commit puts none of its ids.
+	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRejected) {
 		t.Errorf("refused: %v", err)
 	}
 	c.same(t)
@@ -283,7 +283,7 @@ func TestAppliedOnce(t *testing.T) {
 		must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
 		must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
 		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
-		// An import that is refused takes no number.
+		// An import that is rejected takes no number.
 		_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
 		if !errors.Is(err, storage.ErrInvalidID) {
 			t.Error(err)

@@ -79,7 +79,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{local: o.Local, o: o}
 	s.models.byNumber = map[uint64]*Model{}
-	err := o.Local.Models(ctx, func(e storage.Entry) error {
+	err := o.Local.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Model != nil {
 			s.handle(e.Name, e.Model)
 		}
@@ -127,8 +127,8 @@ func (s *Store) drop(m *Model) {
 }
 
 // Models implements storage.Registry, with the handles of this store.
-func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
-	return s.local.Models(ctx, func(e storage.Entry) error {
+func (s *Store) Models(ctx context.Context, f func(storage.RegistryEntry) error) error {
+	return s.local.Models(ctx, func(e storage.RegistryEntry) error {
 		if e.Model != nil {
 			e.Model = s.handle(e.Name, e.Model)
 		}
@@ -177,18 +177,18 @@ func (s *Store) expire(ctx context.Context, c command.Command) error {
 
 // Create implements storage.Registry.
 func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
-	return s.made(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
+	return s.proposeModel(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
 }
 
 // Import implements storage.Registry. The import is one entry of the log, whatever its size.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
-	return s.made(ctx, "import", &command.Command{
+	return s.proposeModel(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
 		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Waiting,
 	})
 }
 
-func (s *Store) made(ctx context.Context, what string, c *command.Command) (storage.Model, error) {
+func (s *Store) proposeModel(ctx context.Context, what string, c *command.Command) (storage.Model, error) {
 	m, err := s.propose(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("replicated: %s model %q: %w", what, c.Name, err)
@@ -222,8 +222,8 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 		return nil, storage.ErrNotOwner
 	}
 	sent := &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), done: make(chan struct{})}
-	if most := s.o.MaxCommand; most > 0 && len(sent.body) > most {
-		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), most)
+	if limit := s.o.MaxCommand; limit > 0 && len(sent.body) > limit {
+		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), limit)
 	}
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (w *worker) onOwner() bool {
 			case err == nil:
 				return true
 			case errors.Is(err, storage.ErrNotOwner):
-			case errors.Is(err, logtest.ErrLost), errors.Is(err, context.Canceled), errors.Is(err, storage.ErrRefused), errors.Is(err, storage.ErrNotFound):
+			case errors.Is(err, logtest.ErrLost), errors.Is(err, context.Canceled), errors.Is(err, storage.ErrRejected), errors.Is(err, storage.ErrNotFound):
 				return true // The next operation begins with the present contents.
 			default:
 				w.t.Error(err)
@@ -104,7 +104,7 @@ func (w *worker) derive(n int) {
 }
 
 func (w *worker) model(s *replicated.Store) (m storage.Model) {
-	err := s.Models(w.t.Context(), func(e storage.Entry) error {
+	err := s.Models(w.t.Context(), func(e storage.RegistryEntry) error {
 		if e.Name == w.name {
 			m = e.Model
 		}
@@ -187,7 +187,7 @@ func (w *worker) append(ctx context.Context, m storage.Model, text string) error
 	switch err = m.Append(ctx, c); {
 	case err == nil:
 		w.acked = append(w.acked, text)
-	case !errors.Is(err, storage.ErrNotOwner) && !errors.Is(err, storage.ErrRefused):
+	case !errors.Is(err, storage.ErrNotOwner) && !errors.Is(err, storage.ErrRejected):
 		w.maybe[text] = true
 	}
 	return err
@@ -275,7 +275,7 @@ func TestStorm(t *testing.T) {
 			w.check(t, s.servers[0])
 		}
 	}
-	must(t, s.servers[0].Models(t.Context(), func(e storage.Entry) error {
+	must(t, s.servers[0].Models(t.Context(), func(e storage.RegistryEntry) error {
 		return e.Model.EachID(t.Context(), func(storage.ID) error { ids++; return nil })
 	}))
 	for _, server := range s.servers {
@@ -287,7 +287,7 @@ func TestStorm(t *testing.T) {
 func (s *storm) derive(t *testing.T) {
 	t.Helper()
 	for _, server := range s.servers {
-		must(t, server.Models(t.Context(), func(e storage.Entry) error {
+		must(t, server.Models(t.Context(), func(e storage.RegistryEntry) error {
 			last, err := e.Model.Last()
 			must(t, err)
 			var ids []storage.ID

@@ -26,7 +26,7 @@ type Account struct {
 	// has the newest judged observations.
 	whole, discounted Performance
 	recent            window
-	// excess is the loss of the served predictions minus that of the prequential ones of
+	// excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, over all that were learned: the regret counts the first one.
 	excess float64
 	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
@@ -75,10 +75,10 @@ type Round struct {
 	// Labels and Predictions, the prequential ones, have an entry each output.
 	Labels, Predictions []float64
 	Weight              float64
-	// Loss is that of Predictions, times the weight.
+	// Loss is the loss of Predictions, times the weight.
 	Loss float64
 	// Served is the prediction that the client received, nil if none, ServedLoss its
-	// loss, times the weight. Notes are those of AppendNotes at that time. Notes that no
+	// loss, times the weight. Notes are the result of AppendNotes at that time. Notes that no
 	// account gives are ignored.
 	Served, Notes []float64
 	ServedLoss    float64
@@ -110,7 +110,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 			served.RunningMean, served.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
 	}
-	a.judge(r, notes)
+	a.checkIntervals(r, notes)
 	changed = a.drift.Observe(served.Loss / r.Weight)
 	if r.SetAside {
 		return Performance{}, changed
@@ -152,7 +152,7 @@ func (f *Figures) err(r *Round, predictions []float64) {
 	}
 }
 
-// Pair takes the prequential loss of an observation minus that of the leader of a replica.
+// Pair takes the prequential loss of an observation minus the loss of the leader.
 func (a *Account) Pair(difference float64) { a.pairs.Add(difference) }
 
 // total returns the loss of predictions, times the weight.
@@ -163,12 +163,12 @@ func total(predictions []float64, r Round, loss Loss) (sum float64) {
 	return sum
 }
 
-// judge shows the labels to the intervals. An observation without a served prediction is
+// checkIntervals shows the labels to the intervals. An observation without a served prediction is
 // judged by the present interval.
-func (a *Account) judge(r Round, notes []float64) {
-	var own [1 + maxLevels]float64
+func (a *Account) checkIntervals(r Round, notes []float64) {
+	var outputs [1 + maxLevels]float64
 	for j, s := range a.intervals {
-		value, of := r.Predictions[j], own[:0]
+		value, of := r.Predictions[j], outputs[:0]
 		if r.Served != nil && notes != nil {
 			value, of = r.Served[j], a.intervalNotes(notes, j)
 		} else {
@@ -210,7 +210,7 @@ type Sums struct {
 	// sums the losses of these predictions and of the baselines at their time.
 	Predicted uint64
 	Served    Figures
-	// Excess is the loss of the served predictions minus that of the prequential ones of
+	// Excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, the first one included.
 	Excess float64
 	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.

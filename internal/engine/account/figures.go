@@ -45,8 +45,8 @@ func (f *Figures) scale(by float64) {
 	f.Absolute *= by
 }
 
-func (f *Figures) visit(v *codec.Visitor, most float64) {
-	v.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel)
+func (f *Figures) visit(v *codec.Visitor, limit float64) {
+	v.Within(limit, &f.Loss, &f.RunningMean, &f.LastLabel)
 }
 
 func (f *Figures) visitErrors(v *codec.Visitor) {
@@ -111,10 +111,10 @@ func (p *Performance) MAE(f *Figures) float64 { return f.Absolute / p.Weight }
 func (p *Performance) Count() float64 { return p.Observations }
 
 // Visit visits all sums. Reading accepts sums of losses of magnitudes of at most most.
-func (p *Performance) Visit(v *codec.Visitor, most float64) {
-	v.Within(most, &p.Observations)
-	p.Prequential.visit(v, most)
-	p.Served.visit(v, most)
+func (p *Performance) Visit(v *codec.Visitor, limit float64) {
+	v.Within(limit, &p.Observations)
+	p.Prequential.visit(v, limit)
+	p.Served.visit(v, limit)
 	v.Within(maxNumber, &p.Weight)
 	if v.Reading() && p.Weight < 0 {
 		v.Corrupt("a sum of weights of %g", p.Weight)

@@ -106,7 +106,7 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// What follows what: the model of before, and what is refused.
+// What follows what: the model of before, and what is rejected.
 func TestPlanOfShares(t *testing.T) {
 	ref := func(id string) record.Ref { return record.Ref{ID: id, Created: 1} }
 	share := func(id string, fraction float64) record.Share {

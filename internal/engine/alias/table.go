@@ -52,13 +52,13 @@ type Binding struct {
 	// routing counts the requests that found this binding and have not queued their
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
-	// settled is closed after every observation sent by the previous binding is learned or
+	// drained is closed after every observation sent by the previous binding is learned or
 	// rejected: the models of the previous binding then know their ids.
-	settled chan struct{}
+	drained chan struct{}
 }
 
 func newBinding(name string, a record.Alias) *Binding {
-	return &Binding{Alias: a, name: name, settled: make(chan struct{})}
+	return &Binding{Alias: a, name: name, drained: make(chan struct{})}
 }
 
 // Public is the alias as a caller sees it.
@@ -74,7 +74,7 @@ type Table struct {
 	store storage.Aliases
 	log   *zap.Logger
 	// lifetime ends before Close.
-	lifetime context.Context //nolint:containedctx // It is that of the table's own goroutines.
+	lifetime context.Context //nolint:containedctx // The lifetime of the table's goroutines.
 	settling sync.WaitGroup
 	mu       struct {
 		sync.RWMutex
@@ -105,7 +105,7 @@ func (t *Table) Load(ctx context.Context, created func(id string) int64) error {
 			return nil
 		}
 		b := newBinding(strings.Clone(name), a)
-		close(b.settled)
+		close(b.drained)
 		t.mu.bindings[b.name] = b
 		return nil
 	})
@@ -141,11 +141,11 @@ func (t *Table) Begin(name string) *Binding {
 	return b
 }
 
-// Settled waits until the models that may know an id know every id that was sent by the alias
+// AwaitPrevious waits until the models that may know an id know every id that was sent by the alias
 // before the binding.
-func (t *Table) Settled(ctx context.Context, b *Binding, models ...*hosted.Model) error {
+func (t *Table) AwaitPrevious(ctx context.Context, b *Binding, models ...*hosted.Model) error {
 	select {
-	case <-b.settled:
+	case <-b.drained:
 	case <-ctx.Done():
 		return fmt.Errorf("engine: wait for the alias %q to be set: %w", b.name, context.Cause(ctx))
 	case <-t.lifetime.Done():
@@ -227,19 +227,19 @@ func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 	}
 	t.mu.bindings[next.name] = next
 	if current == nil || len(former) == 0 {
-		close(next.settled)
+		close(next.drained)
 		return nil
 	}
 	t.settling.Go(func() {
 		// Observations sent by the binding before current may still be on their way too.
-		<-current.settled
+		<-current.drained
 		current.routing.Wait()
 		for _, m := range former {
-			if err := m.Settle(t.lifetime); err != nil {
+			if err := m.AwaitQueued(t.lifetime); err != nil {
 				t.log.Debug("a former model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
 			}
 		}
-		close(next.settled)
+		close(next.drained)
 	})
 	return nil
 }

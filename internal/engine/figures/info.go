@@ -37,7 +37,7 @@ type Info struct {
 	Learned
 }
 
-// Times are those of a model. A time that is not set is zero.
+// Times are the times of a model. A time that is not set is zero.
 type Times struct {
 	// Created is zero of a model that would be created, Updated the time of the last change of ETag.
 	Created, Updated time.Time
@@ -70,14 +70,14 @@ type Category struct {
 
 // ETag names the state of an entry. It changes with every change, and differs after the model was
 // created again.
-func ETag(e *record.Entry) string {
+func ETag(e *record.RegistryValue) string {
 	return strconv.FormatInt(e.Created, 36) + "-" + strconv.FormatUint(e.Revision, 10)
 }
 
 // describe is Describe without the sequence.
 func describe(m *hosted.Model) Info {
 	is := m.Identity()
-	e := is.Entry
+	e := is.Registered
 	info := Info{
 		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e),
 		Times: Times{
@@ -153,7 +153,7 @@ type Figures struct {
 	// Known: the model was in memory since the start, so that the figures below are known. They are of the
 	// last time that it was.
 	Known bool
-	// Recent is the performance over the newest observations, Classes that of a classifier, else nil.
+	// Recent is the performance over the newest observations, Classes the performance of a classifier, else nil.
 	Recent  account.Performance
 	Classes *classes.Performance
 	// Regret is NaN if it is not known.
@@ -170,7 +170,7 @@ type History struct {
 	Points []history.Point
 	// Experts are the names of the experts, in the order of the weights of a point.
 	Experts []string
-	// Changes are those of the loss, oldest first.
+	// Changes are the detected changes of the loss, oldest first.
 	Changes []history.Mark
 }
 

@@ -18,7 +18,7 @@ const listsAtOnce = 4
 // Order is what a list of models is sorted by.
 type Order int
 
-// The loss and the skill are those of the recent observations, of what the client was told.
+// The loss and the skill are of the recent served predictions.
 const (
 	ByID Order = iota
 	BySequence
@@ -38,7 +38,7 @@ type Cursor struct {
 // ListOptions say which models a list has, and in which order. What is empty leaves nothing out.
 type ListOptions struct {
 	// Prefix is the beginning of the id, Contains a part of the id or of the display name, whatever its
-	// case. Learner is the name of the learner. Labels are among those of the model.
+	// case. Learner is the name of the learner. Labels are a subset of the model's labels.
 	Prefix, Contains, Learner string
 	Labels                    map[string]string
 	// Among are beginnings of ids: each id has one of them.
@@ -163,7 +163,7 @@ func (o *ListOptions) sort(t Table) (rows []row, total int, err error) {
 			continue
 		}
 		total++
-		row := row{key: o.key(reader, is.Entry), id: is.ID, Reader: reader}
+		row := row{key: o.key(reader, is.Registered), id: is.ID, Reader: reader}
 		if o.After == nil || o.Compare(Cursor{row.key, row.id}, *o.After) > 0 {
 			rows = append(rows, row)
 		}
@@ -185,7 +185,7 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 
 // matches reports whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
-	e := is.Entry
+	e := is.Registered
 	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {
 		return false
 	}
@@ -204,7 +204,7 @@ func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 const notKnown = math.MaxUint64
 
 // key is a number that orders models as the list does.
-func (o *ListOptions) key(r *Reader, e *record.Entry) uint64 {
+func (o *ListOptions) key(r *Reader, e *record.RegistryValue) uint64 {
 	key, known := uint64(0), true
 	switch o.Order {
 	case ByID:

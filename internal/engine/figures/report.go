@@ -42,7 +42,7 @@ type Options struct {
 // Reporter bounds and counts the reports and lists of an engine.
 type Reporter struct {
 	o Options
-	// reporting bounds the reports, expensive those of many operations, lists the lists that look at every
+	// reporting bounds the reports, expensive the reports of many operations, lists the lists that look at every
 	// model.
 	reporting, expensive, lists hosted.Slots
 	Counters                    ReportCounters

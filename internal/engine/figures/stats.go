@@ -21,7 +21,7 @@ type Stats struct {
 	// ServedRegret is the regret of what was served, NaN if it is not known.
 	ServedRegret float64
 	Detail
-	// Inputs are those of a model with named inputs, ClassAccount that of a classifier, else nil.
+	// Inputs is nil without named inputs, ClassAccount without classes.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
 	Pending      uint64
@@ -44,7 +44,7 @@ type Reported struct {
 	Weights     []model.Weight
 	// FeatureNames are the names of the features that Weights are of.
 	FeatureNames []string
-	// Digest is that of the learner's state.
+	// Digest is the digest of the learner's state.
 	Digest [32]byte
 }
 
@@ -139,14 +139,14 @@ type Live struct {
 	hosted.Gauges
 	// ServedRegret is the regret of what was served, NaN if it is not known.
 	ServedRegret float64
-	// Inputs and ClassAccount are those of Stats.
+	// Inputs and ClassAccount are as in Stats.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
 	ReadOnly     bool
 	// Unsnapshotted counts the observations that the newest snapshot does not have.
 	Unsnapshotted uint64
-	// Behind is how many observations of its leader a replica has not learned, -1 if that is not known or
-	// the model is no replica.
+	// Behind is how many observations of its leader a follower has not learned, -1 if that is not known or
+	// the model is no follower.
 	Behind int64
 }
 
@@ -174,7 +174,7 @@ func (r *Reader) Live(l *Live) (known bool) {
 	return true
 }
 
-// Figures are those of the state, or of the last one in memory.
+// Figures returns the figures of the state, or of the last state in memory.
 func (r *Reader) Figures() Figures {
 	f, known, broken := r.Model.Figures()
 	gauges := r.Model.Gauges()
@@ -186,7 +186,7 @@ func (r *Reader) Figures() Figures {
 		out.Regret = s.solved.Regret
 	}
 	switch {
-	case r.Model.Identity().Entry.Deleted != 0:
+	case r.Model.Identity().Registered.Deleted != 0:
 		out.State = StateDeleted
 	case broken != nil && gauges.Resident:
 		out.State = StateReadOnly

@@ -61,11 +61,11 @@ type PredictOptions struct {
 	Remember bool
 	// IDs are chosen by the caller, one per row, or minted where empty.
 	IDs []string
-	// TTL is that of the model's metadata if 0, and Options.LabelTTL if the model has none.
+	// TTL 0 is the TTL in the model's metadata, and Options.LabelTTL if the model has none.
 	TTL time.Duration
 	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
 	Explain bool
-	// Shared lets a replica remember: its leader learns the label, with the replica as the Maker.
+	// Shared lets a follower remember: its leader learns the label, with the follower as the Maker.
 	Shared bool
 }
 
@@ -82,11 +82,11 @@ type Observation struct {
 	Class  string
 	// Weight is the importance of the observation, 1 as a rule.
 	Weight float64
-	// Maker has the prediction of PredictionID if a replica of the model made it, nil as a rule.
+	// Maker has the prediction of PredictionID if a follower of the model made it, nil as a rule.
 	Maker *Model
 }
 
-// identity is the id that the observation is learned under once, or empty. It refuses an observation
+// identity is the id that the observation is learned under once, or empty. It rejects an observation
 // with two identities, and one with an input beside a prediction.
 func (o *Observation) identity() (string, error) {
 	switch {
@@ -130,9 +130,9 @@ type row struct {
 	inputs []byte
 	// id is the observation's identity, empty if it has none.
 	id string
-	// waiting is the pending prediction that the observation answers, or nil. It is that of Maker, if foreign.
-	waiting *record.Waiting
-	foreign bool
+	// waiting is the pending prediction that the observation answers, or nil. If fromFollower, it is the prediction of Maker.
+	waiting      *record.Waiting
+	fromFollower bool
 	// seen is the value remembered under the id at the generation looked of the ids, nil if none was.
 	seen   []byte
 	looked uint64
@@ -162,8 +162,8 @@ func newTicket(rows int, started time.Time) *Ticket {
 	return t
 }
 
-// refuse gives the ticket an error in place of answers.
-func (t *Ticket) refuse(err error) { t.answers, t.err = nil, err }
+// reject gives the ticket an error in place of answers.
+func (t *Ticket) reject(err error) { t.answers, t.err = nil, err }
 
 // Wait returns the answers, one per observation, once they are durable and learned. If the context ends
 // first, the observations are learned all the same, and the same ids sent again bring the answers.

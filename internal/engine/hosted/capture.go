@@ -22,7 +22,7 @@ type capture struct {
 	data []byte
 	// replay is the estimated replay that the snapshot saves, made when the state was copied. Both are in
 	// nanoseconds, made since 1970.
-	replay, made int64
+	replay, madeAt int64
 	// release gives back the memory of the copy.
 	release func()
 }
@@ -49,8 +49,8 @@ func (m *Model) capture(release func()) (c capture, err error) {
 		return capture{}, m.id.errorf("copy the state", err)
 	}
 	now := m.env.Now().UnixNano()
-	m.snapshots.captured.Store(now)
-	return capture{Snapshot: s, model: m, epoch: m.snapshots.epoch.Load(), replay: m.Replay(), made: now, release: release}, nil
+	m.snapshots.lastCaptureAt.Store(now)
+	return capture{Snapshot: s, model: m, epoch: m.snapshots.epoch.Load(), replay: m.Replay(), madeAt: now, release: release}, nil
 }
 
 // countFailure counts a snapshot that failed, but none that its caller gave up or that nobody needs any
@@ -98,7 +98,7 @@ func (c *capture) write(ctx context.Context) (err error) {
 	if written, err := c.put(ctx, data, started); err != nil || !written {
 		return err
 	}
-	c.Learner, c.Account, c.History = nil, nil, nil // The memory of the copy is that of the check now.
+	c.Learner, c.Account, c.History = nil, nil, nil // The check uses the memory of the copy.
 	return c.prune(ctx)
 }
 
@@ -129,8 +129,8 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
 	took := m.env.Now().Sub(started)
-	s.took.Store(int64(took))
-	s.made.Store(c.made)
+	s.writeTime.Store(int64(took))
+	s.newestAt.Store(c.madeAt)
 	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
 	return true, nil
 }
@@ -144,9 +144,9 @@ func (c *capture) prune(ctx context.Context) error {
 	if err != nil {
 		return m.id.storagef("list the snapshots", err)
 	}
-	var refused error
+	var rejected error
 	if due {
-		refused = m.source.Check(c.Sequence, c.Digest)
+		rejected = m.source.Check(c.Sequence, c.Digest)
 	}
 	if err := s.lock(ctx); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (c *capture) prune(ctx context.Context) error {
 	switch {
 	case s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence:
 		return nil // The model was restored or deleted, or the writer of a newer snapshot prunes.
-	case refused != nil:
-		return s.refuse(c.Sequence, refused)
+	case rejected != nil:
+		return s.removeNewest(c.Sequence, rejected)
 	case due:
 		s.checked, s.checkedEpoch, s.unchecked = c.Sequence, c.epoch, 0
 	}
@@ -167,11 +167,11 @@ func (c *capture) prune(ctx context.Context) error {
 	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, keepFrom))
 }
 
-// share sends a new snapshot to the cold replicas before this server writes it. It fails with ErrNotOwner on a server
+// share sends a new snapshot to the cold servers before this server writes it. It fails with ErrNotOwner on a server
 // that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
 // later restore.
 func (m *Model) share(sequence uint64, data []byte) error {
-	proposer, ok := m.source.Kept.(interface {
+	proposer, ok := m.source.Handle.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
 	if !ok || !m.env.Cold {
@@ -257,7 +257,7 @@ func (m *Model) LastSnapshot() error {
 }
 
 // captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
-// memory for the copy. Before may refuse the copy, and after complete it, at the same turn. The caller
+// memory for the copy. Before may reject the copy, and after complete it, at the same turn. The caller
 // calls release, unless there is an error.
 func (m *Model) captureAtTurn(ctx context.Context, before func() error, after func(context.Context, *capture) error) (capture, error) {
 	for {
@@ -389,7 +389,7 @@ func (m *Model) ListSnapshots() ([]Snapshot, error) {
 // snapshotDue tells whether the newest snapshot of a model that has learned since is too old. A clock
 // that went back makes it one of the future, which counts as old.
 func (m *Model) snapshotDue(now time.Time) bool {
-	return now.Sub(time.Unix(0, m.snapshots.captured.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
+	return now.Sub(time.Unix(0, m.snapshots.lastCaptureAt.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
 }
 
 // Changed tells whether memory has more than the newest snapshot. What a broken model has learned

@@ -95,7 +95,7 @@ func (c *commit) perform(batch []*Ticket) {
 		if err := c.apply(); err != nil {
 			// Duplicates of what was durable before keep their answers.
 			for _, t := range c.learning {
-				t.refuse(err)
+				t.reject(err)
 			}
 			return
 		}
@@ -106,34 +106,34 @@ func (c *commit) perform(batch []*Ticket) {
 	}
 }
 
-// placeAll places every row of a ticket, or refuses the ticket and undoes its placements.
+// placeAll places every row of a ticket, or rejects the ticket and undoes its placements.
 func (c *commit) placeAll(t *Ticket, room int) {
 	observations, copies, consumed, known := len(c.record.Observations), len(c.copies), len(c.consumed), len(c.classes)
-	var refused error
+	var rejected error
 	for n := range t.rows {
 		if err := c.place(&t.rows[n], &t.answers[n]); err != nil {
-			refused = &RowError{Row: n, Err: err}
+			rejected = &RowError{Row: n, Err: err}
 			break
 		}
 	}
-	if refused == nil && len(c.record.Observations) > room {
-		refused = fmt.Errorf("model %q: room for %d more observations: %w", c.ID(), room-observations, model.ErrObservationLimit)
+	if rejected == nil && len(c.record.Observations) > room {
+		rejected = fmt.Errorf("model %q: room for %d more observations: %w", c.ID(), room-observations, model.ErrObservationLimit)
 	}
 	switch {
-	case refused != nil:
+	case rejected != nil:
 		for _, o := range c.record.Observations[observations:] {
 			delete(c.places, o.ID)
 		}
 		c.record.Observations = c.record.Observations[:observations]
 		c.copies, c.consumed, c.classes = c.copies[:copies], c.consumed[:consumed], c.classes[:known]
-		t.refuse(refused)
+		t.reject(rejected)
 	case len(c.copies) > copies:
 		c.learning = append(c.learning, t)
 	}
 }
 
-// place finds the answer of a row: that of a remembered observation, that of an observation already in
-// the record, or that of a new observation, which it adds to the record.
+// place finds the answer of a row: the answer of a remembered observation, of an observation already in
+// the record, or of a new observation, which it adds to the record.
 func (c *commit) place(r *row, answer *Answer) error {
 	if r.id != "" {
 		if known, err := c.placeKnown(r, answer); known || err != nil {
@@ -149,7 +149,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
 		}
 		// The account of this model is of its own predictions.
-		if !r.foreign && c.state.machine.Continues(w.Classes) {
+		if !r.fromFollower && c.state.machine.Continues(w.Classes) {
 			o.Served = &record.Served{
 				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
 				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
@@ -161,7 +161,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	}
 	switch {
 	case r.waiting == nil:
-	case r.foreign: // A replica made the prediction.
+	case r.fromFollower: // A follower made the prediction.
 		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
 	default:
 		c.consumed = append(c.consumed, c.pending.key(r.id))
@@ -174,7 +174,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 	return nil
 }
 
-// admitClass refuses a new class beyond the limit: others may have come since Submit checked the row.
+// admitClass rejects a new class beyond the limit: others may have come since Submit checked the row.
 func (c *commit) admitClass(class string) error {
 	if class == "" || slices.Contains(c.classes, class) || slices.Contains(c.state.machine.Classes(), class) {
 		return nil
@@ -210,7 +210,7 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	return true, c.conflict(r, &s)
 }
 
-// conflict refuses a row that differs from the observation of its id.
+// conflict rejects a row that differs from the observation of its id.
 func (c *commit) conflict(r *row, s *record.Seen) error {
 	if c.digest.Labels(r.Labels, r.Class, r.Weight) != s.Labels {
 		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)

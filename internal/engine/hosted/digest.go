@@ -57,11 +57,11 @@ func (m *Model) DigestAt(sequence uint64) string {
 	if m.digests.newest == nil {
 		return ""
 	}
-	return at(m.digests.newest.own, sequence)
+	return at(m.digests.newest.local, sequence)
 }
 
 // CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
-// this server has not learned the sequence yet, the comparison follows later. A cold replica has no states to compare.
+// this server has not learned the sequence yet, the comparison follows later. A cold server has no states to compare.
 // CompareDigest does not wait.
 func (m *Model) CompareDigest(sequence uint64, digest string) {
 	if m.env.Cold {
@@ -69,11 +69,11 @@ func (m *Model) CompareDigest(sequence uint64, digest string) {
 	}
 	m.digests.mu.Lock()
 	newest := m.digests.sides()
-	differs := stateDigest{sequence, digest}.keep(&newest.owners, newest.own)
-	own := at(newest.own, sequence)
+	differs := stateDigest{sequence, digest}.keep(&newest.owners, newest.local)
+	local := at(newest.local, sequence)
 	m.digests.mu.Unlock()
 	if differs {
-		m.mismatch(sequence, own)
+		m.mismatch(sequence, local)
 	}
 }
 
@@ -92,12 +92,12 @@ func (m *Model) digestIfDue(rows uint64) {
 	m.digests.mu.Lock()
 	undone := m.journal.rewound.Load() != 0
 	newest := m.digests.sides()
-	differs := !undone && stateDigest{sequence, digest}.keep(&newest.own, newest.owners)
+	differs := !undone && stateDigest{sequence, digest}.keep(&newest.local, newest.owners)
 	m.digests.mu.Unlock()
 	if differs {
 		m.mismatch(sequence, digest)
 	}
-	proposer, ok := m.source.Kept.(interface {
+	proposer, ok := m.source.Handle.(interface {
 		ProposeDigest(ctx context.Context, sequence uint64, digest string) error
 	})
 	if !ok || undone || m.env.CheckOwner() != nil {

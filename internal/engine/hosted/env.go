@@ -44,7 +44,7 @@ func (noStages) Learn(float64, string) {}
 type Limits struct {
 	// Queue bounds the observations that wait for a model's turn.
 	Queue int
-	// PendingLimit bounds the pending predictions of a model, PendingTotalLimit those of all models.
+	// PendingLimit bounds the pending predictions of a model, PendingTotalLimit the pending predictions of all models.
 	PendingLimit, PendingTotalLimit int64
 	// ModelMemory bounds the bytes of the states in memory; 0 is no limit. Idle models leave memory
 	// when it is exceeded.
@@ -89,7 +89,7 @@ type Replication struct {
 	Cold bool
 }
 
-// RestsCold reports whether this server does not learn, because replicas are cold and another server is the owner.
+// RestsCold reports whether this server does not learn, because a cold server learns only as the owner.
 func (r *Replication) RestsCold() bool { return r.Cold && r.CheckOwner() != nil }
 
 // CheckOwner rejects a change on a server that does not own the store.
@@ -148,7 +148,7 @@ type Env struct {
 	// Loading bounds the recoveries at work, copies the copies of states outside of reports.
 	Loading, copies Slots
 	// Lifetime ends when the engine closes. Work that no caller waits for runs under it.
-	Lifetime context.Context //nolint:containedctx // It is that of the engine's own goroutines.
+	Lifetime context.Context //nolint:containedctx // The lifetime of the engine's goroutines.
 	// appends never ends: an accepted observation is appended although the engine closes.
 	appends context.Context //nolint:containedctx // As above.
 	// turns counts the goroutines of the mailboxes.
@@ -196,7 +196,7 @@ type specified struct {
 	schema  *input.Schema // immutable; nil without named inputs
 }
 
-// shared returns what follows from a spec. It returns that of the newest model if the two are equal: a thousand
+// shared returns what follows from a spec. If the newest model has an equal spec, shared returns the value of that model: a thousand
 // models usually have one spec, and a spec with named inputs takes more memory than the rest of a model at rest.
 func (e *Env) shared(spec *model.Spec) *specified {
 	if newest := e.newest.Load(); newest != nil && reflect.DeepEqual(newest.spec, spec) {

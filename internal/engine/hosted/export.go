@@ -36,7 +36,7 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 	}
 	c, err := m.captureAtTurn(ctx, before,
 		func(ctx context.Context, c *capture) (err error) {
-			carried := record.Carried{Metadata: m.entry.Load().Metadata}
+			carried := record.Carried{Metadata: m.registered.Load().Metadata}
 			if !o.WithoutIDs {
 				err = m.readCarried(ctx, &carried, c.Sequence, &o)
 			}

@@ -11,7 +11,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Resume prepares a replica to learn at its turn. It returns the replica's sequence, and for how many
+// Resume prepares a follower to learn at its turn. It returns the follower's sequence, and for how many
 // more observations it has room.
 func (m *Model) Resume() (sequence uint64, room int, err error) {
 	if err := m.catchUp(); err != nil {
@@ -21,14 +21,14 @@ func (m *Model) Resume() (sequence uint64, room int, err error) {
 }
 
 // Relearn learns observations of another model's log, at the model's turn after Resume. It returns how
-// many were learned, and why the next one was refused, which is a *RowError, or nil.
-func (m *Model) Relearn(observations []record.Observation) (learned int, refused, err error) {
+// many were learned, and why the next one was rejected, which is a *RowError, or nil.
+func (m *Model) Relearn(observations []record.Observation) (learned int, rejected, err error) {
 	m.Touch(m.env.Now())
 	c := m.newCommit()
 	defer c.free()
 	c.record.Time = max(m.state.machine.Time(), m.env.Time().UnixNano())
 	for n := range observations {
-		if refused = c.placeForeign(&observations[n]); refused != nil {
+		if rejected = c.placeFromLeader(&observations[n]); rejected != nil {
 			break
 		}
 	}
@@ -39,11 +39,11 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, refused
 		}
 		m.afterCommit()
 	}
-	return learned, refused, nil
+	return learned, rejected, nil
 }
 
-// placeForeign adds an observation of another model to the record, if this model may learn it.
-func (c *commit) placeForeign(o *record.Observation) error {
+// placeFromLeader adds an observation of another model to the record, if this model may learn it.
+func (c *commit) placeFromLeader(o *record.Observation) error {
 	inputs, err := c.decode(o.Inputs)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *commit) placeForeign(o *record.Observation) error {
 	return nil
 }
 
-// ErrLogCut says that the log no longer has the next observation of a replica.
+// ErrLogCut says that the log no longer has the next observation of a follower.
 var ErrLogCut = errors.New("the log was cut")
 
 // Logged returns the observations of the log after a sequence, up to another one, without their ids

@@ -22,21 +22,21 @@ type journal struct {
 	// derived: the store and recent have the id of every observation in the log. After a crash the
 	// ids of the last records are in the log alone until the model is loaded.
 	derived atomic.Bool
-	// paused keeps replicas from learning of the model. paused >= restoring.
+	// paused keeps followers from learning of the model. paused >= restoring.
 	paused    atomic.Bool
 	restoring bool // turn; a Rewind has begun and not ended
 	// replicated: other servers may also append to the log.
 	replicated bool // immutable
-	foreign
+	remote
 }
 
-// foreign are the changes of other servers to a replicated log. For a log that only this server writes, it is zero.
-type foreign struct {
+// remote are the changes of other servers to a replicated log. For a log that only this server writes, it is zero.
+type remote struct {
 	// grown: the log may have records that state, store and recent do not reflect. Grown sets it, and the turn clears
 	// it.
 	grown atomic.Bool
-	// told is the end of the log, as of the last Grown or when the model left memory.
-	told atomic.Uint64
+	// knownLogEnd is the end of the log, as of the last Grown or when the model left memory.
+	knownLogEnd atomic.Uint64
 	// rewound is 1 + the least sequence of the rewinds that the model has not followed, 0 without such a rewind.
 	rewound atomic.Uint64
 	// warm asks for a load at the next turn of follow.
@@ -232,7 +232,7 @@ func (j *journal) behind() (int64, error) {
 	return int64(last), nil
 }
 
-// reachable refuses a sequence that the model cannot be restored to.
+// reachable rejects a sequence that the model cannot be restored to.
 func (j *journal) reachable(ctx context.Context, sequence uint64) error {
 	last, err := j.store.Last()
 	if err != nil {

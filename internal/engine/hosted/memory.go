@@ -41,14 +41,14 @@ func newMemory(limit int64) *Memory {
 	m := &Memory{limit: max(0, limit), freed: make(chan struct{}, 1), pressure: make(chan struct{}, 1)}
 	m.copies = semaphore.NewWeighted(math.MaxInt64)
 	if limit > 0 {
-		m.copies = semaphore.NewWeighted(m.mostCopies(math.MaxInt64))
+		m.copies = semaphore.NewWeighted(m.maxCopies(math.MaxInt64))
 	}
 	return m
 }
 
-// mostCopies is the weight of copies of so many bytes: a state larger than the bound is copied while
+// maxCopies is the weight of copies of so many bytes: a state larger than the bound is copied while
 // no other copy exists.
-func (m *Memory) mostCopies(bytes int64) int64 {
+func (m *Memory) maxCopies(bytes int64) int64 {
 	if m.limit == 0 {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (m *Memory) mostCopies(bytes int64) int64 {
 // TakeCopies waits for memory for copies of so many bytes. The holder waits neither for a load nor
 // for a model's turn: loads take copies too.
 func (m *Memory) TakeCopies(ctx context.Context, bytes int64) (release func(), err error) {
-	n := m.mostCopies(bytes)
+	n := m.maxCopies(bytes)
 	if err := m.copies.Acquire(ctx, n); err != nil {
 		return nil, fmt.Errorf("engine: wait for the memory of other copies of states: %w", context.Cause(ctx))
 	}
@@ -67,7 +67,7 @@ func (m *Memory) TakeCopies(ctx context.Context, bytes int64) (release func(), e
 
 // tryCopies is TakeCopies without a wait: release is nil if there is no memory now.
 func (m *Memory) tryCopies(bytes int64) (release func()) {
-	n := m.mostCopies(bytes)
+	n := m.maxCopies(bytes)
 	if !m.copies.TryAcquire(n) {
 		return nil
 	}

@@ -65,9 +65,9 @@ type Model struct {
 	*specified                 // immutable
 	owner      Owner           // immutable
 	box        *mailbox.Box[*Ticket]
-	// entry is the registry entry without its spec. It is never written to: the holder of the claim on
+	// registered is the registry entry without its spec. It is never written to: the holder of the claim on
 	// the model's name replaces it.
-	entry atomic.Pointer[record.Entry]
+	registered atomic.Pointer[record.RegistryValue]
 
 	journal   journal
 	pending   pending
@@ -115,14 +115,14 @@ type digests struct {
 	newest *sides // mu
 }
 
-type sides struct{ own, owners []stateDigest }
+type sides struct{ local, owners []stateDigest }
 
 type stateDigest struct {
 	sequence uint64
 	digest   string
 }
 
-// Figures are those of the state, or of the last state in memory. They are not known if the model was not
+// Figures returns the figures of the state, or of the last state in memory. They are not known if the model was not
 // in memory since the start and is not broken. Figures costs O(r).
 func (m *Model) Figures() (f Figures, known bool, broken error) {
 	m.state.RLock()
@@ -143,16 +143,16 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 // Identity is what is known of a model without its state.
 type Identity struct {
 	record.Ref
-	Spec    *model.Spec
-	Learner string
-	Schema  *input.Schema
-	Entry   *record.Entry
+	Spec       *model.Spec
+	Learner    string
+	Schema     *input.Schema
+	Registered *record.RegistryValue
 }
 
 // Identity costs O(1).
 func (m *Model) Identity() Identity {
-	e := m.entry.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Entry: e}
+	e := m.registered.Load()
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Registered: e}
 }
 
 // ID is the id of the model.
@@ -170,22 +170,22 @@ func (m *Model) Learner() string { return m.learner }
 // Schema is what the model's records are read by, nil without named inputs.
 func (m *Model) Schema() *input.Schema { return m.schema }
 
-// Entry is the registry entry without its spec. It is read only.
-func (m *Model) Entry() *record.Entry { return m.entry.Load() }
+// Registered is the registry entry without its spec. It is read only.
+func (m *Model) Registered() *record.RegistryValue { return m.registered.Load() }
 
 // Deleted reports whether the model is soft-deleted.
-func (m *Model) Deleted() bool { return m.entry.Load().Deleted != 0 }
+func (m *Model) Deleted() bool { return m.registered.Load().Deleted != 0 }
 
 // Handle is what the store has of the model.
-func (m *Model) Handle() storage.Model { return m.source.Kept }
+func (m *Model) Handle() storage.Model { return m.source.Handle }
 
 // Turn runs work at the model's turn: see mailbox.Box.Do.
 func (m *Model) Turn(ctx context.Context, work func(context.Context) error) error {
 	return m.box.Do(ctx, work)
 }
 
-// Settle waits until every observation queued before is learned or rejected.
-func (m *Model) Settle(ctx context.Context) error {
+// AwaitQueued waits until every observation queued before is learned or rejected.
+func (m *Model) AwaitQueued(ctx context.Context) error {
 	return m.box.Do(ctx, func(context.Context) error { return nil })
 }
 
@@ -268,16 +268,16 @@ func (m *Model) setRestoring(restoring bool) {
 }
 
 // Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.
-func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
-	value, err := EncodeEntry(next, *m.source.Spec)
+func (m *Model) Register(ctx context.Context, next *record.RegistryValue, also ...storage.Alias) error {
+	value, err := EncodeRegistryValue(next, *m.source.Spec)
 	if err != nil {
 		return err
 	}
-	return m.id.storagef("register a change", m.source.Kept.SetValue(ctx, value, also...))
+	return m.id.storagef("register a change", m.source.Handle.SetValue(ctx, value, also...))
 }
 
-// SetEntry serves a registered entry.
-func (m *Model) SetEntry(next *record.Entry) { m.entry.Store(next) }
+// SetRegistered serves a registered entry.
+func (m *Model) SetRegistered(next *record.RegistryValue) { m.registered.Store(next) }
 
 // Gauges are figures of a model's service, which are read at any time.
 type Gauges struct {
@@ -298,12 +298,12 @@ type Gauges struct {
 // their id.
 type CallCounts struct{ Predictions, Expired, Duplicates uint64 }
 
-// SnapshotGauges are those of the newest snapshot.
+// SnapshotGauges are the gauges of the newest snapshot.
 type SnapshotGauges struct {
 	// Snapshot is its sequence, 0 without any.
 	Snapshot uint64
-	// SnapshotMade is when it was made, or when the server took the model up if that is later.
-	SnapshotMade time.Time
+	// SnapshotTime is when it was made, or when the server took the model up if that is later.
+	SnapshotTime time.Time
 }
 
 // Gauges costs O(1).
@@ -314,9 +314,9 @@ func (m *Model) Gauges() Gauges {
 			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(),
 		},
 		SnapshotGauges: SnapshotGauges{
-			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()),
+			Snapshot: s.newest.Load(), SnapshotTime: TimeOf(s.newestAt.Load()),
 		},
-		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending),
+		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.registered.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
 	}
 }
@@ -330,7 +330,7 @@ func (m *Model) CountExpired() { m.usage.expired.Add(1) }
 // Pending is the number of pending predictions.
 func (m *Model) Pending() int64 { return m.pending.count() }
 
-// Paused reports whether replicas must not learn of the model: it is being restored.
+// Paused reports whether followers must not learn of the model: it is being restored.
 func (m *Model) Paused() bool { return m.journal.paused.Load() || m.journal.rewound.Load() != 0 }
 
 // TimeOf is a time of an entry, zero if it is not set.
@@ -341,8 +341,8 @@ func TimeOf(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
-// EncodeEntry encodes an entry with its spec.
-func EncodeEntry(e *record.Entry, spec model.Spec) ([]byte, error) {
+// EncodeRegistryValue encodes an entry with its spec.
+func EncodeRegistryValue(e *record.RegistryValue, spec model.Spec) ([]byte, error) {
 	encoded, err := codec.EncodeSpec(spec)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)

@@ -14,9 +14,9 @@ import (
 
 // The life of an observation:
 //
-//	caller  Submit    refuses a replica
+//	caller  Submit    rejects a follower
 //	        lookFor   looks up what is known of the observation's id
-//	        check     refuses what the learner would not learn
+//	        check     rejects what the learner would not learn
 //	        box.Put   queues the ticket
 //	turn    Handle    takes a batch of tickets
 //	        place     answers a duplicate, or adds a row to the record of the commit
@@ -29,7 +29,7 @@ import (
 // calls, all or none of one call. Submit waits only for a model that is not in memory: a full queue is
 // ErrOverloaded.
 func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket, error) {
-	if f := m.entry.Load().Follow; f != nil {
+	if f := m.registered.Load().Follow; f != nil {
 		return nil, fmt.Errorf("model %q: %w: observe %q", m.ID(), ErrFollows, f.Leader.ID)
 	}
 	t := newTicket(len(observations), m.env.Now())
@@ -92,7 +92,7 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 		if r.waiting, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 			return err
 		}
-		r.foreign = r.waiting != nil
+		r.fromFollower = r.waiting != nil
 	}
 	if r.PredictionID != "" && r.waiting != nil {
 		r.Features, r.inputs = r.waiting.Features, r.waiting.Inputs
@@ -118,7 +118,7 @@ func (m *Model) decode(stored []byte) (*input.Record, error) {
 	return r, nil
 }
 
-// checkKind refuses a class where labels are real, and a real label where labels are classes.
+// checkKind rejects a class where labels are real, and a real label where labels are classes.
 func (m *Model) checkKind(o *Observation) error {
 	classes := m.source.Spec.Classes
 	switch {
@@ -132,7 +132,7 @@ func (m *Model) checkKind(o *Observation) error {
 	return nil
 }
 
-// check refuses what the learner would not learn. The learner learns everything else.
+// check rejects what the learner would not learn. The learner learns everything else.
 func (m *Model) check(ctx context.Context, rows []row) error {
 	if err := m.lockLoaded(ctx); err != nil {
 		return err

@@ -91,13 +91,15 @@ func (p *pending) get(id string, outputs int, now time.Time) (*record.Waiting, e
 	return &w, nil
 }
 
-// pendingLimit bounds the pending predictions of a model whose own limit is own, or 0.
-func (e *Env) pendingLimit(own int64) int64 { return min(cmp.Or(own, e.PendingLimit), e.PendingLimit) }
+// pendingLimit bounds the pending predictions of a model whose own limit is modelLimit, or 0.
+func (e *Env) pendingLimit(modelLimit int64) int64 {
+	return min(cmp.Or(modelLimit, e.PendingLimit), e.PendingLimit)
+}
 
-// CheckPending refuses more pending predictions of a model than its limit or that of all models
-// allows. Own is the model's own limit, or 0.
-func (e *Env) CheckPending(id string, own, pending, more int64) error {
-	if limit := e.pendingLimit(own); pending+more > limit {
+// CheckPending rejects more pending predictions of a model than its limit or that of all models
+// allows. ModelLimit is the limit of this model, or 0.
+func (e *Env) CheckPending(id string, modelLimit, pending, more int64) error {
+	if limit := e.pendingLimit(modelLimit); pending+more > limit {
 		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, pending, more, limit)
 	}
 	if n := e.Store.CountWaiting(); n+more > e.PendingTotalLimit {

@@ -16,7 +16,7 @@ import (
 func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := m.env.Now()
 	m.Touch(started)
-	o.Remember = o.Remember && (o.Shared || m.entry.Load().Follow == nil) // The labels are those of the leader.
+	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The leader gets the labels.
 	for n := range rows {
 		if err := m.checkRow(&rows[n]); err != nil {
 			return nil, &RowError{Row: n, Err: err}
@@ -68,7 +68,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 	return nil
 }
 
-// checkRow refuses features of a model with named inputs, a record of a model without them, and a
+// checkRow rejects features of a model with named inputs, a record of a model without them, and a
 // record that does not fit the inputs. It reads the times of a record.
 func (m *Model) checkRow(r *Row) error {
 	switch {
@@ -110,7 +110,7 @@ func (m *Model) inputForm() string {
 	return fmt.Sprintf("features, %d numbers", m.source.Spec.Dimension)
 }
 
-// inputMissing refuses a row without any input.
+// inputMissing rejects a row without any input.
 func (m *Model) inputMissing(field, want string) error {
 	err := ErrInvalidRequest
 	if m.schema == nil {
@@ -122,7 +122,7 @@ func (m *Model) inputMissing(field, want string) error {
 // remember stores the inputs and the answer of every row under the row's id. A prediction that is
 // pending under an id of the caller, with the same input, is answered as it was first.
 func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
-	metadata := &m.entry.Load().Metadata
+	metadata := &m.registered.Load().Metadata
 	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), m.env.LabelTTL))
 	if len(o.IDs) > 0 {
 		// No other call takes an id between its look-up and its use.

@@ -80,7 +80,7 @@ func (m *Model) Load(ctx context.Context) error {
 }
 
 // load makes the model resident. It runs at the model's turn, and continues after its caller has left:
-// the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
+// the next caller profits. A corrupt model stays rejected; an unreadable disk is tried again by the next
 // caller.
 func (m *Model) load() error {
 	if err := m.followRewind(); err != nil {
@@ -157,7 +157,7 @@ func (m *Model) notRecovered(err error) error {
 // log. The caller holds the disk lock.
 func (m *Model) recover() (recovery.Recovered, error) {
 	counters := &m.env.Counters
-	d := recovery.Derivation{Context: m.env.appends, Kept: m.source.Kept}
+	d := recovery.Derivation{Context: m.env.appends, Handle: m.source.Handle}
 	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
 		counters.Replayed.Add(int64(len(answers)))
 		return d.Tell(r, answers)
@@ -271,7 +271,7 @@ func (m *Model) forget() {
 			last := FiguresOf(machine, stats)
 			m.state.last = newResting(&last)
 		}
-		m.journal.told.Store(machine.Sequence())
+		m.journal.knownLogEnd.Store(machine.Sequence())
 		m.state.machine = nil
 	}
 	m.state.Unlock()
@@ -341,7 +341,7 @@ func (m *Model) hibernate() Hibernated {
 	return HibernatedNow
 }
 
-// LeaveIfCold lets the model leave the memory of a cold replica, which does not learn.
+// LeaveIfCold lets the model leave the memory of a cold server, which does not learn.
 func (m *Model) LeaveIfCold() {
 	if m.env.Cold && m.Resident() && m.env.RestsCold() {
 		m.box.Post()
@@ -365,7 +365,7 @@ func (m *Model) Delete(ctx context.Context) error {
 	if err := m.snapshots.supersede(ctx); err != nil {
 		return err
 	}
-	return m.id.storagef("delete the data", m.source.Kept.Delete(ctx))
+	return m.id.storagef("delete the data", m.source.Handle.Delete(ctx))
 }
 
 // HoldLog loads the model and keeps its log from being cut until release.
@@ -401,7 +401,7 @@ func (e *Env) HibernateIdle() {
 	}
 	var seen []*Model
 	for leaving := int64(0); e.Memory.Taken()-leaving > goal; {
-		m := e.residents.leastUsed()
+		m := e.residents.leastRecentlyUsed()
 		if m == nil {
 			break
 		}

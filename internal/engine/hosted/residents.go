@@ -7,7 +7,7 @@ import (
 )
 
 // residents are the models in memory, the one that was not used for the longest first. A use of a model costs the
-// residents nothing: leastUsed brings the order up to date.
+// residents nothing: leastRecentlyUsed brings the order up to date.
 //
 // Lock order: no lock is taken while mu is held.
 type residents struct {
@@ -36,8 +36,8 @@ func (r *residents) update(m *Model) {
 	}
 }
 
-// leastUsed takes the model that was not used for the longest out of the order. It is nil if the order is empty.
-func (r *residents) leastUsed() *Model {
+// leastRecentlyUsed takes the model that was not used for the longest out of the order. It is nil if the order is empty.
+func (r *residents) leastRecentlyUsed() *Model {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.order) > 0 {

@@ -23,8 +23,8 @@ func (m *Model) Restorable(ctx context.Context, sequence uint64) error {
 
 // RestoredTo is the entry of the model after a restore to a sequence. The restore begins an epoch unless
 // it undoes nothing, or completes another restore that did not end. It runs at the model's turn.
-func (m *Model) RestoredTo(sequence, last uint64) *record.Entry {
-	next := *m.entry.Load()
+func (m *Model) RestoredTo(sequence, last uint64) *record.RegistryValue {
+	next := *m.registered.Load()
 	if sequence == last && !m.journal.restoring {
 		return &next
 	}
@@ -35,7 +35,7 @@ func (m *Model) RestoredTo(sequence, last uint64) *record.Entry {
 	return &next
 }
 
-// Pause keeps replicas from learning of the model until resume. A Rewind that has not ended keeps them
+// Pause keeps followers from learning of the model until resume. A Rewind that has not ended keeps them
 // longer. Both run at the model's turn.
 func (m *Model) Pause() (resume func()) {
 	m.journal.paused.Store(true)
@@ -45,7 +45,7 @@ func (m *Model) Pause() (resume func()) {
 // CompleteRestore completes a restore that a crash interrupted, before the model is hosted.
 func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 	m.setRestoring(true)
-	if err := m.Restore(ctx, sequence, m.entry.Load()); err != nil {
+	if err := m.Restore(ctx, sequence, m.registered.Load()); err != nil {
 		err = fmt.Errorf("complete a restore: %w", err)
 		m.Break(err)
 		return err
@@ -57,7 +57,7 @@ func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 // Restore restores the state at a sequence, and lets the store forget what came after it. The entry of
 // the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
 // end, Restore completes that Rewind. It runs at the model's turn.
-func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry) error {
+func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.RegistryValue) error {
 	copies := int64(copiesOf) // The snapshot, and its state beside the present one.
 	if m.journal.replicated {
 		copies += 2 * copiesOf // The rewind has the state too, which is checked.
@@ -80,7 +80,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
 	}
 	took := m.env.Now().Sub(started)
-	if rewind.Value, err = EncodeEntry(next, *m.source.Spec); err != nil {
+	if rewind.Value, err = EncodeRegistryValue(next, *m.source.Spec); err != nil {
 		return err
 	}
 	if m.journal.replicated {
@@ -96,14 +96,14 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry
 	m.snapshots.epoch.Add(1)
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.
-	before := m.entry.Swap(next)
+	before := m.registered.Swap(next)
 	err = m.journal.store.Rewind(context.WithoutCancel(ctx), rewind)
 	if err != nil {
 		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
 		if m.journal.replicated && m.env.Store.Failed() == nil {
 			// If a replicated log was rewound, Rewound follows.
 			m.journal.restoring = false
-			m.entry.Store(before)
+			m.registered.Store(before)
 			return err
 		}
 		// How much was rewound is not known. The same call completes it.
@@ -142,7 +142,7 @@ func (m *Model) replicateRewind(ctx context.Context, r *storage.Rewind, to *reco
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.
 func (m *Model) SequenceAt(ctx context.Context, at time.Time) (uint64, error) {
-	sequence, err := m.source.SequenceAt(ctx, TimeOf(m.entry.Load().Created), at)
+	sequence, err := m.source.SequenceAt(ctx, TimeOf(m.registered.Load().Created), at)
 	if errors.Is(err, recovery.ErrBefore) {
 		return 0, fmt.Errorf("model %q at %s: %w: %w", m.ID(), at.UTC().Format(time.RFC3339Nano), ErrSnapshotNotFound, err)
 	}
@@ -151,7 +151,7 @@ func (m *Model) SequenceAt(ctx context.Context, at time.Time) (uint64, error) {
 
 // Successor is the same model with another entry, not in memory. An interrupted restore remains
 // interrupted.
-func (m *Model) Successor(entry *record.Entry, owner Owner) *Model {
+func (m *Model) Successor(entry *record.RegistryValue, owner Owner) *Model {
 	next := New(m.env, m.ID(), m.source, entry, owner)
 	next.state.broken = m.Broken()
 	next.setRestoring(m.journal.restoring)

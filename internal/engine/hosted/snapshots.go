@@ -53,11 +53,11 @@ type snapshots struct {
 	// snapshot. unchecked counts the snapshots since. disk is held.
 	checked, checkedEpoch uint64
 	unchecked             int
-	// captured is when a state was last captured, made when the newest snapshot was, or when the model was
+	// lastCaptureAt is when a state was last captured, newestAt when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
-	captured, made atomic.Int64
-	// took is how long the newest snapshot took to be written.
-	took atomic.Int64
+	lastCaptureAt, newestAt atomic.Int64
+	// writeTime is how long the newest snapshot took to be written.
+	writeTime atomic.Int64
 	// replay estimates the nanoseconds to replay the log after the newest snapshot, cost the nanoseconds to replay
 	// one observation.
 	replay, cost atomic.Int64
@@ -65,8 +65,8 @@ type snapshots struct {
 
 func (s *snapshots) init(store storage.Snapshots, id name, now time.Time) {
 	s.store, s.id = store, id
-	s.captured.Store(now.UnixNano())
-	s.made.Store(now.UnixNano())
+	s.lastCaptureAt.Store(now.UnixNano())
+	s.newestAt.Store(now.UnixNano())
 }
 
 // lock waits until no snapshot of the model is being written.
@@ -91,12 +91,12 @@ func (s *snapshots) found(sequence uint64, now time.Time) {
 	previous := s.newest.Swap(sequence)
 	if sequence == 0 {
 		if previous > 0 { // The model was restored to before its snapshots.
-			s.made.Store(now.UnixNano())
+			s.newestAt.Store(now.UnixNano())
 		}
 		return
 	}
 	if f, err := s.store.StatSnapshot(sequence, 0); err == nil {
-		s.made.Store(f.Created.UnixNano())
+		s.newestAt.Store(f.Created.UnixNano())
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *snapshots) size() int64 {
 // replayDue tells whether replaying the log would take so long that a snapshot is due.
 func (s *snapshots) replayDue(o *Options) bool {
 	replay := s.replay.Load()
-	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.took.Load()
+	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.writeTime.Load()
 }
 
 // checkDue tells whether the newest snapshot is to be read back before anything is dropped, and counts it if not.
@@ -151,9 +151,9 @@ func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint6
 	return log.Truncate(keepFrom(slices.Min(sequences[:keep])))
 }
 
-// refuse removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
+// removeNewest removes the newest snapshot, which cannot be read back, and returns why. No error of the state comes back:
 // the state in memory and the log are whole. The caller holds disk.
-func (s *snapshots) refuse(sequence uint64, why error) error {
+func (s *snapshots) removeNewest(sequence uint64, why error) error {
 	if !errors.Is(why, recovery.ErrUnread) && !errors.Is(why, codec.ErrVersion) {
 		if err := s.store.RemoveSnapshot(sequence); err != nil {
 			return s.id.storagef("remove a snapshot that cannot be read back", err)
@@ -176,7 +176,7 @@ type Snapshot struct {
 	Sequence uint64
 	Created  time.Time
 	Bytes    int64
-	// Digest is that of the learner's state.
+	// Digest is the digest of the learner's state.
 	Digest [32]byte
 }
 

@@ -18,7 +18,7 @@ func TraceID(ctx context.Context) string {
 	return ""
 }
 
-// StartSpan starts a span below that of the context. Neither start nor end costs anything unless the
+// StartSpan starts a child of the context's span. Neither start nor end costs anything unless the
 // latter is recorded.
 func StartSpan(ctx context.Context, name string) trace.Span {
 	parent := trace.SpanFromContext(ctx)
@@ -31,7 +31,7 @@ func StartSpan(ctx context.Context, name string) trace.Span {
 
 // stages are the moments of an observation. The commit notes them, and Wait makes spans of them.
 type stages struct {
-	// id is that of the trace.
+	// id is the id of the trace.
 	id string
 	// The turn began at turn. The record was appended from append to learn, which are zero if nothing was
 	// appended, and learned from learn to learned.

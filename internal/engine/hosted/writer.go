@@ -7,14 +7,14 @@ import (
 )
 
 // New returns a model that is not in memory.
-func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
+func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue, owner Owner) *Model {
 	m := &Model{env: env, source: from, id: name(id), owner: owner}
-	m.entry.Store(entry)
+	m.registered.Store(entry)
 	m.specified = env.shared(from.Spec)
 	m.source.Spec = m.spec
-	m.journal.store, m.journal.id, m.journal.replicated = from.Kept, m.id, env.Owner != nil
-	m.pending.store, m.pending.id = from.Kept, m.id
-	m.snapshots.init(from.Kept, m.id, env.Now())
+	m.journal.store, m.journal.id, m.journal.replicated = from.Handle, m.id, env.Owner != nil
+	m.pending.store, m.pending.id = from.Handle, m.id
+	m.snapshots.init(from.Handle, m.id, env.Now())
 	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
 	return m
 }
@@ -29,7 +29,7 @@ func (w writer) Handle(batch []*Ticket) {
 	c := w.newCommit()
 	if err := w.ready(); err != nil {
 		for _, t := range batch {
-			t.refuse(err)
+			t.reject(err)
 		}
 	} else {
 		c.perform(batch)
@@ -41,9 +41,9 @@ func (w writer) Handle(batch []*Ticket) {
 	w.afterCommit()
 }
 
-// Refuse answers a ticket whose turn never comes.
-func (w writer) Refuse(t *Ticket, why error) {
-	t.refuse(why)
+// Reject answers a ticket whose turn never comes.
+func (w writer) Reject(t *Ticket, why error) {
+	t.reject(why)
 	w.finish(t)
 }
 

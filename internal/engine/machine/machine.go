@@ -239,7 +239,7 @@ func (m *Machine) learnAll(all []record.Observation, answers []record.Answer, pr
 		return unlearnable(err)
 	}
 	for n := range all {
-		if err := m.settle(&all[n], &outcomes[n], &answers[n]); err != nil {
+		if err := m.accountFor(&all[n], &outcomes[n], &answers[n]); err != nil {
 			return err
 		}
 	}
@@ -251,11 +251,11 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	if err := m.observe(&outcome, o, x); err != nil {
 		return unlearnable(err)
 	}
-	return m.settle(o, &outcome, a)
+	return m.accountFor(o, &outcome, a)
 }
 
-// settle accounts for a learned observation and fills in its answer.
-func (m *Machine) settle(o *record.Observation, outcome *model.Outcome, a *record.Answer) error {
+// accountFor accounts for a learned observation and fills in its answer.
+func (m *Machine) accountFor(o *record.Observation, outcome *model.Outcome, a *record.Answer) error {
 	if !finite(outcome.Predictions) || math.IsNaN(outcome.Loss) {
 		return fmt.Errorf("a prequential prediction of %v, a loss of %g: %w", outcome.Predictions, outcome.Loss, ErrCorrupt)
 	}

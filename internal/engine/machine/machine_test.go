@@ -270,7 +270,7 @@ func TestNothingButNumbersIsServed(t *testing.T) {
 	}
 }
 
-// A record that its learner refuses ends the machine inside of the record, where
+// A record that its learner rejects ends the machine inside of the record, where
 // it has no snapshot.
 func TestRecordThatCannotBeLearned(t *testing.T) {
 	m := made(t, catalog.New)

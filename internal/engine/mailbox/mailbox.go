@@ -22,8 +22,8 @@ var ErrFull = errors.New("mailbox: full")
 type Handler[T any] interface {
 	// Handle takes the items of one batch, in their order. The slice is valid during the call only.
 	Handle(batch []T)
-	// Refuse takes an item that is not handled, and why.
-	Refuse(item T, why error)
+	// Reject takes an item that is not handled, and why.
+	Reject(item T, why error)
 	// Posted runs at the turn that Post has requested.
 	Posted()
 }
@@ -201,7 +201,7 @@ func (b *Box[T]) run() {
 			t.run()
 		case rejected != nil:
 			for _, item := range b.batch {
-				b.handler.Refuse(item, rejected)
+				b.handler.Reject(item, rejected)
 			}
 		default:
 			b.handler.Handle(b.batch)

@@ -35,7 +35,7 @@ func (r *recorder) Handle(batch []int) {
 	r.batches = append(r.batches, append([]int(nil), batch...))
 }
 
-func (r *recorder) Refuse(item int, _ error) {
+func (r *recorder) Reject(item int, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = append(r.refused, item)
@@ -311,7 +311,7 @@ func TestPost(t *testing.T) {
 type answering struct{ batches int }
 
 func (*answering) Posted()                     {}
-func (*answering) Refuse(chan struct{}, error) {}
+func (*answering) Reject(chan struct{}, error) {}
 
 func (a *answering) Handle(batch []chan struct{}) {
 	a.batches++

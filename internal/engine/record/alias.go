@@ -83,7 +83,7 @@ func DecodeAlias(data []byte) (Alias, error) {
 	a.Model, a.Previous = d.ref(), d.ref()
 	a.Share = d.share()
 	if a.Model.ID == "" {
-		d.refuse("an alias of no model")
+		d.reject("an alias of no model")
 	}
 	if err := d.End(); err != nil {
 		return Alias{}, fmt.Errorf("record: alias: %w", err)
@@ -104,11 +104,11 @@ func (d *decoder) share() (s Share) {
 	for _, b := range []*Base{&s.First, &s.Second} {
 		*b = Base{Sequence: d.Uint64(), Epoch: d.Uint64(), Squares: d.Float(), Sums: d.text()}
 		if !(math.Abs(b.Squares) <= math.MaxFloat64) {
-			d.refuse("a sum that is not finite")
+			d.reject("a sum that is not finite")
 		}
 	}
 	if flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
-		d.refuse(fmt.Sprintf("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID))
+		d.reject(fmt.Sprintf("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID))
 	}
 	return s
 }

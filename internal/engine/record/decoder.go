@@ -76,7 +76,7 @@ func (d *decoder) octet() byte {
 }
 
 // count reads a varint that counts items of at least size bytes each, and
-// refuses a count that the rest of the data cannot hold.
+// rejects a count that the rest of the data cannot hold.
 func (d *decoder) count(size int) int {
 	v := d.uvarint()
 	if d.Err() == nil && v > d.Len()/size {
@@ -107,8 +107,8 @@ func (d *decoder) uvarint() int {
 
 func (d *decoder) text() string { return string(d.Bytes(d.count(1))) }
 
-// refuse makes the decoder fail, unless it has failed before.
-func (d *decoder) refuse(what string) {
+// reject makes the decoder fail, unless it has failed before.
+func (d *decoder) reject(what string) {
 	if d.Err() == nil {
 		d.err = fmt.Errorf("%s: %w", what, ErrUnreadable)
 	}
@@ -118,7 +118,7 @@ func (d *decoder) refuse(what string) {
 func (d *decoder) blob() []byte {
 	b := bytes.Clone(d.Bytes(d.count(1)))
 	if len(b) == 0 {
-		d.refuse("named inputs without bytes")
+		d.reject("named inputs without bytes")
 	}
 	return b
 }
@@ -127,7 +127,7 @@ func (d *decoder) blob() []byte {
 func (d *decoder) class() (class int, probabilities []float64) {
 	class, probabilities = d.uvarint()-1, d.optional()
 	if class >= len(probabilities) {
-		d.refuse(fmt.Sprintf("class %d of %d", class, len(probabilities)))
+		d.reject(fmt.Sprintf("class %d of %d", class, len(probabilities)))
 	}
 	return class, probabilities
 }

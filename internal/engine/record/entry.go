@@ -53,12 +53,12 @@ func (d *decoder) metadata() Metadata {
 	m := Metadata{DisplayName: d.text(), LabelTTL: int64(d.Uint64()), MaxPending: int64(d.Uint64())}
 	m.Labels, m.Annotations = d.texts(), d.texts()
 	if m.LabelTTL < 0 || m.MaxPending < 0 {
-		d.refuse(fmt.Sprintf("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending))
+		d.reject(fmt.Sprintf("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending))
 	}
 	return m
 }
 
-// texts reads keys and their texts, nil instead of an empty map. It refuses unordered keys.
+// texts reads keys and their texts, nil instead of an empty map. It rejects unordered keys.
 func (d *decoder) texts() map[string]string {
 	n := d.count(2) // Two lengths.
 	if n == 0 {
@@ -68,7 +68,7 @@ func (d *decoder) texts() map[string]string {
 	for k := range n {
 		key := d.text()
 		if k > 0 && key <= last {
-			d.refuse(fmt.Sprintf("the key %q behind %q", key, last))
+			d.reject(fmt.Sprintf("the key %q behind %q", key, last))
 		}
 		out[key], last = d.text(), key
 		if d.Err() != nil {
@@ -115,9 +115,9 @@ func (d *decoder) follow() *Follow {
 	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, Epoch: d.Uint64(), From: d.Uint64(), Sums: []byte(d.text())}
 }
 
-// Entry is a model's registry entry. Times are in nanoseconds since 1970.
-type Entry struct {
-	// Created is the time of creation, Updated that of the newest change of the metadata,
+// RegistryValue is a model's registry entry. Times are in nanoseconds since 1970.
+type RegistryValue struct {
+	// Created is the time of creation, Updated the time of the newest change of the metadata,
 	// deletion or undeletion.
 	Created, Updated int64
 	// Deleted is the time of deletion, Purge the time at which the model will be purged. Both
@@ -135,7 +135,7 @@ type Entry struct {
 }
 
 // Encode returns the bytes of the entry.
-func (e *Entry) Encode() []byte {
+func (e *RegistryValue) Encode() []byte {
 	out := append(make([]byte, 0, 64+len(e.Spec)), versionEntry)
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
@@ -144,23 +144,23 @@ func (e *Entry) Encode() []byte {
 	return append(codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence), e.Spec...)
 }
 
-// DecodeEntry reads the bytes that Encode wrote.
-func DecodeEntry(data []byte) (Entry, error) {
+// DecodeRegistryValue reads the bytes that Encode wrote.
+func DecodeRegistryValue(data []byte) (RegistryValue, error) {
 	d := newDecoder(data, versionEntry)
-	e := Entry{
+	e := RegistryValue{
 		Created: int64(d.Uint64()), Updated: int64(d.Uint64()), Deleted: int64(d.Uint64()), Purge: int64(d.Uint64()),
 		Revision: d.Uint64(), Metadata: d.metadata(), Follow: d.follow(),
 		Restored: Restored{Epoch: d.Uint64(), Sequence: d.Uint64()},
 	}
 	if e.Restored.Epoch == 0 && e.Restored.Sequence != 0 {
-		d.refuse("a restored sequence without a restore")
+		d.reject("a restored sequence without a restore")
 	}
 	if e.Deleted == 0 && e.Purge != 0 {
-		d.refuse("the time of a removal without a deletion")
+		d.reject("the time of a removal without a deletion")
 	}
 	e.Spec = d.Bytes(d.Len())
 	if err := d.Err(); err != nil {
-		return Entry{}, fmt.Errorf("record: registry entry: %w", err)
+		return RegistryValue{}, fmt.Errorf("record: registry entry: %w", err)
 	}
 	return e, nil
 }

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the values. A change of the bytes of a value raises its version. A decoder refuses any other version.
+// Versions of the values. A change of the bytes of a value raises its version. A decoder rejects any other version.
 const (
 	versionRecord  = 5
 	versionSeen    = 3
@@ -37,7 +37,7 @@ type Served struct {
 	// Class is model.NoClass if none.
 	Class         int
 	Probabilities []float64
-	// Notes are those of the account at the time of the prediction, Advice is the
+	// Notes are the account's notes at the time of the prediction, Advice is the
 	// learner's. Either may be empty.
 	Notes, Advice []float64
 }
@@ -56,7 +56,7 @@ type Observation struct {
 	Weight float64
 	// Served is nil without a prediction.
 	Served *Served
-	// LeaderLoss is the prequential loss of the model that a replica learned the observation
+	// LeaderLoss is the prequential loss of the model that a follower learned the observation
 	// from, of a classifier 1 for an error. It is nil unless it is known.
 	LeaderLoss *float64
 }
@@ -188,7 +188,7 @@ func (d *decoder) observation(flags byte) Observation {
 	}
 	if flags&flagClass != 0 {
 		if o.Class = d.text(); o.Class == "" {
-			d.refuse("a class without a name")
+			d.reject("a class without a name")
 		}
 	} else {
 		o.Labels = d.numbers()
@@ -202,7 +202,7 @@ func (d *decoder) observation(flags byte) Observation {
 	if flags&flagLeader != 0 {
 		loss := d.Float()
 		if !(math.Abs(loss) <= math.MaxFloat64) {
-			d.refuse(fmt.Sprintf("a loss of %g", loss))
+			d.reject(fmt.Sprintf("a loss of %g", loss))
 		}
 		o.LeaderLoss = &loss
 	}

@@ -148,8 +148,8 @@ func TestCarriedRoundTrip(t *testing.T) {
 	}
 }
 
-func sampleEntry() record.Entry {
-	return record.Entry{
+func sampleEntry() record.RegistryValue {
+	return record.RegistryValue{
 		Created: 1, Updated: 5, Deleted: 4, Purge: 9, Revision: 3, Spec: []byte(`{"dimension":1}`),
 		Metadata: record.Metadata{
 			DisplayName: "Energy ü", LabelTTL: 60, MaxPending: 7,
@@ -161,15 +161,15 @@ func sampleEntry() record.Entry {
 func TestEntryRoundTrip(t *testing.T) {
 	want := sampleEntry()
 	data := want.Encode()
-	if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := record.DecodeRegistryValue(data); err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for n := range len(data) - len(want.Spec) {
-		if _, err := record.DecodeEntry(data[:n]); err == nil {
+		if _, err := record.DecodeRegistryValue(data[:n]); err == nil {
 			t.Errorf("cut at %d of %d is read", n, len(data))
 		}
 	}
-	spoil := func(change func(*record.Entry)) []byte {
+	spoil := func(change func(*record.RegistryValue)) []byte {
 		e := sampleEntry()
 		change(&e)
 		return e.Encode()
@@ -177,12 +177,12 @@ func TestEntryRoundTrip(t *testing.T) {
 	for what, bad := range map[string][]byte{
 		"a newer version":          append([]byte{data[0] + 1}, data[1:]...),
 		"an older version":         append([]byte{data[0] - 1}, data[1:]...),
-		"a sequence of no restore": spoil(func(e *record.Entry) { e.Restored.Sequence = 1 }),
-		"a purge alone":            spoil(func(e *record.Entry) { e.Deleted = 0 }),
-		"a negative time":          spoil(func(e *record.Entry) { e.LabelTTL = -1 }),
+		"a sequence of no restore": spoil(func(e *record.RegistryValue) { e.Restored.Sequence = 1 }),
+		"a purge alone":            spoil(func(e *record.RegistryValue) { e.Deleted = 0 }),
+		"a negative time":          spoil(func(e *record.RegistryValue) { e.LabelTTL = -1 }),
 		"keys in another order":    bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
 	} {
-		if _, err := record.DecodeEntry(bad); err == nil {
+		if _, err := record.DecodeRegistryValue(bad); err == nil {
 			t.Errorf("%s is read", what)
 		}
 	}
@@ -192,23 +192,23 @@ func TestRestoredEntry(t *testing.T) {
 	follow := func(epoch uint64) *record.Follow {
 		return &record.Follow{Leader: record.Ref{ID: "leader", Created: 3}, Epoch: epoch, From: 4, Sums: []byte{1}}
 	}
-	for name, change := range map[string]func(*record.Entry){
-		"follows":           func(e *record.Entry) { e.Deleted, e.Purge, e.Follow = 0, 0, follow(0) },
-		"follows, deleted":  func(e *record.Entry) { e.Follow = follow(0) },
-		"follows, restored": func(e *record.Entry) { e.Follow = follow(7) },
-		"restored":          func(e *record.Entry) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} },
-		"all": func(e *record.Entry) {
+	for name, change := range map[string]func(*record.RegistryValue){
+		"follows":           func(e *record.RegistryValue) { e.Deleted, e.Purge, e.Follow = 0, 0, follow(0) },
+		"follows, deleted":  func(e *record.RegistryValue) { e.Follow = follow(0) },
+		"follows, restored": func(e *record.RegistryValue) { e.Follow = follow(7) },
+		"restored":          func(e *record.RegistryValue) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} },
+		"all": func(e *record.RegistryValue) {
 			e.Follow, e.Restored = follow(1), record.Restored{Epoch: 2, Sequence: 9}
 		},
 	} {
 		want := sampleEntry()
 		change(&want)
 		data := want.Encode()
-		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := record.DecodeRegistryValue(data); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
 		}
 		for n := range len(data) - len(want.Spec) {
-			if _, err := record.DecodeEntry(data[:n]); err == nil {
+			if _, err := record.DecodeRegistryValue(data[:n]); err == nil {
 				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
 			}
 		}
@@ -330,8 +330,8 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%x became %x, %v", a, b, err)
 			}
 		}
-		if e, err := record.DecodeEntry(data); err == nil {
-			again, err := record.DecodeEntry(e.Encode())
+		if e, err := record.DecodeRegistryValue(data); err == nil {
+			again, err := record.DecodeRegistryValue(e.Encode())
 			if err != nil || !reflect.DeepEqual(again, e) {
 				t.Fatalf("%+v became %+v, %v", e, again, err)
 			}

@@ -9,7 +9,7 @@ import (
 
 // Answer is the outcome of one observation.
 type Answer struct {
-	// Sequence is that of the observation.
+	// Sequence is the sequence of the observation.
 	Sequence uint64
 	// Predictions are the prequential predictions, one per output.
 	Predictions []float64
@@ -137,7 +137,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 // readHead reads the fields up to the sequence, and returns the flags of the remaining fields.
 func (s *Seen) readHead(d *decoder) (flags byte) {
 	if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
-		d.refuse(fmt.Sprintf("flags %#x", flags))
+		d.reject(fmt.Sprintf("flags %#x", flags))
 	}
 	copy(s.Labels[:], d.Bytes(len(s.Labels)))
 	copy(s.Features[:], d.Bytes(len(s.Features)))

@@ -18,7 +18,7 @@ type Waiting struct {
 	model.ClassPrediction
 	// Sequence is the state that the prediction was made from.
 	Sequence uint64
-	// Notes are those of the account at the time of the prediction.
+	// Notes are the account's notes at the time of the prediction.
 	Notes    []float64
 	Features []float64
 	// Inputs are the bytes of a record of named inputs, nil for features.
@@ -62,7 +62,7 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	return out
 }
 
-// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It refuses
+// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It rejects
 // numbers that must not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	d := newDecoder(data, versionWaiting)
@@ -112,17 +112,17 @@ func (d *decoder) classes(w *Waiting) {
 	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil even if empty.
 	for _, v := range w.Probabilities {
 		if !(v >= 0 && v <= 1) {
-			d.refuse(fmt.Sprintf("a probability of %g", v))
+			d.reject(fmt.Sprintf("a probability of %g", v))
 		}
 		w.Classes = append(w.Classes, d.text())
 	}
 }
 
-// within refuses numbers that are not finite.
+// within rejects numbers that are not finite.
 func (d *decoder) within(numbers []float64) {
 	for _, v := range numbers {
 		if !(math.Abs(v) <= math.MaxFloat64) {
-			d.refuse(fmt.Sprintf("a value of %g", v))
+			d.reject(fmt.Sprintf("a value of %g", v))
 		}
 	}
 }
@@ -200,7 +200,7 @@ func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	return c, nil
 }
 
-// rows reads a count of rows, and refuses a count that the rest of the data cannot hold.
+// rows reads a count of rows, and rejects a count that the rest of the data cannot hold.
 func (d *decoder) rows() int {
 	n := d.Uint64()
 	if d.Err() == nil && n > uint64(d.Len()/rowBytes) {

@@ -21,7 +21,7 @@ import (
 
 // Source is what a model is recovered from.
 type Source struct {
-	Kept     storage.Model
+	Handle   storage.Model
 	Spec     *model.Spec // Read only: models share it.
 	Learners machine.Learners
 }
@@ -43,7 +43,7 @@ type Recovered struct {
 // Newest recovers the machine at the end of the log. It fails with machine.ErrCorrupt if the
 // log ends before a snapshot or before Last.
 func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (Recovered, error) {
-	last, err := s.Kept.Last()
+	last, err := s.Handle.Last()
 	if err != nil {
 		return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 	}
@@ -52,7 +52,7 @@ func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (R
 		return Recovered{}, err
 	}
 	if r.Sequence() > last { // Another server has appended since.
-		if last, err = s.Kept.Last(); err != nil {
+		if last, err = s.Handle.Last(); err != nil {
 			return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 		}
 		last = min(last, r.Sequence())
@@ -74,7 +74,7 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learne
 	if err != nil {
 		return Recovered{}, err
 	}
-	err = s.Kept.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
+	err = s.Handle.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
@@ -89,7 +89,7 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learne
 // Reach recovers the machine at a sequence, and puts the ids of the log up to the sequence into
 // the store. It fails with machine.ErrCorrupt if the log ends before the sequence.
 func (s Source) Reach(ctx context.Context, sequence uint64, bad BadSnapshot) (Recovered, error) {
-	d := Derivation{Context: context.WithoutCancel(ctx), Kept: s.Kept}
+	d := Derivation{Context: context.WithoutCancel(ctx), Handle: s.Handle}
 	r, err := s.At(ctx, sequence, bad, d.Tell)
 	if err == nil {
 		err = d.Write()
@@ -152,7 +152,7 @@ type BadSnapshot func(sequence uint64, err error)
 // RestoreNewest restores the newest good snapshot up to a sequence. A damaged snapshot costs
 // time, not data: the log reaches back to the oldest snapshot.
 func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error) {
-	sequences, err := s.Kept.Snapshots()
+	sequences, err := s.Handle.Snapshots()
 	if err != nil {
 		return Recovered{}, fmt.Errorf("list snapshots: %w", StorageError(err))
 	}
@@ -185,7 +185,7 @@ var ErrUnread = errors.New("the disk cannot read it now")
 
 // Restore restores one snapshot. It fails with ErrUnread if the disk could not read it.
 func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
-	data, err := s.Kept.ReadSnapshot(sequence)
+	data, err := s.Handle.ReadSnapshot(sequence)
 	switch {
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
@@ -313,7 +313,7 @@ func Undone(sequence uint64) func(value []byte) bool {
 // all records before its own.
 type Derivation struct {
 	Context  context.Context //nolint:containedctx // Tell is given to a replay as a function.
-	Kept     storage.Model
+	Handle   storage.Model
 	last     *record.Record
 	answers  []record.Answer
 	answered []string
@@ -351,12 +351,12 @@ func (d *Derivation) Write() error {
 		rows, _ = AppendIDs(nil, nil, &d.digest, d.last, d.answers)
 	}
 	if len(rows) > 0 {
-		if err := d.Kept.PutIDs(d.Context, rows); err != nil {
+		if err := d.Handle.PutIDs(d.Context, rows); err != nil {
 			return fmt.Errorf("remember ids: %w", StorageError(err))
 		}
 	}
 	if len(d.answered) > 0 {
-		if err := d.Kept.RemoveWaiting(d.answered); err != nil {
+		if err := d.Handle.RemoveWaiting(d.answered); err != nil {
 			return fmt.Errorf("forget answered predictions: %w", StorageError(err))
 		}
 	}
@@ -364,13 +364,13 @@ func (d *Derivation) Write() error {
 	return nil
 }
 
-// DecodeEntry decodes a registry entry into the source of the model and the rest, without
+// DecodeRegistryEntry decodes a registry entry into the source of the model and the rest, without
 // the spec.
-func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record.Entry, error) {
+func DecodeRegistryEntry(entry storage.RegistryEntry, learners machine.Learners) (Source, record.RegistryValue, error) {
 	err := entry.Err
-	var registered record.Entry
+	var registered record.RegistryValue
 	if err == nil {
-		registered, err = record.DecodeEntry(entry.Value)
+		registered, err = record.DecodeRegistryValue(entry.Value)
 	}
 	var spec model.Spec
 	if err == nil {
@@ -380,9 +380,9 @@ func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record
 	if err == nil {
 		spec, _, err = catalog.Complete(spec)
 	}
-	from := Source{Kept: entry.Model, Spec: &spec, Learners: learners}
+	from := Source{Handle: entry.Model, Spec: &spec, Learners: learners}
 	if err != nil {
-		return from, record.Entry{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
+		return from, record.RegistryValue{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
 	}
 	return from, registered, nil
 }

@@ -22,12 +22,12 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 	if at.Before(created) {
 		return 0, fmt.Errorf("%w: the model was created at %s", ErrBefore, utc(created))
 	}
-	first, err := s.Kept.First()
+	first, err := s.Handle.First()
 	if err != nil || first == 0 {
 		return 0, err
 	}
 	sequence := first - 1
-	err = s.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
+	err = s.Handle.Replay(ctx, sequence, func(logged storage.Record) error {
 		if len(logged.Data) == 0 { // The beginning of an imported model.
 			sequence = logged.Last
 			return nil
@@ -57,7 +57,7 @@ func (s Source) endingAt(ctx context.Context, sequence uint64) (last *storage.Re
 	if sequence == 0 {
 		return nil, nil
 	}
-	err = s.Kept.Replay(ctx, sequence-1, func(logged storage.Record) error {
+	err = s.Handle.Replay(ctx, sequence-1, func(logged storage.Record) error {
 		switch {
 		case logged.First > sequence:
 			return ErrReached

@@ -1,4 +1,4 @@
 package replica
 
-// NeededBy is what the log has to keep for replicas.
+// NeededBy is what the log has to keep for followers.
 var NeededBy = neededBy

@@ -7,11 +7,11 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// lossesKept is how many losses of a leader are in memory: a replica that is further behind learns without them.
+// lossesKept is how many losses of a leader are in memory: a follower that is further behind learns without them.
 const lossesKept = 1 << 14
 
 // Losses are the prequential losses of the newest observations of a leader, of a classifier 1 for an error. They
-// are in memory alone: a replica writes down what it learns beside them.
+// are in memory alone: a follower writes down what it learns beside them.
 type Losses struct {
 	mu sync.Mutex
 	// ring[s mod lossesKept] is the loss of sequence s, for the newest sequences up to end. It is NaN if the

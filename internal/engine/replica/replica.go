@@ -1,6 +1,6 @@
-// Package replica lets a model learn from another model's log. A replica's own observations are those
+// Package replica lets a model learn from another model's log. A follower's own observations are those
 // of its leader behind Follow.From, one after the other, so that the two logs alone say how far the
-// replica is: each observation is learned once.
+// follower is: each observation is learned once.
 package replica
 
 import (
@@ -20,47 +20,47 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// followLimit is how far the log of a leader reaches back for its replicas, in observations. A replica that
+// followLimit is how far the log of a leader reaches back for its followers, in observations. A follower that
 // is further behind stops.
 const followLimit = 1_000_000
 
 var (
-	// ErrStops is why a replica can learn from its leader no more.
+	// ErrStops is why a follower can learn from its leader no more.
 	ErrStops = errors.New("it follows no more")
-	// ErrRestored says that the leader was restored since the replica learned of it. The replica learns nothing until
+	// ErrRestored says that the leader was restored since the follower learned of it. The follower learns nothing until
 	// the engine has decided whether it continues.
 	ErrRestored = errors.New("the model that it follows was restored")
 )
 
-// Replica is what a table entry knows of its model as a replica, and as the leader of replicas.
-type Replica struct {
+// Follower is what a table entry knows of its model as a follower, and as a leader.
+type Follower struct {
 	model *hosted.Model // immutable
-	// Losses are empty of a model without replicas.
+	// Losses are empty of a model without followers.
 	Losses Losses
-	// aim is what the replica learns up to: figures of the leader. nil at first.
+	// aim is what the follower learns up to: figures of the leader. nil at first.
 	aim *sums // turn
-	// compared are the figures of both models when the replica last reached aim.
+	// compared are the figures of both models when the follower last reached aim.
 	compared atomic.Pointer[compared]
 }
 
-// compared is how a replica and its leader did on the same observations, up to the leader's sequence
+// compared is how a follower and its leader did on the same observations, up to the leader's sequence
 // through.
 type compared struct {
-	through     uint64
-	own, leader sums
+	through          uint64
+	follower, leader sums
 }
 
-// Init makes r a replica of the leader that the entry of the model names, if it names one.
-func (r *Replica) Init(m *hosted.Model) { r.model = m }
+// Init makes r a follower of the leader that the entry of the model names, if it names one.
+func (r *Follower) Init(m *hosted.Model) { r.model = m }
 
-// ID is the id of the replica.
-func (r *Replica) ID() string { return r.model.Identity().ID }
+// ID is the id of the follower.
+func (r *Follower) ID() string { return r.model.Identity().ID }
 
-// Follows is what the replica follows, nil if the model is no replica.
-func (r *Replica) Follows() *record.Follow { return r.model.Identity().Entry.Follow }
+// Follows is what the follower follows, nil if the model follows none.
+func (r *Follower) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
-func (r *Replica) Restored() {
+func (r *Follower) Restored() {
 	r.Losses.Forget()
 	r.aim = nil
 	r.compared.Store(nil)
@@ -70,9 +70,9 @@ func (r *Replica) Restored() {
 type sums struct {
 	sequence uint64
 	whole    account.Performance
-	// classes are those of a classifier.
+	// classes are the sums of a classifier.
 	classes classes.Performance
-	// squares and pairs are those of account.Summary.
+	// squares and pairs are as in account.Summary.
 	squares float64
 	pairs   confidence.Moments
 	// recent is the loss of a recent observation, +Inf if the model has learned none.
@@ -134,7 +134,7 @@ func (s *sums) visit(v *codec.Visitor) {
 	s.classes.Visit(v, math.MaxFloat64)
 }
 
-// Begin returns what a new replica follows: the leader, from its present sequence on, with its losses until
+// Begin returns what a new follower follows: the leader, from its present sequence on, with its losses until
 // then. Begin loads the leader, whose log is not cut until release.
 func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release func(), err error) {
 	for {
@@ -144,7 +144,7 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 		s, err := sumsOf(leader)
 		if err == nil && s.known {
 			is := leader.Identity()
-			return &record.Follow{Leader: is.Ref, Epoch: is.Entry.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
+			return &record.Follow{Leader: is.Ref, Epoch: is.Registered.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
 		}
 		if release(); err != nil {
 			return nil, nil, err
@@ -153,17 +153,17 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 	}
 }
 
-// leaderSequence is how far into the leader's log the replica has learned.
-func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
+// leaderSequence is how far into the leader's log the follower has learned.
+func (r *Follower) leaderSequence(f *record.Follow) (uint64, error) {
 	last, err := r.model.LogEnd()
 	return f.From + last, err
 }
 
-// Continuation returns what the replica follows after a restore of its leader: the present Follow without
-// a restore, and nil if the replica has learned undone observations. The leader knows only its newest
-// restore, so a replica that missed two restores counts as one with undone observations.
-func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
-	f, restored := r.Follows(), leader.model.Identity().Entry.Restored
+// Continuation returns what the follower follows after a restore of its leader: the present Follow without
+// a restore, and nil if the follower has learned undone observations. The leader knows only its newest
+// restore, so a follower that missed two restores counts as one with undone observations.
+func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
+	f, restored := r.Follows(), leader.model.Identity().Registered.Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
 	}
@@ -176,13 +176,13 @@ func (r *Replica) Continuation(leader *Replica) (*record.Follow, error) {
 	return &next, nil
 }
 
-// Behind is how many observations of the leader the replica has not learned.
-func (r *Replica) Behind(leader *Replica) (uint64, error) {
+// Behind is how many observations of the leader the follower has not learned.
+func (r *Follower) Behind(leader *Follower) (uint64, error) {
 	f, is := r.Follows(), leader.model.Identity()
 	if f == nil {
 		return 0, ErrStops
 	}
-	if f.Epoch != is.Entry.Restored.Epoch {
+	if f.Epoch != is.Registered.Restored.Epoch {
 		return 0, ErrRestored
 	}
 	at, err := r.leaderSequence(f)
@@ -199,9 +199,9 @@ func (r *Replica) Behind(leader *Replica) (uint64, error) {
 	return sequence - min(at, sequence), err
 }
 
-// Step learns the next observations of the leader, at most one commit, at the replica's turn. It tells
+// Step learns the next observations of the leader, at most one commit, at the follower's turn. It tells
 // whether there are more.
-func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
+func (r *Follower) Step(ctx context.Context, leader *Follower) (bool, error) {
 	result := make(chan bool, 1)
 	err := r.model.Turn(ctx, func(ctx context.Context) error {
 		more, err := r.step(ctx, leader)
@@ -215,13 +215,13 @@ func (r *Replica) Step(ctx context.Context, leader *Replica) (bool, error) {
 }
 
 // step is Step at the turn. It never waits for the turn of the leader, which may wait for this one.
-func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err error) {
+func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err error) {
 	f := r.Follows()
 	if f == nil || leader.model.Paused() {
 		return false, nil
 	}
 	// A restore of the leader waits for this turn, so that neither value changes during it.
-	if f.Epoch != leader.model.Identity().Entry.Restored.Epoch {
+	if f.Epoch != leader.model.Identity().Registered.Restored.Epoch {
 		return false, ErrRestored
 	}
 	var broken error
@@ -260,7 +260,7 @@ func (r *Replica) step(ctx context.Context, leader *Replica) (more bool, err err
 }
 
 // learn learns the leader's observations after a sequence.
-func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uint64, error) {
+func (r *Follower) learn(ctx context.Context, leader *Follower, at, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, fmt.Errorf("%w: %w", ErrStops, model.ErrObservationLimit)
 	}
@@ -274,16 +274,16 @@ func (r *Replica) learn(ctx context.Context, leader *Replica, at, n uint64) (uin
 	for k := range observations {
 		observations[k].LeaderLoss = leader.Losses.At(at + 1 + uint64(k))
 	}
-	learned, refused, err := r.model.Relearn(observations)
-	if refused != nil && err == nil {
-		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, refused)
+	learned, rejected, err := r.model.Relearn(observations)
+	if rejected != nil && err == nil {
+		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, rejected)
 	}
 	return uint64(learned), err
 }
 
 // compare notes the losses of both models at a sequence that both have reached.
-func (r *Replica) compare(f *record.Follow) error {
-	own, err := sumsOf(r.model)
+func (r *Follower) compare(f *record.Follow) error {
+	follower, err := sumsOf(r.model)
 	if err != nil || !r.aim.known {
 		return err
 	}
@@ -294,12 +294,12 @@ func (r *Replica) compare(f *record.Follow) error {
 	leader := *r.aim
 	leader.whole.Sub(from.whole)
 	leader.classes.Sub(from.classes)
-	r.compared.Store(&compared{through: r.aim.sequence, own: own, leader: leader})
+	r.compared.Store(&compared{through: r.aim.sequence, follower: follower, leader: leader})
 	return nil
 }
 
-// CatchUp learns until the replica is less than so many observations behind.
-func (r *Replica) CatchUp(ctx context.Context, leader *Replica, behind uint64) error {
+// CatchUp learns until the follower is less than so many observations behind.
+func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64) error {
 	for {
 		if _, err := r.Step(ctx, leader); err != nil {
 			return err
@@ -310,8 +310,8 @@ func (r *Replica) CatchUp(ctx context.Context, leader *Replica, behind uint64) e
 	}
 }
 
-// CheckLeader refuses a spec whose inputs, labels or classes are not those of the leader, and a leader that
-// is a replica itself.
+// CheckLeader rejects a spec whose inputs, labels or classes differ from the leader's, and a leader that
+// is a follower itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	is := leader.Identity()
 	var errs []error
@@ -323,7 +323,7 @@ func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 			refuse("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
 		}
 	}
-	if f := is.Entry.Follow; f != nil {
+	if f := is.Registered.Follow; f != nil {
 		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
 	}
 	switch {

@@ -16,12 +16,12 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// Set holds the replicas of an engine.
+// Set holds the followers of an engine.
 type Set struct {
 	log *zap.Logger
 	mu  struct {
 		sync.Mutex
-		byID map[string]*Replica
+		byID map[string]*Follower
 	}
 	// count == len(mu.byID)
 	count atomic.Int32
@@ -31,12 +31,12 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet(log *zap.Logger) *Set {
 	s := &Set{log: log, wake: make(chan struct{}, 1)}
-	s.mu.byID = map[string]*Replica{}
+	s.mu.byID = map[string]*Follower{}
 	return s
 }
 
 // Enlist takes a model into the set, or out of it.
-func (s *Set) Enlist(r *Replica, follows bool) {
+func (s *Set) Enlist(r *Follower, follows bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if follows {
@@ -48,7 +48,7 @@ func (s *Set) Enlist(r *Replica, follows bool) {
 	s.Wake()
 }
 
-// Wake lets the replicas look for what they have not learned. It does not wait, and costs one atomic load
+// Wake lets the followers look for what they have not learned. It does not wait, and costs one atomic load
 // without replicas.
 func (s *Set) Wake() {
 	if s.count.Load() == 0 {
@@ -60,29 +60,29 @@ func (s *Set) Wake() {
 	}
 }
 
-// Woken has a token while replicas may have something to learn.
+// Woken has a token while followers may have something to learn.
 func (s *Set) Woken() <-chan struct{} { return s.wake }
 
-// All returns the replicas in the order of their ids.
-func (s *Set) All() []*Replica {
+// All returns the followers in the order of their ids.
+func (s *Set) All() []*Follower {
 	if s.count.Load() == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Replica) int { return strings.Compare(a.ID(), b.ID()) })
+	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Follower) int { return strings.Compare(a.ID(), b.ID()) })
 }
 
-// Of returns the replicas of a leader in the order of their ids.
-func (s *Set) Of(leader record.Ref) []*Replica {
-	return slices.DeleteFunc(s.All(), func(r *Replica) bool {
+// Of returns the followers of a leader in the order of their ids.
+func (s *Set) Of(leader record.Ref) []*Follower {
+	return slices.DeleteFunc(s.All(), func(r *Follower) bool {
 		f := r.Follows()
 		return f == nil || f.Leader != leader
 	})
 }
 
-// Follow reports whether a model has a replica. It costs one atomic load without replicas, else
-// O(replicas of all models), and allocates nothing.
+// Follow reports whether a model has a follower. It costs one atomic load without followers, else
+// O(followers of all models), and allocates nothing.
 func (s *Set) Follow(leader record.Ref) bool {
 	if s.count.Load() == 0 {
 		return false
@@ -97,8 +97,8 @@ func (s *Set) Follow(leader record.Ref) bool {
 	return false
 }
 
-// Settle waits until every replica of a leader has ended the turn that it has now.
-func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
+// AwaitTurns waits until every follower of a leader has ended the turn that it has now.
+func (s *Set) AwaitTurns(ctx context.Context, leader record.Ref) error {
 	for _, r := range s.Of(leader) {
 		if err := r.model.Turn(ctx, func(context.Context) error { return nil }); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
 	return nil
 }
 
-// KeepFrom returns the first sequence that the log of a leader must keep, at most through: a replica may not
+// KeepFrom returns the first sequence that the log of a leader must keep, at most through: a follower may not
 // have learned it.
 func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
 	var learned []uint64
@@ -121,8 +121,8 @@ func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
 	return neededBy(learned, through)
 }
 
-// neededBy returns the first sequence that replicas which have learned so far need, at most through. A
-// replica more than followLimit behind counts for nothing.
+// neededBy returns the first sequence that followers which have learned so far need, at most through. A
+// follower more than followLimit behind counts for nothing.
 func neededBy(learned []uint64, through uint64) uint64 {
 	first := through
 	for _, at := range learned {
@@ -139,7 +139,7 @@ type Comparison struct {
 	// Observations counts the leader's observations that this model has learned and that the figures are of,
 	// Behind those since.
 	Observations, Behind uint64
-	// Own are the figures of the model, Followed those of the leader over the same observations, nil of the
+	// Own are the figures of the model, Followed the figures of the leader over the same observations, nil of the
 	// leader itself. The classes are nil unless the model is a classifier.
 	Own                         account.Performance
 	Followed                    *account.Performance
@@ -149,17 +149,17 @@ type Comparison struct {
 	recent     float64
 }
 
-// Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
-// loss. It costs one commit of each replica at most.
-func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error) {
-	own, err := sumsOf(leader.model)
+// Compare compares a leader in memory with its followers: the leader first, then the followers by their recent
+// loss. It costs one commit of each follower at most.
+func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, error) {
+	learned, err := sumsOf(leader.model)
 	if err != nil {
 		return nil, err
 	}
 	is := leader.model.Identity()
-	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: own.sequence, Own: own.whole}
+	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: learned.sequence, Own: learned.whole}
 	if is.Spec.Classes != nil {
-		first.OwnClasses = &own.classes
+		first.OwnClasses = &learned.classes
 	}
 	var rest []Comparison
 	for _, r := range s.Of(is.Ref) {
@@ -177,14 +177,14 @@ func (s *Set) Compare(ctx context.Context, leader *Replica) ([]Comparison, error
 	return append([]Comparison{first}, rest...), nil
 }
 
-// comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
+// comparison is how a follower did, at the last sequence where the losses of both models were noted. Without
 // one since the start its figures are 0.
-func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, error) {
+func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison, error) {
 	if _, err := r.Step(ctx, leader); err != nil {
 		return Comparison{}, err
 	}
 	is := r.model.Identity()
-	f := is.Entry.Follow
+	f := is.Registered.Follow
 	if f == nil {
 		return Comparison{}, ErrStops
 	}
@@ -197,11 +197,11 @@ func (r *Replica) comparison(ctx context.Context, leader *Replica) (Comparison, 
 		at = &compared{through: f.From}
 	}
 	c := Comparison{
-		ID: is.ID, Learner: is.Learner, Own: at.own.whole, Followed: &at.leader.whole,
+		ID: is.ID, Learner: is.Learner, Own: at.follower.whole, Followed: &at.leader.whole,
 		Observations: at.through - f.From, Behind: sequence - min(at.through, sequence),
 	}
 	if is.Spec.Classes != nil {
-		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
+		c.OwnClasses, c.FollowedClasses = &at.follower.classes, &at.leader.classes
 	}
 	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.
 	c.recent, c.Difference = present.recent, present.paired()

@@ -10,14 +10,14 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// Difference is the mean loss of a model minus that of the model that it is compared with, of classifiers the
+// Difference is the mean loss of a model minus the mean loss of the model that it is compared with, of classifiers the
 // error rates.
 type Difference struct {
 	confidence.Interval
 	// Paired: both models predicted the same observations, and the losses are prequential. Otherwise chance
 	// assigned each observation to one of the models, and the losses are served ones.
 	Paired bool
-	// Observations counts the observations of the model, First those of the other model.
+	// Observations counts the observations of the model, First the observations of the other model.
 	Observations, First float64
 }
 
@@ -46,7 +46,7 @@ func Base(ctx context.Context, m *hosted.Model) (b record.Base, err error) {
 			return b, err
 		}
 		if s, err := sumsOf(m); err != nil || s.known {
-			epoch := m.Identity().Entry.Restored.Epoch
+			epoch := m.Identity().Registered.Restored.Epoch
 			return record.Base{Sequence: s.sequence, Epoch: epoch, Squares: s.squares, Sums: string(s.encode())}, err
 		}
 		// The model has left memory again.
@@ -64,7 +64,7 @@ func since(m *hosted.Model, b *record.Base) (s sums, known bool, err error) {
 	if err != nil {
 		return s, false, fmt.Errorf("engine: read the figures that a share began with of model %q: %w: %w", is.ID, hosted.ErrCorrupt, err)
 	}
-	restored := is.Entry.Restored
+	restored := is.Registered.Restored
 	if s.sequence < b.Sequence || restored.Epoch > b.Epoch+1 || restored.Epoch == b.Epoch+1 && restored.Sequence < b.Sequence {
 		return sums{}, false, nil
 	}

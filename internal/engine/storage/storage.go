@@ -19,9 +19,9 @@ import (
 var (
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("storage: the model exists")
-	// ErrRefused: the record does not continue the log, because another writer came first.
+	// ErrRejected: the record does not continue the log, because another writer came first.
 	// Nothing was appended.
-	ErrRefused = errors.New("storage: the record does not continue the log")
+	ErrRejected = errors.New("storage: the record does not continue the log")
 	// ErrFailed: the backend accepts no more writes, and must be opened again once its medium
 	// is repaired.
 	ErrFailed = errors.New("storage: the storage failed")
@@ -55,7 +55,7 @@ type Store interface {
 type Registry interface {
 	// Models calls f for every model, in the order of their names. The value of an entry is
 	// valid until f returns.
-	Models(ctx context.Context, f func(Entry) error) error
+	Models(ctx context.Context, f func(RegistryEntry) error) error
 	// Create registers a name with a value. It is durable on return. It fails with ErrExists
 	// if the name is taken. A model under the name of a deleted model shares nothing with it.
 	Create(ctx context.Context, name string, value []byte) (Model, error)
@@ -64,7 +64,7 @@ type Registry interface {
 	Import(ctx context.Context, name string, value []byte, from Import) (Model, error)
 }
 
-// Aliases holds values under names in a namespace apart from that of models. Every
+// Aliases holds values under names, in a namespace apart from the models. Every
 // change is durable on return.
 type Aliases interface {
 	// EachAlias calls f for every alias, in the order of their names. The value is valid
@@ -82,8 +82,8 @@ type Alias struct {
 	Value []byte
 }
 
-// Entry is a registered model.
-type Entry struct {
+// RegistryEntry is a registered model.
+type RegistryEntry struct {
 	Name  string
 	Value []byte
 	// (Model == nil) == (Err != nil)
@@ -97,7 +97,7 @@ type Entry struct {
 
 // Import is the beginning of an imported model.
 type Import struct {
-	// Sequence is that of the snapshot. The log of the model continues after it.
+	// Sequence is the sequence of the snapshot. The log of the model continues after it.
 	Sequence uint64
 	Snapshot []byte
 	IDs      []ID
@@ -160,7 +160,7 @@ type Record struct {
 // Commit is a record and the ids that become durable with it.
 type Commit struct {
 	Record
-	// IDs are those of earlier records that are not remembered yet. Each comes once and is
+	// IDs are ids of earlier records that are not remembered yet. Each comes once and is
 	// new to the model. In a replicated store, other servers may not remember the ids of the
 	// last record, so that they come with every commit: they need not be new.
 	IDs []ID
@@ -199,7 +199,7 @@ type Log interface {
 	Last() (uint64, error)
 	First() (uint64, error)
 	// Append atomically writes a commit after the last record. It has one of three
-	// answers. Nil: the commit is durable. ErrRefused: First != Last() + 1, and nothing was
+	// answers. Nil: the commit is durable. ErrRejected: First != Last() + 1, and nothing was
 	// written. Any other error: the commit may or may not be in the log, now and after a
 	// crash.
 	Append(ctx context.Context, c Commit) error

@@ -16,7 +16,7 @@ import (
 // Limit bounds the watchers of a Hub.
 const Limit = 128
 
-// ErrLimit refuses one watcher too many.
+// ErrLimit rejects one watcher too many.
 var ErrLimit = errors.New("too many streams watch models")
 
 // Hub counts the watchers of an engine.

@@ -35,7 +35,7 @@ func Beta(weight float64) float64 {
 // Each term h (y² − γ²p²) of the regret equals (y−ŷ)² − ε² exactly.
 func (a *account) add(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
 	if weight != 1 {
-		return a.weigh(y, p, residual, weight, rotation)
+		return a.addWeighted(y, p, residual, weight, rotation)
 	}
 	prior := float64(rotation.Gamma * p)
 	prediction = float64(rotation.Gamma * prior)
@@ -49,14 +49,14 @@ func (a *account) add(y, p, residual, weight float64, rotation qr.Rotation) (pre
 	return prediction, loss
 }
 
-// weigh is add for a weight ω ≠ 1. With q = zᵀA⁻¹z of the features without their weight,
+// addWeighted is add for a weight ω ≠ 1. With q = zᵀA⁻¹z of the features without their weight,
 // ŷ = p/(1+q) and the leverage h = ωq/(1+ωq) of the row, the round adds to the regret
 //
 //	ω(y−ŷ)² − ω(y−p)²/(1+ωq) = h (ω(y−ŷ)² + 2ŷ(y−ŷ) − qŷ²)
 //
 // which is concave in ŷ while ω < 2+q, and then at most ω y² q/(2+q−ω), its largest value.
 // While ω < 2 this is at most y² h/(2−ω), and Σh ≤ log det(A/λ).
-func (a *account) weigh(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
+func (a *account) addWeighted(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
 	root := math.Sqrt(weight)
 	q := rotation.Leverage / (float64(rotation.Gamma*rotation.Gamma) * weight)
 	prediction = p / root / (1 + q)

@@ -206,13 +206,13 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 // learn learns the features in the row. It leaves √ω times the previous ridge predictions in
 // the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
-	f.weigh(f.row, y, weight)
+	f.scaleRow(f.row, y, weight)
 	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
 	f.settle(o, y, weight, f.row, f.priors, rotation)
 }
 
-// weigh multiplies the features in the row by √ω, and writes √ω y behind them.
-func (f *Forecaster) weigh(row, y []float64, weight float64) {
+// scaleRow multiplies the features in the row by √ω, and writes √ω y behind them.
+func (f *Forecaster) scaleRow(row, y []float64, weight float64) {
 	z, labels := row[:f.factor.Order()], row[f.factor.Order():]
 	root := math.Sqrt(weight)
 	if weight != 1 {
@@ -414,15 +414,15 @@ func (f *Forecaster) Restore(state []byte) error {
 	return nil
 }
 
-// leastDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
+// minDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
 // the ridge is λ, or at least λ/1000 if the forecaster forgets.
-const leastDiagonal = 1e-5
+const minDiagonal = 1e-5
 
 func (f *Forecaster) visit(v *codec.Visitor) {
 	for j := range f.columns {
 		f.columns[j].visit(v, &f.columns[0])
 	}
-	f.factor.Visit(v, leastDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
+	f.factor.Visit(v, minDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
 	if f.renewal != nil {
 		f.renewal.visit(v, f.o.Lambda)
 	}

@@ -10,8 +10,8 @@ import (
 // What ObserveAll takes at a time: most rows at most, which share a pass, and no more than
 // bytes bytes of the factor times rows, but least rows. Those of order 2048 take some ms.
 const (
-	least, most = 8, 32
-	bytes       = 1 << 27
+	minBatch, maxBatch = 8, 32
+	bytes              = 1 << 27
 )
 
 // Together is 1 if the forecaster forgets: it then has passes of its own between two rows.
@@ -19,7 +19,7 @@ func (f *Forecaster) Together() int {
 	if f.renewal != nil {
 		return 1
 	}
-	return max(least, min(most, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
+	return max(minBatch, min(maxBatch, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
 }
 
 // ObserveAll learns the observations by passes over R that several share.
@@ -32,7 +32,7 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	turns := (*lent)[:len(all)]
 	for n, o := range all {
 		f.features.Map(turns[n].Row[:f.factor.Order()], o.X)
-		f.weigh(turns[n].Row, o.Y, o.Weight)
+		f.scaleRow(turns[n].Row, o.Y, o.Weight)
 	}
 	qr.RotateSequence(turns)
 	for n, o := range all {
@@ -67,7 +67,7 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 		for k, f := range slices.Backward(r.forecasters) { // The first holds the features, and scales them.
 			row := turns[k][n].Row
 			copy(row[:order], turns[0][n].Row)
-			f.weigh(row, r.labels, o.Weight)
+			f.scaleRow(row, r.labels, o.Weight)
 		}
 	}
 	for k := range turns {

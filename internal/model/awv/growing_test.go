@@ -91,11 +91,11 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		if !chol.Factorize(a) || chol.SolveVecTo(&w, b) != nil {
 			t.Fatal("not positive definite")
 		}
-		least := energy - mat.Dot(&w, b)
+		smallest := energy - mat.Dot(&w, b)
 		logDet += chol.LogDet()
 		s := l.Stats()
-		near(t, name+": hindsight", s.HindsightLoss, least, energy, 1e-8)
-		near(t, name+": regret", s.Regret, loss-least, energy, 1e-8)
+		near(t, name+": hindsight", s.HindsightLoss, smallest, energy, 1e-8)
+		near(t, name+": regret", s.Regret, loss-smallest, energy, 1e-8)
 		near(t, name+": log determinant", s.LogDeterminant, logDet, 1, 1e-8)
 		if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate*(1+1e-12) || s.Certificate > s.RegretBound*(1+1e-12) {
 			t.Errorf("%s: %+v", name, s)

@@ -66,33 +66,33 @@ func mixtureBytes(outputs int, p Path) uint64 {
 
 // width is W, without its square, which may overflow.
 func (m *mixture) width() float64 {
-	most, sum := 0.0, 0.0
+	largest, sum := 0.0, 0.0
 	for j, low := range m.low {
-		most = math.Max(most, m.high[j]-low)
+		largest = math.Max(largest, m.high[j]-low)
 	}
-	if most == 0 {
+	if largest == 0 {
 		return 0
 	}
 	for j, low := range m.low {
-		part := (m.high[j] - low) / most
+		part := (m.high[j] - low) / largest
 		sum += float64(part * part)
 	}
-	return float64(most * math.Sqrt(sum))
+	return float64(largest * math.Sqrt(sum))
 }
 
-const mostExponent = 800
+const maxExponent = 800
 
-// weigh writes the weights w_k into dst. The largest is 1.
-func (m *mixture) weigh(dst []float64) {
-	least := math.Inf(1)
+// writeWeights writes the weights w_k into dst. The largest is 1.
+func (m *mixture) writeWeights(dst []float64) {
+	smallest := math.Inf(1)
 	for k := range m.experts {
-		least = math.Min(least, m.experts[k].cut.Value())
+		smallest = math.Min(smallest, m.experts[k].cut.Value())
 	}
 	width := m.width()
 	for k := range m.experts {
 		dst[k] = 0
-		if above := m.experts[k].cut.Value() - least; width > 0 && above > 0 {
-			dst[k] = -math.Min(above/width/width/2, mostExponent)
+		if above := m.experts[k].cut.Value() - smallest; width > 0 && above > 0 {
+			dst[k] = -math.Min(above/width/width/2, maxExponent)
 		}
 	}
 	exponential.Exp(dst, dst)
@@ -104,7 +104,7 @@ func (m *mixture) mix(dst, weights, advice []float64) {
 	cuts := m.given || m.width() > 0
 	for j := range dst {
 		sum, total := 0.0, 0.0
-		least, most := math.Inf(1), math.Inf(-1)
+		smallest, largest := math.Inf(1), math.Inf(-1)
 		for k, w := range weights {
 			f := &advice[k*len(dst)+j]
 			if cuts {
@@ -112,9 +112,9 @@ func (m *mixture) mix(dst, weights, advice []float64) {
 			}
 			sum += float64(w * *f)
 			total += w
-			least, most = math.Min(least, *f), math.Max(most, *f)
+			smallest, largest = math.Min(smallest, *f), math.Max(largest, *f)
 		}
-		dst[j] = math.Max(least, math.Min(most, sum/total)) // Rounding leaves no hull.
+		dst[j] = math.Max(smallest, math.Min(largest, sum/total)) // Rounding leaves no hull.
 	}
 }
 

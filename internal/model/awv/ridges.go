@@ -154,7 +154,7 @@ func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 		r.aboutMiddle(room.advice[k*outputs:], own.Values)
 	}
 	p.Resize(outputs)
-	r.mixture.weigh(room.weights)
+	r.mixture.writeWeights(room.weights)
 	r.mixture.mix(p.Values, room.weights, room.advice)
 	r.mixture.spread(p, room.weights, room.advice, room.own)
 	return nil
@@ -206,7 +206,7 @@ func (r *Ridges) advise(k int) {
 // mix learns the mixture of the forecasters' outcomes.
 func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 	o.Resize(len(y))
-	r.mixture.weigh(r.weights)
+	r.mixture.writeWeights(r.weights)
 	r.mixture.mix(o.Predictions, r.weights, r.advice)
 	o.Loss = r.mixture.learn(o.Predictions, r.advice, r.own, y, weight)
 	best := r.best()
@@ -232,14 +232,14 @@ func (r *Ridges) grow(a, corners, b []float64) {
 
 // best is the first ridge with the least L*.
 func (r *Ridges) best() (number int) {
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	for k, f := range r.forecasters {
 		hindsight := 0.0
 		for j := range f.columns {
 			hindsight += f.columns[j].Hindsight.Value()
 		}
-		if hindsight < least {
-			number, least = k, hindsight
+		if hindsight < smallest {
+			number, smallest = k, hindsight
 		}
 	}
 	return number
@@ -317,7 +317,7 @@ func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	}
 	from := len(dst)
 	dst = slices.Grow(dst, len(r.forecasters))[:from+len(r.forecasters)]
-	r.mixture.weigh(dst[from:])
+	r.mixture.writeWeights(dst[from:])
 	mix.Normalize(dst[from:])
 	return dst
 }

@@ -69,11 +69,11 @@ func (m *naiveMixture) observe(advice []float64, y, weight float64) float64 {
 		w := 1.0
 		if width > 0 {
 			f[k] = math.Max(m.low, math.Min(m.high, v))
-			least := m.cut[0]
+			smallest := m.cut[0]
 			for _, c := range m.cut {
-				least = math.Min(least, c)
+				smallest = math.Min(smallest, c)
 			}
-			w = math.Exp(-(m.cut[k] - least) / (2 * width * width))
+			w = math.Exp(-(m.cut[k] - smallest) / (2 * width * width))
 		}
 		sum += w * f[k]
 		total += w
@@ -193,15 +193,15 @@ func TestRidgesOnStreams(t *testing.T) {
 	lambdas := []float64{1e-3, 1e-2, 0.1, 1, 10}
 	for _, c := range []struct {
 		name string
-		// most is the largest mean loss of the whole stream; 0 is any.
-		most float64
+		// largest is the largest mean loss of the whole stream; 0 is any.
+		largest float64
 		// signs says that the labels are −1 and 1, which are not scaled.
 		signs bool
 	}{
 		{name: "air"},
 		{name: "air_raw"},
 		{name: "bike"},
-		{name: "casp", most: 0.0535},
+		{name: "casp", largest: 0.0535},
 		{name: "energy"},
 		{name: "energy_adaraker"},
 		{name: "energy_appliances"},
@@ -210,8 +210,8 @@ func TestRidgesOnStreams(t *testing.T) {
 		{name: "ijcnn1", signs: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			most := rounds(2500)
-			samples := unitStream(t, c.name+".csv.gz", most)
+			largest := rounds(2500)
+			samples := unitStream(t, c.name+".csv.gz", largest)
 			path := awv.Path{Lambdas: lambdas, Low: []float64{0}, High: []float64{1}}
 			if c.signs {
 				path.Low[0] = -1
@@ -236,7 +236,7 @@ func TestRidgesOnStreams(t *testing.T) {
 			width := path.High[0] - path.Low[0]
 			bound := 2 * width * width * math.Log(float64(len(lambdas)))
 			t.Logf("mean loss %.5g (λ = 1: %.5g), excess %.3g of %.3g", s.Loss/n, experts[3].Loss/n, s.Loss-best, bound)
-			if s.Loss-best > bound || !s.Certified || !s.CertificateOK || (most == math.MaxInt && c.most > 0 && s.Loss/n > c.most) {
+			if s.Loss-best > bound || !s.Certified || !s.CertificateOK || (largest == math.MaxInt && c.largest > 0 && s.Loss/n > c.largest) {
 				t.Errorf("mean loss %g, excess %g: %+v", s.Loss/n, s.Loss-best, s)
 			}
 		})

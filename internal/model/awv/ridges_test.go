@@ -187,7 +187,7 @@ func TestExcessOverTheBestRidge_EuroCOLT_1999(t *testing.T) {
 				}
 				rng := rand.New(rand.NewPCG(31, uint64(outputs)))
 				bound := 2 * float64(outputs) * (high - low) * (high - low) * math.Log(float64(len(lambdas)))
-				most := 0.0
+				largest := 0.0
 				for n := range 400 {
 					x := inputs(rng, n)
 					var p model.Prediction
@@ -208,14 +208,14 @@ func TestExcessOverTheBestRidge_EuroCOLT_1999(t *testing.T) {
 						best = math.Min(best, one.Stats().Loss)
 					}
 					s := l.Stats()
-					if most = math.Max(most, s.Loss-best); s.Loss-best > bound+1e-9 {
+					if largest = math.Max(largest, s.Loss-best); s.Loss-best > bound+1e-9 {
 						t.Fatalf("round %d: loss %g, the best ridge %g, bound %g", n, s.Loss, best, bound)
 					}
 					if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+1e-9 || s.Certificate > s.RegretBound+1e-9 {
 						t.Fatalf("round %d: %+v", n, s)
 					}
 				}
-				t.Logf("at most %.3g above the best ridge, the bound is %.3g", most, bound)
+				t.Logf("at most %.3g above the best ridge, the bound is %.3g", largest, bound)
 			})
 		}
 	}

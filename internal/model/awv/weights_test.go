@@ -14,13 +14,13 @@ import (
 )
 
 // weighted is a stream whose weights are drawn by the logarithm, from least to most.
-func weighted(rng *rand.Rand, n int, least, most float64) []modeltest.Sample {
+func weighted(rng *rand.Rand, n int, smallest, largest float64) []modeltest.Sample {
 	samples := make([]modeltest.Sample, n)
 	for i := range samples {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		samples[i] = modeltest.Sample{
 			X: x, Y: 3*math.Sin(2*x[0]) - x[1] + rng.NormFloat64(),
-			Weight: least * math.Pow(most/least, rng.Float64()),
+			Weight: smallest * math.Pow(largest/smallest, rng.Float64()),
 		}
 	}
 	return samples

@@ -39,9 +39,9 @@ import (
 )
 
 const (
-	memories   = 3
-	share      = 0.02
-	mostWeight = 1e3 // Larger weights make the same step.
+	memories  = 3
+	share     = 0.02
+	maxWeight = 1e3 // Larger weights make the same step.
 )
 
 // Link calibrates one classifier. Probabilities only reads.
@@ -128,7 +128,7 @@ func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight float64) {
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
-	weight = math.Min(weight, mostWeight)
+	weight = math.Min(weight, maxWeight)
 	l.mix(s, scores, counts, total)
 	if len(s.mixed) == 2 {
 		l.table.learn(s.mixed[1], float64(truth), weight)

@@ -38,15 +38,15 @@ func (n *softmax) probabilities(scores, counts []float64) []float64 {
 	for _, c := range counts {
 		total += c
 	}
-	logits, most := make([]float64, len(scores)), math.Inf(-1)
+	logits, largest := make([]float64, len(scores)), math.Inf(-1)
 	for k, s := range scores {
 		for i, v := range n.phi(s, counts[k]/total) {
 			logits[k] += n.theta[i] * v
 		}
-		most = math.Max(most, logits[k])
+		largest = math.Max(largest, logits[k])
 	}
 	for k := range logits {
-		logits[k] = math.Exp(math.Max(logits[k]-most, -30))
+		logits[k] = math.Exp(math.Max(logits[k]-largest, -30))
 		sum += logits[k]
 	}
 	for k := range logits {

@@ -10,13 +10,13 @@ import (
 
 const (
 	ridge      = 2    // a₀.
-	leastScore = 0.01 // Of the logarithm of a score.
-	mostScore  = 4    // In magnitude.
-	leastShare = 1e-9
-	mostTheta  = 50
-	mostLogit  = 30   // Below the most probable class, so that no probability is 0.
+	minScore   = 0.01 // Of the logarithm of a score.
+	maxScore   = 4    // In magnitude.
+	minShare   = 1e-9
+	maxTheta   = 50
+	maxLogit   = 30   // Below the most probable class, so that no probability is 0.
 	maxCurved  = 1e12 // Of the entries of A.
-	leastPivot = ridge / 2.0
+	minPivot   = ridge / 2.0
 	parameters = 3
 	// The start of θ is (startScore, startLinear, 0).
 	startScore  = 2
@@ -43,25 +43,25 @@ func newSoftmax(decay float64) softmax {
 
 func features(score, share float64) point {
 	return point{
-		math.Max(-mostScore, math.Min(mostScore, score)),
-		exponential.Log(math.Max(leastScore, math.Min(mostScore, score))),
-		exponential.Log(math.Max(share, leastShare)),
+		math.Max(-maxScore, math.Min(maxScore, score)),
+		exponential.Log(math.Max(minScore, math.Min(maxScore, score))),
+		exponential.Log(math.Max(share, minShare)),
 	}
 }
 
 // probabilities writes P > 0 of each class into dst, of sum 1 to rounding.
 func (c *softmax) probabilities(dst []float64, classes []point) {
-	most := math.Inf(-1)
+	largest := math.Inf(-1)
 	for k := range classes {
 		logit := 0.0
 		for i, v := range classes[k] {
 			logit += float64(c.theta[i] * v)
 		}
 		dst[k] = logit
-		most = math.Max(most, logit)
+		largest = math.Max(largest, logit)
 	}
 	for k := range dst {
-		dst[k] = math.Max(dst[k]-most, -mostLogit)
+		dst[k] = math.Max(dst[k]-largest, -maxLogit)
 	}
 	exponential.Exp(dst, dst)
 	mix.Normalize(dst)
@@ -92,7 +92,7 @@ func (c *softmax) learn(probabilities []float64, classes []point, truth int, wei
 	}
 	c.solve(&step)
 	for i, v := range step {
-		c.theta[i] = math.Max(-mostTheta, math.Min(mostTheta, c.theta[i]-v))
+		c.theta[i] = math.Max(-maxTheta, math.Min(maxTheta, c.theta[i]-v))
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *softmax) solve(b *point) (pivot float64) {
 }
 
 func (c *softmax) visit(v *codec.Visitor) {
-	v.FloatsWithin(mostTheta, c.theta[:])
+	v.FloatsWithin(maxTheta, c.theta[:])
 	for i := range c.a {
 		v.FloatsWithin(maxCurved, c.a[i][:i+1])
 	}
@@ -134,7 +134,7 @@ func (c *softmax) visit(v *codec.Visitor) {
 		}
 	}
 	var b point
-	if pivot := c.solve(&b); !(pivot >= leastPivot) {
+	if pivot := c.solve(&b); !(pivot >= minPivot) {
 		v.Corrupt("a curvature of %g", pivot)
 	}
 }

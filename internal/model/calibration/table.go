@@ -21,22 +21,22 @@ import (
 type table struct{ n, p, t [knots]float64 }
 
 const (
-	knots            = 13
-	middle           = knots / 2
-	priorCount       = 20
-	tableDecay       = 0.998
-	leastProbability = 1e-13 // It keeps log-odds finite.
-	maxTable         = 1e12
+	knots          = 13
+	middle         = knots / 2
+	priorCount     = 20
+	tableDecay     = 0.998
+	minProbability = 1e-13 // It keeps log-odds finite.
+	maxTable       = 1e12
 )
 
 // logOdds is log(p/(1−p)).
 func logOdds(p float64) float64 {
-	return exponential.Log(math.Max(p, leastProbability)) - exponential.Log(math.Max(1-p, leastProbability))
+	return exponential.Log(math.Max(p, minProbability)) - exponential.Log(math.Max(1-p, minProbability))
 }
 
 // logistic is 1/(1+exp(−l)).
 func logistic(l float64) float64 {
-	power := [1]float64{-math.Max(-mostLogit, math.Min(mostLogit, l))}
+	power := [1]float64{-math.Max(-maxLogit, math.Min(maxLogit, l))}
 	exponential.Exp(power[:], power[:])
 	return 1 / (1 + power[0])
 }
@@ -75,8 +75,8 @@ func (b *table) visit(v *codec.Visitor) {
 	v.FloatsWithin(maxTable, b.t[:])
 	const rounding = 1e-9
 	for j, n := range b.n {
-		most := n * (1 + rounding)
-		if v.Reading() && !(n >= 0 && b.p[j] >= 0 && b.p[j] <= most && b.t[j] >= 0 && b.t[j] <= most) {
+		largest := n * (1 + rounding)
+		if v.Reading() && !(n >= 0 && b.p[j] >= 0 && b.p[j] <= largest && b.t[j] >= 0 && b.t[j] <= largest) {
 			v.Corrupt("a table of no rounds")
 		}
 	}

@@ -18,9 +18,9 @@ const (
 
 // Levels of prediction intervals.
 const (
-	defaultCoverage            = 0.9 // Of auto.
-	leastCoverage, maxCoverage = 0.5, 0.999
-	maxLevels                  = 8
+	defaultCoverage          = 0.9 // Of auto.
+	minCoverage, maxCoverage = 0.5, 0.999
+	maxLevels                = 8
 )
 
 func automatic(c *completion, given *model.Auto) entry {
@@ -30,7 +30,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	o := auto.Options{Dimension: c.spec.Dimension, Outputs: c.outputs, Seed: c.spec.Seed}
 	o.Lags = filled(&given.Lags, defaultLags)
 	if o.Lags < 0 || o.Lags > auto.MaxLags {
-		c.refuse("lags", o.Lags, fmt.Sprintf("0 to %d", auto.MaxLags))
+		c.reject("lags", o.Lags, fmt.Sprintf("0 to %d", auto.MaxLags))
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
@@ -56,15 +56,15 @@ func (c *completion) coverage() {
 	}
 	s.Coverage = slices.Clone(s.Coverage)
 	if len(s.Coverage) > maxLevels {
-		c.refuse("coverage", fmt.Sprintf("%d levels", len(s.Coverage)), fmt.Sprintf("at most %d", maxLevels))
+		c.reject("coverage", fmt.Sprintf("%d levels", len(s.Coverage)), fmt.Sprintf("at most %d", maxLevels))
 	}
 	for i, v := range s.Coverage {
 		name := fmt.Sprintf("coverage[%d]", i)
-		if !(v >= leastCoverage && v <= maxCoverage) {
-			c.refuse(name, v, fmt.Sprintf("a number from %g to %g", leastCoverage, maxCoverage))
+		if !(v >= minCoverage && v <= maxCoverage) {
+			c.reject(name, v, fmt.Sprintf("a number from %g to %g", minCoverage, maxCoverage))
 		}
 		if i > 0 && !(v > s.Coverage[i-1]) {
-			c.refuse(name, v, fmt.Sprintf("more than the level before, %g", s.Coverage[i-1]))
+			c.reject(name, v, fmt.Sprintf("more than the level before, %g", s.Coverage[i-1]))
 		}
 	}
 }

@@ -54,8 +54,8 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 
 // The degrees that a Taylor basis without one gets, if they fit into max_features.
 const (
-	leastAutoDegree, mostAutoDegree = 8, 40
-	autoDegreeError                 = 1.0 / 362_880 // 1/9!: that of degree 8 at one bandwidth.
+	minAutoDegree, maxAutoDegree = 8, 40
+	autoDegreeError              = 1.0 / 362_880 // 1/9!: that of degree 8 at one bandwidth.
 	// How far inputs go. A found scaling gives them a mean square norm of ¼.
 	foundRadius, givenRadius = 1.0, 3.0
 )
@@ -68,8 +68,8 @@ func (c *completion) usefulDegree(sigma float64) int {
 	if s := c.spec.Scaling; s != nil && (s.Fixed != nil || s.None != nil) {
 		radius = givenRadius
 	}
-	degree := leastAutoDegree
-	for degree < mostAutoDegree && feature.TaylorError(radius, sigma, degree) > autoDegreeError {
+	degree := minAutoDegree
+	for degree < maxAutoDegree && feature.TaylorError(radius, sigma, degree) > autoDegreeError {
 		degree++
 	}
 	return degree
@@ -86,7 +86,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma flo
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("below max_features = %d, or a degree given", ceiling))
 	}
 	if degree < 0 {
-		c.refuse("degree", degree, "0 or more")
+		c.reject("degree", degree, "0 or more")
 		return 0, 0
 	}
 	size = feature.TaylorSize(d, degree, ceiling)
@@ -154,14 +154,14 @@ func (w waves) cost(c model.Cost) model.Cost {
 }
 
 // waves completes kernel, frequencies and orthogonality, for at most so many frequencies.
-func (c *completion) waves(of **model.Kernel, count **int, rows **bool, most int) waves {
+func (c *completion) waves(of **model.Kernel, count **int, rows **bool, limit int) waves {
 	d, seed := c.spec.Dimension, c.spec.Seed
 	k := c.spectral("kernel", of,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
-	frequencies := c.whole("frequencies", count, min(defaultFrequencies, most), most)
+	frequencies := c.whole("frequencies", count, min(defaultFrequencies, limit), limit)
 	orthogonal := filled(rows, k.Radial())
 	if orthogonal && !k.Radial() {
-		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
+		c.reject("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
 	}
 	return waves{size: 2 * frequencies, bytes: 8 * uint64(max(frequencies, 0)*d), draw: sync.OnceValue(func() *feature.Fourier {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))

@@ -169,7 +169,7 @@ func BenchmarkStatsGrowth(b *testing.B) {
 // and one by one behind both, in turn. It reports the shortest time of each.
 func BenchmarkTogether(b *testing.B) {
 	const rows = 32
-	least := -1e6
+	lowest := -1e6
 	for name, s := range map[string]model.Spec{
 		"linear_awv":         {Dimension: 200, LinearAWV: &model.LinearAWV{}},
 		"pkawv_taylor":       {Dimension: 4, PKAWVTaylor: &model.PKAWVTaylor{}},
@@ -181,7 +181,7 @@ func BenchmarkTogether(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			bounded, gated, both := s, s, s
-			bounded.Label = &model.Label{Min: &least}
+			bounded.Label = &model.Label{Min: &lowest}
 			gated.LabelGate = model.GateOn
 			both.Label, both.LabelGate = bounded.Label, model.GateOn
 			ways := []struct {

@@ -146,13 +146,13 @@ func (c *completion) learner() (l learner, ok bool) {
 	c.inputs()
 	// The dimension of named inputs follows from them.
 	if !c.failed() && (s.Dimension < 1 || s.Dimension > MaxDimension) {
-		c.refuse("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
+		c.reject("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
 	}
 	if s.Outputs == 0 {
 		s.Outputs = 1
 	}
 	if s.Outputs < 1 || s.Outputs > MaxOutputs {
-		c.refuse("outputs", s.Outputs, fmt.Sprintf("1 to %d", MaxOutputs))
+		c.reject("outputs", s.Outputs, fmt.Sprintf("1 to %d", MaxOutputs))
 	}
 	c.outputs = c.labels()
 	if s.Name() == model.DefaultLearner && s.Auto == nil {
@@ -167,7 +167,7 @@ func (c *completion) learner() (l learner, ok bool) {
 		count++
 	}
 	if count != 1 {
-		c.refuse("learner", fmt.Sprintf("%d learners", count), "at most one, such as "+model.LearnerNames()[0]+": {}")
+		c.reject("learner", fmt.Sprintf("%d learners", count), "at most one, such as "+model.LearnerNames()[0]+": {}")
 	}
 	s.Dimension, s.Outputs = max(1, min(s.Dimension, MaxDimension)), max(1, min(s.Outputs, MaxOutputs))
 	c.outputs = max(1, min(c.outputs, MaxOutputs))

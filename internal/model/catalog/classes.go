@@ -23,15 +23,15 @@ const (
 // one class.
 func (c *completion) labels() (outputs int) {
 	s := &c.spec
-	most := defaultClasses
+	limit := defaultClasses
 	switch {
 	case s.RLSC != nil:
-		most = defaultRLSCClasses
+		limit = defaultRLSCClasses
 		if s.Classes == nil {
 			s.Classes = &model.Classes{}
 		}
 	case s.Name() == model.DefaultLearner:
-		most = defaultAutoClasses
+		limit = defaultAutoClasses
 	}
 	if s.Classes == nil {
 		return s.Outputs
@@ -39,16 +39,16 @@ func (c *completion) labels() (outputs int) {
 	given := *s.Classes
 	s.Classes = &given
 	if s.Outputs != 1 {
-		c.refuse("outputs", s.Outputs, "1, or nothing: labels are classes, and an observation has one")
+		c.reject("outputs", s.Outputs, "1, or nothing: labels are classes, and an observation has one")
 	}
-	most = filled(&given.MaxClasses, most)
-	if most < 2 || most > MaxOutputs {
-		c.refuse("classes.max_classes", most, fmt.Sprintf("2 to %d", MaxOutputs))
+	limit = filled(&given.MaxClasses, limit)
+	if limit < 2 || limit > MaxOutputs {
+		c.reject("classes.max_classes", limit, fmt.Sprintf("2 to %d", MaxOutputs))
 	}
-	if most == 2 && s.RLSC == nil {
+	if limit == 2 && s.RLSC == nil {
 		return 1
 	}
-	return most
+	return limit
 }
 
 func (c *completion) keepIntervals(e entry) {
@@ -83,7 +83,7 @@ func rlsc(c *completion, given *model.RLSC) entry {
 	var e entry
 	if given.Kernel == nil {
 		if given.Frequencies != nil {
-			c.refuse("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
+			c.reject("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
 		}
 		affine := model.LinearAWV{Lambda: given.Lambda, Forgetting: given.Forgetting}
 		e = linear(c, &affine)

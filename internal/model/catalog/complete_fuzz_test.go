@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// FuzzComplete: a spec of any JSON is completed or refused with the name of a
+// FuzzComplete: a spec of any JSON is completed or rejected with the name of a
 // field. Neither writes to what was given. A completed spec is complete, it
 // costs the same, and if it is small it has a learner of the stated size.
 func FuzzComplete(f *testing.F) {

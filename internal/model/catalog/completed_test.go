@@ -24,7 +24,7 @@ type completion struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// Defaults, refusals and costs are part of the API, and completed specs are on
+// Defaults, rejections and costs are part of the API, and completed specs are on
 // disk: every later version completes a completed spec to itself. A new line needs its "spec" alone; -update fills in the rest.
 func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 	path := filepath.Join("testdata", "completed.jsonl")

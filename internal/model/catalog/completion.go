@@ -37,8 +37,8 @@ const maxWrong = 100
 
 func (c *completion) failed() bool { return len(c.wrong) > 0 }
 
-// refuse records an invalid field, unless the field is already recorded.
-func (c *completion) refuse(name string, got any, want string) {
+// reject records an invalid field, unless the field is already recorded.
+func (c *completion) reject(name string, got any, want string) {
 	c.fail(model.ErrInvalidSpec, c.at+"."+name, got, want)
 }
 
@@ -65,10 +65,10 @@ func filled[T any](field **T, otherwise T) T {
 	return value
 }
 
-func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
+func (c *completion) number(name string, field **float64, otherwise, lowest, limit float64) float64 {
 	value := filled(field, otherwise)
-	if !(value >= least && value <= most) {
-		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", least, most))
+	if !(value >= lowest && value <= limit) {
+		c.reject(name, value, fmt.Sprintf("a number from %g to %g", lowest, limit))
 	}
 	return value
 }
@@ -82,7 +82,7 @@ func (c *completion) scale(name string, field **float64, otherwise float64) floa
 func (c *completion) ridge(name string, field **float64, otherwise float64) float64 {
 	value := c.scale(name, field, otherwise)
 	if value < minRidge {
-		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", minRidge, maxScale))
+		c.reject(name, value, fmt.Sprintf("a number from %g to %g", minRidge, maxScale))
 	}
 	return value
 }
@@ -90,7 +90,7 @@ func (c *completion) ridge(name string, field **float64, otherwise float64) floa
 func (c *completion) step(name string, field **float64, otherwise float64) float64 {
 	value := c.number(name, field, otherwise, 0, maxStep)
 	if value == 0 {
-		c.refuse(name, value, fmt.Sprintf("a number from 0 to %g", maxStep))
+		c.reject(name, value, fmt.Sprintf("a number from 0 to %g", maxStep))
 	}
 	return value
 }
@@ -100,10 +100,10 @@ func (c *completion) forgetting(field **float64) float64 {
 	return c.number("forgetting", field, 1, minForgetting, 1)
 }
 
-func (c *completion) whole(name string, field **int, otherwise, most int) int {
+func (c *completion) whole(name string, field **int, otherwise, limit int) int {
 	value := filled(field, otherwise)
-	if value < 1 || value > most {
-		c.refuse(name, value, fmt.Sprintf("1 to %d", most))
+	if value < 1 || value > limit {
+		c.reject(name, value, fmt.Sprintf("1 to %d", limit))
 	}
 	return value
 }
@@ -115,7 +115,7 @@ func (c *completion) choice(name string, field *string, names ...string) string 
 	}
 	if !slices.Contains(names, *field) {
 		last := len(names) - 1
-		c.refuse(name, *field, strings.Join(names[:last], ", ")+" or "+names[last])
+		c.reject(name, *field, strings.Join(names[:last], ", ")+" or "+names[last])
 	}
 	return *field
 }
@@ -123,11 +123,11 @@ func (c *completion) choice(name string, field *string, names ...string) string 
 func (c *completion) bounds(given []float64) (low, high float64) {
 	want := fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale)
 	if len(given) != 2 {
-		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
+		c.reject("range", fmt.Sprintf("%d numbers", len(given)), want)
 		return 0, 0
 	}
 	if low, high = given[0], given[1]; !isOffset(low) || !isOffset(high) || !(high-low >= minScale) {
-		c.refuse("range", given, want)
+		c.reject("range", given, want)
 		return 0, 0
 	}
 	return low, high

@@ -68,14 +68,14 @@ func lossOf(t *testing.T, spec model.Spec, samples []modeltest.Sample) (loss flo
 // The default scaling is none that a learner cannot take: few observations, many
 // inputs, columns that never change.
 func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
-	for _, most := range []int{1, 2, 8, 31, 32, 33, 40} {
-		spec := model.Spec{Dimension: 3, Outputs: 2, KernelAWV: &model.KernelAWV{MaxObservations: &most}}
-		l := observes(t, spec, most)
-		if s := l.Stats(); s.Observations != uint64(most) || math.IsNaN(s.Regret) {
-			t.Errorf("at most %d observations: %+v", most, s)
+	for _, limit := range []int{1, 2, 8, 31, 32, 33, 40} {
+		spec := model.Spec{Dimension: 3, Outputs: 2, KernelAWV: &model.KernelAWV{MaxObservations: &limit}}
+		l := observes(t, spec, limit)
+		if s := l.Stats(); s.Observations != uint64(limit) || math.IsNaN(s.Regret) {
+			t.Errorf("at most %d observations: %+v", limit, s)
 		}
 		if remaining := l.(model.Bounded).Remaining(); remaining != 0 {
-			t.Errorf("room for %d after %d observations", remaining, most)
+			t.Errorf("room for %d after %d observations", remaining, limit)
 		}
 	}
 	observes(t, model.Spec{Dimension: catalog.MaxDimension, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}}, 40)

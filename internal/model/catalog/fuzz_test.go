@@ -119,7 +119,7 @@ func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before .
 	return out
 }
 
-// use restores a state and uses the learner. It fails if a refusal changes the
+// use restores a state and uses the learner. It fails if a rejection changes the
 // learner, if the learner encodes another state than it took, or if a call
 // fails or panics. It answers whether the state was taken, and the first number
 // told that is not finite, if any.
@@ -181,7 +181,7 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 	return true, odd, err
 }
 
-// A state of which one number is any other is refused, or the learner works
+// A state of which one number is any other is rejected, or the learner works
 // with it and tells finite numbers. An import may bring any state.
 func TestRestoreOfOneWrongNumber(t *testing.T) {
 	wrong := []uint64{
@@ -228,7 +228,7 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 	}
 }
 
-// FuzzRestore: a learner takes any bytes as its state and works, or refuses
+// FuzzRestore: a learner takes any bytes as its state and works, or rejects
 // them and stays as it was; nothing panics. An import may bring any bytes. What
 // a learner tells after several crafted numbers need not be finite.
 func FuzzRestore(f *testing.F) {

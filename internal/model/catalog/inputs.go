@@ -29,7 +29,7 @@ func (c *completion) inputs() {
 	case d > MaxDimension:
 		c.fail(model.ErrSpecTooLarge, c.at+".inputs", fmt.Sprintf("%d features", d), fmt.Sprintf("at most %d", MaxDimension))
 	case s.Dimension != 0 && s.Dimension != d:
-		c.refuse("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
+		c.reject("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
 	}
 	s.Dimension = d
 }
@@ -47,7 +47,7 @@ func (c *completion) addAt(err error) {
 
 // encoded puts the encoder of named inputs before the entry's learner.
 //
-// It refuses inputs whose features may exceed the learner's limit after later observations:
+// It rejects inputs whose features may exceed the learner's limit after later observations:
 // what Check accepts, Observe learns. Numbers and vectors need no bound: their features are
 // those that Check saw, or, for a missing value, means of such features.
 func (c *completion) encoded(e entry) entry {
@@ -127,7 +127,7 @@ func (c *completion) flags() (features []int) {
 const rounding = 1e-9
 
 // reach bounds the magnitude of a bounded feature at the learner. A scaling that observations
-// determine refuses nothing.
+// determine rejects nothing.
 func (c *completion) reach(k int, bound float64) float64 {
 	s := c.spec.Scaling
 	switch {

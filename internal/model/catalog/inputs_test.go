@@ -130,7 +130,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 }
 
 // A learner whose limit is that of every number takes what a scaling makes of the
-// bounds, or the spec is refused.
+// bounds, or the spec is rejected.
 func TestScalesBeyondEveryLimit(t *testing.T) {
 	spec := model.Spec{
 		Inputs:    []*model.Input{{Name: "open", Boolean: &model.BooleanInput{}}},
@@ -166,7 +166,7 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 	}
 	schema := input.NewSchema(named.Inputs)
 	e := input.NewEncoder(schema)
-	most, r := uint64(0), new(input.Record)
+	limit, r := uint64(0), new(input.Record)
 	for n := range 200 {
 		r.Reset(schema.Len())
 		r.SetText(0, fmt.Sprintf("%0256d", n))
@@ -176,9 +176,9 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.Learn(r)
-		most = max(most, e.Size())
+		limit = max(limit, e.Size())
 	}
-	if promised := cost.StateBytes - without.StateBytes; most > promised || 2*most < promised {
-		t.Errorf("%d bytes, %d promised", most, promised)
+	if promised := cost.StateBytes - without.StateBytes; limit > promised || 2*limit < promised {
+		t.Errorf("%d bytes, %d promised", limit, promised)
 	}
 }

@@ -85,11 +85,11 @@ func TestCategoriesBesideNumbers(t *testing.T) {
 		"auto":        {model.Spec{Outputs: 1, Seed: 1, Auto: &model.Auto{}}, 1.4, 0.9},
 		"fourier_awv": {model.Spec{Outputs: 1, Seed: 1, FourierAWV: &model.FourierAWV{}}, 1.25, 1},
 	} {
-		for _, m := range []struct{ effect, most float64 }{{0, c.meaningless}, {0.5, c.meaning}} {
+		for _, m := range []struct{ effect, limit float64 }{{0, c.meaningless}, {0.5, c.meaning}} {
 			texts, codes := lossOfCategories(t, c.spec, m.effect, false), lossOfCategories(t, c.spec, m.effect, true)
 			t.Logf("%s, effects of %g: %.4g as texts, %.4g as codes: %.3f", name, m.effect, texts, codes, texts/codes)
-			if texts > m.most*codes {
-				t.Errorf("%s, effects of %g: %.4g as texts, %.4g as codes, want at most %g times that", name, m.effect, texts, codes, m.most)
+			if texts > m.limit*codes {
+				t.Errorf("%s, effects of %g: %.4g as texts, %.4g as codes, want at most %g times that", name, m.effect, texts, codes, m.limit)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func kinds() []kernel.Kind {
 	}
 }
 
-// kernel completes a kernel; the default is Gaussian with σ = 1. It refuses parameters that
+// kernel completes a kernel; the default is Gaussian with σ = 1. It rejects parameters that
 // its kind does not use.
 func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	given := new(model.Kernel)
@@ -37,7 +37,7 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 		names = append(names, string(kind))
 	}
 	if !known {
-		c.refuse(name+".kind", given.Kind, "one of "+strings.Join(names, ", "))
+		c.reject(name+".kind", given.Kind, "one of "+strings.Join(names, ", "))
 		return k
 	}
 	none := "nothing: a " + given.Kind + " kernel has none"
@@ -55,24 +55,24 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 		case p.used:
 			*p.to = c.scale(at, p.field, 1)
 		case *p.field != nil:
-			c.refuse(at, **p.field, none)
+			c.reject(at, **p.field, none)
 		}
 	}
 	switch at := name + ".degree"; {
 	case k.Kind == kernel.Polynomial:
 		k.Degree = c.whole(at, &given.Degree, 2, maxDegree)
 	case given.Degree != nil:
-		c.refuse(at, *given.Degree, none)
+		c.reject(at, *given.Degree, none)
 	}
 	return k
 }
 
-// keepsRidge refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
+// keepsRidge rejects a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
 // most·ridge: the Gram matrix then rounds the ridge away at every input.
-func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, most float64) {
-	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= most*ridge) {
-		c.refuse("kernel.offset", k.Offset, fmt.Sprintf("at most %g: offset^degree is at most %g %s",
-			math.Pow(most*ridge, 1/float64(k.Degree)), most, name))
+func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, limit float64) {
+	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= limit*ridge) {
+		c.reject("kernel.offset", k.Offset, fmt.Sprintf("at most %g: offset^degree is at most %g %s",
+			math.Pow(limit*ridge, 1/float64(k.Degree)), limit, name))
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, most float6
 func (c *completion) spectral(name string, field **model.Kernel, want string) kernel.Kernel {
 	k := c.kernel(name, field)
 	if !k.Spectral() {
-		c.refuse(name+".kind", k.Kind, want)
+		c.reject(name+".kind", k.Kind, want)
 	}
 	return k
 }

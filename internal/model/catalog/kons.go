@@ -21,10 +21,10 @@ const (
 )
 
 // newton completes the options that the learners by online Newton steps share.
-func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
+func (c *completion) newton(given *model.NewtonSteps, lowest float64) kons.Options {
 	o := kons.Options{Outputs: c.outputs}
 	if given.Loss == model.LossHinge {
-		c.refuse("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
+		c.reject("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
 	}
 	alpha := defaultClassAlpha
 	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossSquaredHinge) {
@@ -37,7 +37,7 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	default:
 		o.Loss, alpha = losses.Squared, defaultAlpha
 		if given.Clip != nil {
-			c.refuse("clip", *given.Clip, "nothing: a range bounds the predictions of the squared loss")
+			c.reject("clip", *given.Clip, "nothing: a range bounds the predictions of the squared loss")
 		}
 	}
 	if c.spec.Classes != nil && o.Loss == losses.Squared && len(given.Range) == 0 {
@@ -45,7 +45,7 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	}
 	o.Low, o.High = c.labelRange(given.Range, o.Loss)
 	o.Eta = c.eta(&given.Eta, o)
-	o.Alpha = c.number("alpha", &given.Alpha, alpha, least, maxScale)
+	o.Alpha = c.number("alpha", &given.Alpha, alpha, lowest, maxScale)
 	return o
 }
 
@@ -55,7 +55,7 @@ func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high fl
 	case len(given) == 0:
 		return 0, 0
 	case loss != losses.Squared:
-		c.refuse("range", given, "nothing: the labels of this loss are -1 and 1")
+		c.reject("range", given, "nothing: the labels of this loss are -1 and 1")
 		return 0, 0
 	}
 	return c.bounds(given)
@@ -68,12 +68,12 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 	if o.Loss == losses.Squared {
 		if clip = o.High/2 - o.Low/2; clip == 0 {
 			if *given != nil {
-				c.refuse("eta", **given, "nothing, or a range: without one the step follows the labels")
+				c.reject("eta", **given, "nothing, or a range: without one the step follows the labels")
 			}
 			return 0
 		}
 	}
-	if !(clip > 0) { // It was refused.
+	if !(clip > 0) { // It was rejected.
 		return 0
 	}
 	sigma := kons.Curvature(o.Loss, clip)
@@ -87,7 +87,7 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 func (c *completion) tracked(given **bool, o kons.Options) bool {
 	track := filled(given, o.Loss == losses.Squared)
 	if track && o.Loss != losses.Squared {
-		c.refuse("track_regret", true, "false: regret is known for the squared loss only")
+		c.reject("track_regret", true, "false: regret is known for the squared loss only")
 	}
 	return track
 }
@@ -137,7 +137,7 @@ func exactKONS(c *completion, given *model.KONS) entry {
 	o := kons.ExactOptions{Options: c.newton(&given.NewtonSteps, minExactAlpha), Dimension: c.spec.Dimension, Seed: c.spec.Seed}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
 	if o.Gamma = c.number("gamma", &given.Gamma, 1, 0, 1); o.Gamma == 0 {
-		c.refuse("gamma", o.Gamma, "a number above 0 and up to 1")
+		c.reject("gamma", o.Gamma, "a number above 0 and up to 1")
 	}
 	for _, p := range []struct {
 		name      string
@@ -149,7 +149,7 @@ func exactKONS(c *completion, given *model.KONS) entry {
 		case o.Gamma < 1:
 			*p.to = c.scale(p.name, p.field, p.otherwise)
 		case *p.field != nil:
-			c.refuse(p.name, **p.field, "nothing, or a gamma below 1: only a sketch samples")
+			c.reject(p.name, **p.field, "nothing, or a gamma below 1: only a sketch samples")
 		}
 	}
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)

@@ -26,15 +26,15 @@ func (c *completion) label(e entry) {
 		switch {
 		case v == nil:
 		case !(math.Abs(*v) <= model.MaxMagnitude):
-			c.refuse(name, *v, "a number of magnitude at most 1e100")
+			c.reject(name, *v, "a number of magnitude at most 1e100")
 		case l.Integer && *v != math.Trunc(*v):
-			c.refuse(name, *v, "a whole number, because integer is true")
+			c.reject(name, *v, "a whole number, because integer is true")
 		}
 	}
 	bound("min", l.Min)
 	bound("max", l.Max)
 	if l.Min != nil && l.Max != nil && !(*l.Min < *l.Max) {
-		c.refuse("max", *l.Max, "more than min")
+		c.reject("max", *l.Max, "more than min")
 	}
 	c.at = "spec"
 }

@@ -51,19 +51,19 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 func (c *completion) oversampling(given *model.PKAWVNystrom, epsilon float64) float64 {
 	switch {
 	case (given.Horizon == nil) != (given.Delta == nil):
-		c.refuse("horizon", "one of horizon and delta", "both, or neither")
+		c.reject("horizon", "one of horizon and delta", "both, or neither")
 		return 0
 	case given.Horizon == nil:
 		return c.scale("beta", &given.Beta, 1)
 	case given.Beta != nil:
-		c.refuse("beta", *given.Beta, "beta, or horizon and delta")
+		c.reject("beta", *given.Beta, "beta, or horizon and delta")
 	}
 	horizon, delta := *given.Horizon, *given.Delta
 	if horizon < 1 {
-		c.refuse("horizon", horizon, "1 or more")
+		c.reject("horizon", horizon, "1 or more")
 	}
 	if !(delta > 0 && delta < 1) {
-		c.refuse("delta", delta, "above 0 and below 1")
+		c.reject("delta", delta, "above 0 and below 1")
 	}
 	beta := math.Max(feature.KORSBeta(float64(horizon), delta, epsilon), minScale)
 	given.Beta, given.Horizon, given.Delta = &beta, nil, nil
@@ -75,7 +75,7 @@ func (c *completion) history(given *model.PKAWVNystrom, maxDictionary int) (wind
 	history := c.choice("history", &given.History, model.HistoryNone, model.HistoryWindow, model.HistoryFull)
 	switch {
 	case history == model.HistoryNone && given.HistoryWindow != nil:
-		c.refuse("history_window", *given.HistoryWindow, "nothing without a history")
+		c.reject("history_window", *given.HistoryWindow, "nothing without a history")
 	case history == model.HistoryFull:
 		return c.whole("history_window", &given.HistoryWindow, windowOfFull*maxDictionary, maxWindow), true
 	case history == model.HistoryWindow:
@@ -86,7 +86,7 @@ func (c *completion) history(given *model.PKAWVNystrom, maxDictionary int) (wind
 
 func (c *completion) dictionary(centres [][]float64, limit float64) {
 	if len(centres) > maxDictionary {
-		c.refuse("dictionary", fmt.Sprintf("%d centres", len(centres)), fmt.Sprintf("at most %d", maxDictionary))
+		c.reject("dictionary", fmt.Sprintf("%d centres", len(centres)), fmt.Sprintf("at most %d", maxDictionary))
 	}
 	for n, centre := range centres {
 		err := model.CheckFeatures(centre, c.spec.Dimension, limit)

@@ -65,7 +65,7 @@ func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
 		given = defaultKernels()
 	}
 	if len(given) > maxKernels {
-		c.refuse("kernels", fmt.Sprintf("%d kernels", len(given)), fmt.Sprintf("at most %d", maxKernels))
+		c.reject("kernels", fmt.Sprintf("%d kernels", len(given)), fmt.Sprintf("at most %d", maxKernels))
 		return nil
 	}
 	*field = slices.Clone(given) // The caller's list is not written to.
@@ -95,7 +95,7 @@ func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder
 	o.Lambda = c.number("lambda", &given.Lambda, o.Lambda, 0, maxStep)
 	o.TrackRegret = filled(&given.TrackRegret, loss == losses.Squared)
 	if o.TrackRegret && loss != losses.Squared {
-		c.refuse("track_regret", true, "false: regret is solved for the squared loss only")
+		c.reject("track_regret", true, "false: regret is solved for the squared loss only")
 	}
 	return f, o
 }

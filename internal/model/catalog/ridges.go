@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	leastRidges = 2
-	mostRidges  = 16
+	minRidges = 2
+	maxRidges = 16
 )
 
 // ridges completes the ridge λ by one, or several ridges, which replace it, and returns the
@@ -23,22 +23,22 @@ func (c *completion) ridges(
 	if len(lambdas) == 0 {
 		several.Lambdas = nil
 		if len(several.Range) > 0 {
-			c.refuse("range", several.Range, "nothing without lambdas")
+			c.reject("range", several.Range, "nothing without lambdas")
 		}
 		several.Range = nil
 		return one("lambda", lambda, defaultLambda), awv.Path{}
 	}
 	if *lambda != nil {
-		c.refuse("lambda", **lambda, "lambda or lambdas")
+		c.reject("lambda", **lambda, "lambda or lambdas")
 	}
-	if len(lambdas) < leastRidges || len(lambdas) > mostRidges {
-		c.refuse("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", leastRidges, mostRidges))
+	if len(lambdas) < minRidges || len(lambdas) > maxRidges {
+		c.reject("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", minRidges, maxRidges))
 	}
 	before := 0.0
 	for k, v := range lambdas {
 		name, field := fmt.Sprintf("lambdas[%d]", k), &v
 		if one(name, &field, 1); v <= before {
-			c.refuse(name, v, fmt.Sprintf("more than %g, the one before", before))
+			c.reject(name, v, fmt.Sprintf("more than %g, the one before", before))
 		}
 		before = v
 	}
@@ -63,10 +63,10 @@ func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learne
 	return awv.NewRidges(features, o, path)
 }
 
-// remembers refuses forgetting with several ridges.
+// remembers rejects forgetting with several ridges.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
-		c.refuse("forgetting", forgetting, "1 with lambdas")
+		c.reject("forgetting", forgetting, "1 with lambdas")
 	}
 }
 
@@ -80,6 +80,6 @@ func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
 		}
 		several.Range = []float64{-1, 1}
 	}
-	least, most := c.bounds(several.Range)
-	return slices.Repeat([]float64{least}, c.outputs), slices.Repeat([]float64{most}, c.outputs)
+	lowest, limit := c.bounds(several.Range)
+	return slices.Repeat([]float64{lowest}, c.outputs), slices.Repeat([]float64{limit}, c.outputs)
 }

@@ -136,7 +136,7 @@ func (c *completion) numbers(
 		if c.schema != nil && name != "fixed.label_offset" {
 			want = fmt.Sprintf("%d, one for each feature of spec.inputs, or none", count)
 		}
-		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), want)
+		c.reject(name, fmt.Sprintf("%d numbers", len(given)), want)
 		return nil
 	}
 	values := make([]float64, count)
@@ -147,7 +147,7 @@ func (c *completion) numbers(
 			values[i] = given[i]
 		}
 		if !acceptable(values[i]) {
-			c.refuse(fmt.Sprintf("%s[%d]", name, i), values[i], want)
+			c.reject(fmt.Sprintf("%s[%d]", name, i), values[i], want)
 		}
 	}
 	return values
@@ -163,12 +163,12 @@ func isFactor(v float64) bool {
 func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations int, labels bool) {
 	observations = given.Observations
 	if observations < 1 || observations > maxWarmup {
-		c.refuse("warmup.observations", observations, fmt.Sprintf("1 to %d", maxWarmup))
+		c.reject("warmup.observations", observations, fmt.Sprintf("1 to %d", maxWarmup))
 	}
 	labels = filled(&given.Labels, !e.keepsLabels())
 	c.keepLabels("warmup.labels", e, labels)
 	if e.capacity > 0 && e.capacity < observations {
-		c.refuse("warmup.observations", observations, fmt.Sprintf("at most max_observations = %d", e.capacity))
+		c.reject("warmup.observations", observations, fmt.Sprintf("at most max_observations = %d", e.capacity))
 	}
 	return observations, labels
 }
@@ -187,5 +187,5 @@ func (c *completion) keepLabels(name string, e entry, scales bool) {
 	case e.ranged:
 		want = "none: the range of " + c.spec.Name() + " is that of the labels as they are"
 	}
-	c.refuse(name, "a scaling of labels", want)
+	c.reject(name, "a scaling of labels", want)
 }

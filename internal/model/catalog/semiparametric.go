@@ -61,7 +61,7 @@ func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 	before := -1
 	for k, i := range given.Parametric {
 		if i <= before || i >= d {
-			c.refuse(fmt.Sprintf("parametric[%d]", k), i, fmt.Sprintf("numbers of features, from 0 to %d and ascending", d-1))
+			c.reject(fmt.Sprintf("parametric[%d]", k), i, fmt.Sprintf("numbers of features, from 0 to %d and ascending", d-1))
 			break
 		}
 		before = i
@@ -75,10 +75,10 @@ func (c *completion) parametricInputs(given *model.SemiparametricAWV) []int {
 	const field = "parametric_inputs"
 	switch {
 	case len(given.Parametric) > 0:
-		c.refuse(field, fmt.Sprintf("%.64q beside parametric", given.ParametricInputs[0]), "one of the two fields")
+		c.reject(field, fmt.Sprintf("%.64q beside parametric", given.ParametricInputs[0]), "one of the two fields")
 		return nil
 	case c.schema == nil:
-		c.refuse(field, fmt.Sprintf("%.64q", given.ParametricInputs[0]), "parametric, the numbers of features: the spec has no inputs")
+		c.reject(field, fmt.Sprintf("%.64q", given.ParametricInputs[0]), "parametric, the numbers of features: the spec has no inputs")
 		return nil
 	}
 	places, chosen := make(map[string]int), make([]bool, c.schema.Len())
@@ -88,14 +88,14 @@ func (c *completion) parametricInputs(given *model.SemiparametricAWV) []int {
 		first, twice := places[name]
 		switch {
 		case twice:
-			c.refuse(at, fmt.Sprintf("%q", name), fmt.Sprintf("a name other than that of %s[%d]", field, first))
+			c.reject(at, fmt.Sprintf("%q", name), fmt.Sprintf("a name other than that of %s[%d]", field, first))
 			return nil
 		case !known:
 			among := make(map[string]bool, len(given.ParametricInputs))
 			for _, other := range given.ParametricInputs {
 				among[other] = true
 			}
-			c.refuse(at, fmt.Sprintf("%.64q, which no input has", name), c.schema.Suggest(name, among))
+			c.reject(at, fmt.Sprintf("%.64q, which no input has", name), c.schema.Suggest(name, among))
 			return nil
 		}
 		places[name], chosen[i] = k, true

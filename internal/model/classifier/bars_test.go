@@ -11,10 +11,10 @@ import (
 // digits is rlsc over pixels in [0, 16], with frequencies of a Gaussian kernel whose σ
 // is about the distance of two digits.
 func digits(seed uint64, recoding float64) model.Spec {
-	const d, most = 64, 16
+	const d, largest = 64, 16
 	scale := make([]float64, d)
 	for i := range scale {
-		scale[i] = 1.0 / most
+		scale[i] = 1.0 / largest
 	}
 	return model.Spec{
 		Dimension: d, Seed: seed, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Scale: scale}},

@@ -86,8 +86,8 @@ func (o Options) scores(dst, values []float64) []float64 {
 	return dst
 }
 
-// mostRatio bounds n/n_k: n_k may be forgotten.
-const mostRatio = 1e30
+// maxRatio bounds n/n_k: n_k may be forgotten.
+const maxRatio = 1e30
 
 func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
 	if l.o.signs() {
@@ -99,10 +99,10 @@ func (l *Learner) decide(buffer, values, counts []float64, total float64) (class
 	if l.o.Recoding > 0 {
 		values = l.recode(buffer, values, counts, total)
 	}
-	most := math.Inf(-1)
+	largest := math.Inf(-1)
 	for k := range counts {
-		if v := values[k]; v > most {
-			class, most = k, v
+		if v := values[k]; v > largest {
+			class, largest = k, v
 		}
 	}
 	return class
@@ -113,7 +113,7 @@ func (l *Learner) recode(buffer, scores, counts []float64, total float64) []floa
 	for k, n := range counts {
 		ratio := 1.0
 		if n < total {
-			ratio = math.Min(total/n, mostRatio)
+			ratio = math.Min(total/n, maxRatio)
 		}
 		buffer[k] = float64(l.o.Recoding * exponential.Log(ratio))
 	}

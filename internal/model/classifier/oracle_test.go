@@ -209,7 +209,7 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 					if err := l.ObserveClass(&got, s.X, s.Class, s.Weight, nil); err != nil {
 						t.Fatal(err)
 					}
-					best, most, sum := model.NoClass, math.Inf(-1), 0.0
+					best, largest, sum := model.NoClass, math.Inf(-1), 0.0
 					for k, one := range each {
 						y := -1.0
 						if k == got.Class {
@@ -223,8 +223,8 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 							t.Fatalf("round %d, class %d: %.17g, want %.17g", n, k, v, want.Predictions[0])
 						}
 						sum += want.Loss
-						if k < len(got.Prediction.Classes) && v > most {
-							best, most = k, v
+						if k < len(got.Prediction.Classes) && v > largest {
+							best, largest = k, v
 						}
 					}
 					if got.Prediction.Class != best {

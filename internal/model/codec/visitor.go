@@ -146,13 +146,13 @@ func (v *Visitor) Int64(values ...*int64) {
 	}
 }
 
-// Int visits numbers from 0 to most, of 8 bytes. After a failure they are 0.
-func (v *Visitor) Int(most int, values ...*int) {
+// Int visits numbers from 0 to limit, of 8 bytes. After a failure they are 0.
+func (v *Visitor) Int(limit int, values ...*int) {
 	for _, p := range values {
 		n := uint64(*p)
 		v.Uint64(&n)
-		if v.Reading() && n > uint64(most) {
-			v.Fail(fmt.Errorf("codec: a number is %d, want at most %d: %w", n, most, ErrCorrupt))
+		if v.Reading() && n > uint64(limit) {
+			v.Fail(fmt.Errorf("codec: a number is %d, want at most %d: %w", n, limit, ErrCorrupt))
 		}
 		if v.reader != nil {
 			*p = 0

@@ -17,8 +17,8 @@ package exponential
 import "math"
 
 const (
-	// Below least the result is 0, above most it is infinite.
-	least, most = -746, 710
+	// Below minExponent the result is 0, above maxExponent it is infinite.
+	minExponent, maxExponent = -746, 710
 
 	log2e = 1 / math.Ln2
 	// What is added to 1.5·2^52 is rounded to an integer, whose last bits are then
@@ -51,11 +51,11 @@ func Of(x float64) float64 { return one(x) }
 
 // one is e^x = 2^n e^r with x = n log 2 + r.
 func one(x float64) float64 {
-	if x < least { // NaN stays.
-		x = least
+	if x < minExponent { // NaN stays.
+		x = minExponent
 	}
-	if x > most {
-		x = most
+	if x > maxExponent {
+		x = maxExponent
 	}
 	n := float64(x*log2e) + magic - magic
 	high, low := x-float64(n*part1), float64(n*part2)

@@ -22,9 +22,9 @@ type account struct {
 	heaviest float64
 	// clip is C, 0 while it is unknown.
 	clip float64
-	// unit is Ω, 1 before the first round. closed is the bound of the certificate up to the
+	// unit is Ω, 1 before the first round. boundBefore is the bound of the certificate up to the
 	// last change of Ω, base log det(A/αΩ) right after that change.
-	unit, closed, base float64
+	unit, boundBefore, base float64
 }
 
 func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
@@ -32,21 +32,21 @@ func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
 // outgrown times Ω is what a weight must exceed to become Ω.
 const outgrown = 4
 
-// outgrows tells whether the weight of a round becomes Ω.
-func (a *account) outgrows(weight float64) bool { return weight > outgrown*a.unit }
+// startsWeightEpoch tells whether the weight of a round becomes Ω.
+func (a *account) startsWeightEpoch(weight float64) bool { return weight > outgrown*a.unit }
 
 // ridge is αΩ.
 func (a *account) ridge(o *Options) float64 { return float64(o.Alpha * a.unit) }
 
-// open bounds the part of the certificate since the last change of Ω, given log det(A/αΩ).
-func (a *account) open(o *Options, logDet float64) float64 {
+// boundSince bounds the part of the certificate since the last change of Ω, given log det(A/αΩ).
+func (a *account) boundSince(o *Options, logDet float64) float64 {
 	inverse := o.inverse(a.clip)
 	return a.heaviest * float64(inverse*inverse) * (logDet - a.base) / 2
 }
 
-// become changes Ω, given the previous log det(A/αΩ). The caller sets base.
-func (a *account) become(o *Options, unit, logDet float64) {
-	a.closed += math.Max(0, a.open(o, logDet))
+// startWeightEpoch changes Ω, given the previous log det(A/αΩ). The caller sets base.
+func (a *account) startWeightEpoch(o *Options, unit, logDet float64) {
+	a.boundBefore += math.Max(0, a.boundSince(o, logDet))
 	a.unit = unit
 }
 
@@ -99,7 +99,7 @@ func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 	}
 	if s.Certified {
 		s.Certificate = a.Certificate.Value()
-		s.RegretBound = a.closed + a.open(o, logDet)
+		s.RegretBound = a.boundBefore + a.boundSince(o, logDet)
 	}
 	return s
 }
@@ -134,9 +134,9 @@ func (o *Options) accountBytes() int {
 	return 8 * numbers
 }
 
-// leastDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
+// minDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
 // rounding.
-const leastDiagonal = 1e-5
+const minDiagonal = 1e-5
 
 // visit visits the account of an output, which has as many rounds as the first.
 func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
@@ -148,7 +148,7 @@ func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
 	v.Within(model.MaxWeight, &a.heaviest)
 	v.Within(2*model.MaxMagnitude, &a.clip)
 	v.Within(model.MaxWeight, &a.unit)
-	v.Within(ledger.MaxSum, &a.closed, &a.base)
+	v.Within(ledger.MaxSum, &a.boundBefore, &a.base)
 	if !v.Reading() {
 		return
 	}
@@ -160,7 +160,7 @@ func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
 			a.Rounds, a.outside, a.Bound, a.heaviest, a.clip)
 	}
 	if (a.Rounds == 0) != (a.heaviest == 0) || (a.Rounds == 0 && a.unit != 1) || a.unit != first.unit ||
-		a.unit < model.MinWeight || (a.Rounds > 0 && a.unit > a.heaviest) || !(a.closed >= 0) {
-		v.Corrupt("an account of %d rounds, heaviest weight %g, unit %g, bound %g", a.Rounds, a.heaviest, a.unit, a.closed)
+		a.unit < model.MinWeight || (a.Rounds > 0 && a.unit > a.heaviest) || !(a.boundBefore >= 0) {
+		v.Corrupt("an account of %d rounds, heaviest weight %g, unit %g, bound %g", a.Rounds, a.heaviest, a.unit, a.boundBefore)
 	}
 }

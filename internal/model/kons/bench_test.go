@@ -16,9 +16,9 @@ import (
 // other work on the machine does not count, and fails above most.
 func BenchmarkRound(b *testing.B) {
 	learners := []struct {
-		name string
-		l    model.Learner
-		most float64
+		name    string
+		l       model.Learner
+		largest float64
 	}{
 		{"fourier_awv", awv.New(waves(8, 50), awv.Options{Lambda: 1}), math.Inf(1)},
 		{"kons", kons.New(waves(8, 50), kons.Options{Alpha: 1, Low: -8, High: 8}), 1.5},
@@ -51,7 +51,7 @@ func BenchmarkRound(b *testing.B) {
 	for k := range learners[1:] {
 		ratio := shortest[k+1] / shortest[0]
 		b.Logf("%s: %.2f times %s", learners[k+1].name, ratio, learners[0].name)
-		if ratio > learners[k+1].most && b.N > 100 {
+		if ratio > learners[k+1].largest && b.N > 100 {
 			b.Errorf("%s costs %.2f times as much", learners[k+1].name, ratio)
 		}
 	}

@@ -269,7 +269,7 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 		o.Loss += d.record(&e.o.Options, o.Predictions[j], y[j], weight)
 	}
 	e.inputs = append(e.inputs, x...)
-	if e.outputs[0].outgrows(weight) {
+	if e.outputs[0].startsWeightEpoch(weight) {
 		for j := range e.outputs {
 			e.raise(&e.outputs[j], weight)
 		}
@@ -284,7 +284,7 @@ const panel = 16
 // multiply-adds, at most 30 times in the life of a model. Capacity bounds its time: the ridge of
 // a whole space has no cheaper update.
 func (e *Exact) raise(d *dual, unit float64) {
-	d.become(&e.o.Options, unit, d.logDet)
+	d.startWeightEpoch(&e.o.Options, unit, d.logDet)
 	ridge := d.ridge(&e.o.Options)
 	// fitted are Φᵀm, places J.
 	t := e.rounds()

@@ -72,7 +72,7 @@ func TestTheoremOverAGrowingDictionary(t *testing.T) {
 			if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound) || m < 5 {
 				t.Fatalf("%s, %d centres: %+v", name, m, stats)
 			}
-			best := leastOver(o, func(x []float64) []float64 { return rows[&x[0]] }, samples, middle, c)
+			best := minOver(o, func(x []float64) []float64 { return rows[&x[0]] }, samples, middle, c)
 			if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 				t.Errorf("%s, labels %d: loss %g, best %g: %g, certificate %g", name, kind, loss, best, left, stats.Certificate)
 			} else {

@@ -37,7 +37,7 @@ func heavy(b *testing.B, rounds int, learner func() model.Learner) {
 	samples := modeltest.Samples(1, 8, 2*rounds)
 	before, longest := math.Inf(1), math.Inf(1)
 	for b.Loop() {
-		l, most := learner(), 0.0
+		l, largest := learner(), 0.0
 		var o model.Outcome
 		for n, s := range samples {
 			weight := 1.0
@@ -52,10 +52,10 @@ func heavy(b *testing.B, rounds int, learner func() model.Learner) {
 			case n < rounds && n > rounds*3/4:
 				before = min(before, took)
 			case n >= rounds:
-				most = max(most, took)
+				largest = max(largest, took)
 			}
 		}
-		longest = min(longest, most)
+		longest = min(longest, largest)
 	}
 	b.ReportMetric(before*1e3, "ms/before")
 	b.ReportMetric(longest*1e3, "ms/longest")

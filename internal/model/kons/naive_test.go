@@ -186,11 +186,11 @@ func (n *naive) grow(r int) {
 		n.inverse[i][i] = number(1).over(number(n.alpha).times(number(n.unit)))
 		n.trace, n.units = n.trace+ridge, append(n.units, n.unit)
 	}
-	n.condition = math.Max(n.condition, n.trace/n.leastRidge())
+	n.condition = math.Max(n.condition, n.trace/n.minRidge())
 }
 
-// leastRidge is the least αΩ_i.
-func (n *naive) leastRidge() float64 { return n.alpha * slices.Min(append(n.units, n.unit)) }
+// minRidge is the least αΩ_i.
+func (n *naive) minRidge() float64 { return n.alpha * slices.Min(append(n.units, n.unit)) }
 
 // forget forgets A and m.
 func (n *naive) forget() { n.inverse, n.m, n.w, n.units, n.trace, n.logDet = nil, nil, nil, nil, 0, 0 }
@@ -267,7 +267,7 @@ func (n *naive) observe(t *testing.T, s modeltest.Sample, served float64) {
 	n.logDet += math.Log1p(row.times(q).high)
 	n.trace += row.times(phi.dot(phi)).high
 	n.raise(s.Weight)
-	n.condition = math.Max(n.condition, n.trace/n.leastRidge())
+	n.condition = math.Max(n.condition, n.trace/n.minRidge())
 	n.size = math.Max(n.size, math.Sqrt(n.m.dot(n.w).high))
 }
 

@@ -244,7 +244,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 			e.track(residuals[j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
 		}
 	}
-	if n.outputs[0].outgrows(weight) {
+	if n.outputs[0].startsWeightEpoch(weight) {
 		n.outgrow(weight)
 	}
 	n.raise()
@@ -261,7 +261,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 func (n *Newton) outgrow(unit float64) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
-		e.become(&n.o, unit, e.factor.logDet(e.ridge(&n.o)))
+		e.startWeightEpoch(&n.o, unit, e.factor.logDet(e.ridge(&n.o)))
 		e.factor.reset(n.o.Alpha, unit)
 		e.base = e.factor.logDet(e.ridge(&n.o))
 	}

@@ -182,13 +182,13 @@ func clamp(v, c float64) float64 {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // leverage is the larger of most and ηq/(1+ηq), NoLeverage while no output has a C.
-func (o *Options) leverage(most float64, a *account, q float64) float64 {
+func (o *Options) leverage(largest float64, a *account, q float64) float64 {
 	if a.clip == 0 {
-		return most
+		return largest
 	}
 	if !(q > 0) {
-		return math.Max(most, 0)
+		return math.Max(largest, 0)
 	}
 	inverse := o.inverse(a.clip)
-	return math.Max(most, q/(q+float64(inverse*inverse)))
+	return math.Max(largest, q/(q+float64(inverse*inverse)))
 }

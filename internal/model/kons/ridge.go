@@ -11,12 +11,12 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// A round raises at least leastRaised ridges of a factor, and more while they take at most
+// A round raises at least minRaised ridges of a factor, and more while they take at most
 // shortRaise entries. A raise is a pass over the factor from the row of the feature on, at most
 // r² entries.
 const (
-	leastRaised = 8
-	shortRaise  = 1 << 23
+	minRaised  = 8
+	shortRaise = 1 << 23
 )
 
 // ridged is the factor of A = Λ + Σ row rowᵀ with a ridge Λ_ii = αΩ_i for each feature. After
@@ -44,11 +44,11 @@ func (f *ridged) add(labels int, alpha, unit float64) {
 // at most α(Ω − max Ω_i), then Λ <= S <= αΩI. The factor takes αΩI for S: A grows by αΩI − S,
 // which is at least 0 and at most αΩI − Λ.
 func (f *ridged) reset(alpha, unit float64) {
-	most := 0.0
+	largest := 0.0
 	for _, u := range f.units {
-		most = math.Max(most, u)
+		largest = math.Max(largest, u)
 	}
-	n, excess, room := f.Order(), 0.0, float64(alpha*(unit-most))
+	n, excess, room := f.Order(), 0.0, float64(alpha*(unit-largest))
 	for n > 0 {
 		if excess += f.RowNorm2(n-1) - float64(alpha*f.units[n-1]); excess > room {
 			break
@@ -66,7 +66,7 @@ func (f *ridged) reset(alpha, unit float64) {
 // the rotated labels of each. It overwrites row, features and labels, and priors.
 func (f *ridged) raise(row, priors []float64, o *Options, unit float64, raised func(labels []float64, r qr.Rotation)) {
 	r := f.Order()
-	for range min(f.low, cmp.Or(o.raised, max(leastRaised, shortRaise/max(r*r, 1)))) {
+	for range min(f.low, cmp.Or(o.raised, max(minRaised, shortRaise/max(r*r, 1)))) {
 		i := 0
 		for k, u := range f.units {
 			if u < f.units[i] {
@@ -108,15 +108,15 @@ func (f *ridged) effectiveDimension(alpha float64, pause func()) float64 {
 
 // visit visits the factor and its units.
 func (f *ridged) visit(v *codec.Visitor, o *Options, unit float64) {
-	least := unit
+	smallest := unit
 	v.FloatsWithin(unit, f.units)
 	for i, u := range f.units {
 		if v.Reading() && !(u >= model.MinWeight) {
 			v.Corrupt("the unit of ridge %d is %g", i, u)
 		}
-		least = min(least, u)
+		smallest = min(smallest, u)
 	}
-	if f.Visit(v, leastDiagonal*math.Sqrt(float64(o.Alpha*least)), qr.MaxEntry); !v.Reading() {
+	if f.Visit(v, minDiagonal*math.Sqrt(float64(o.Alpha*smallest)), qr.MaxEntry); !v.Reading() {
 		return
 	}
 	f.low = 0

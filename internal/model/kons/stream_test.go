@@ -62,10 +62,10 @@ func drawn(seed uint64, sigma float64, d int) feature.Map {
 func TestNewtonOnRealStreams(t *testing.T) {
 	classes := kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}
 	for _, c := range []struct {
-		name   string
-		o      kons.Options
-		scaled bool
-		most   float64
+		name    string
+		o       kons.Options
+		scaled  bool
+		largest float64
 	}{
 		{"air", kons.Options{Alpha: 1, High: 1, TrackRegret: true}, false, 0.95e-3},
 		{"elec2", classes, true, 0.12},
@@ -81,8 +81,8 @@ func TestNewtonOnRealStreams(t *testing.T) {
 			}
 			s := l.Stats()
 			t.Logf("%.5g; %+v", got, s)
-			if !(got <= c.most) || !s.Certified || !s.CertificateOK {
-				t.Errorf("%.5g, want at most %g; %+v", got, c.most, s)
+			if !(got <= c.largest) || !s.Certified || !s.CertificateOK {
+				t.Errorf("%.5g, want at most %g; %+v", got, c.largest, s)
 			}
 		})
 	}

@@ -260,7 +260,7 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 				if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound) {
 					t.Fatalf("%+v", stats)
 				}
-				best := leastOver(o, mapped(features), samples, middle, c)
+				best := minOver(o, mapped(features), samples, middle, c)
 				if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 					t.Errorf("loss %g, best %g: %g, certificate %g", loss, best, left, stats.Certificate)
 				} else {
@@ -271,9 +271,9 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 	}
 }
 
-// leastOver is Σωℓ(f) + (α/2)‖f‖² of the function that Newton's method finds, once it is
+// minOver is Σωℓ(f) + (α/2)‖f‖² of the function that Newton's method finds, once it is
 // scaled so that no |f(x)| is above c.
-func leastOver(o kons.Options, phi func([]float64) []float64, samples []modeltest.Sample, middle, c float64) float64 {
+func minOver(o kons.Options, phi func([]float64) []float64, samples []modeltest.Sample, middle, c float64) float64 {
 	r := len(phi(samples[0].X))
 	w := mat.NewVecDense(r, nil)
 	at := func(w *mat.VecDense) (total, largest float64) {
@@ -512,10 +512,10 @@ func TestRegretIsAgainstTheBestRidgeFunction(t *testing.T) {
 	if err := factor.SolveVecTo(&w, b); err != nil {
 		t.Fatal(err)
 	}
-	least := energy - mat.Dot(&w, b)
+	smallest := energy - mat.Dot(&w, b)
 	s, r := l.Stats(), l.Report(model.ReportOptions{})
-	near(t, "loss in hindsight", s.HindsightLoss, least, energy, 1e-12)
-	near(t, "regret", s.Regret, loss-least, energy, 1e-12)
+	near(t, "loss in hindsight", s.HindsightLoss, smallest, energy, 1e-12)
+	near(t, "regret", s.Regret, loss-smallest, energy, 1e-12)
 	near(t, "regret of the outcome", last, s.Regret, 0, 0)
-	near(t, "regret without the penalty", r.RegretUnpenalized, loss-least+0.4*mat.Dot(&w, &w), energy, 1e-12)
+	near(t, "regret without the penalty", r.RegretUnpenalized, loss-smallest+0.4*mat.Dot(&w, &w), energy, 1e-12)
 }

@@ -140,7 +140,7 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 				}
 				ridged := o
 				ridged.Alpha *= unit
-				best := leastOver(ridged, mapped(features), samples, middle, c)
+				best := minOver(ridged, mapped(features), samples, middle, c)
 				if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 					t.Errorf("loss %g, best %g: %g, certificate %g", loss, best, left, stats.Certificate)
 				} else {
@@ -192,11 +192,11 @@ func regretOfAllSizes(t *testing.T, raised int) {
 	if err := factor.SolveVecTo(&w, b); err != nil {
 		t.Fatal(err)
 	}
-	s, least := l.Stats(), energy-mat.Dot(&w, b)
-	near(t, "loss in hindsight", s.HindsightLoss, least, energy, 1e-11)
-	near(t, "regret", s.Regret, loss-least, energy, 1e-11)
+	s, smallest := l.Stats(), energy-mat.Dot(&w, b)
+	near(t, "loss in hindsight", s.HindsightLoss, smallest, energy, 1e-11)
+	near(t, "regret", s.Regret, loss-smallest, energy, 1e-11)
 	near(t, "regret of the outcome", last, s.Regret, 0, 0)
-	near(t, "regret without the penalty", l.Report(model.ReportOptions{}).RegretUnpenalized, loss-least+o.Alpha*n*mat.Dot(&w, &w), energy, 1e-11)
+	near(t, "regret without the penalty", l.Report(model.ReportOptions{}).RegretUnpenalized, loss-smallest+o.Alpha*n*mat.Dot(&w, &w), energy, 1e-11)
 	if !s.CertificateOK {
 		t.Errorf("%+v", s)
 	}

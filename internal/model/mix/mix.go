@@ -21,12 +21,12 @@ func Normalize(weights []float64) {
 
 // Exponential replaces the logarithms of weights by the weights, the largest being 1.
 func Exponential(logarithms []float64) {
-	most := math.Inf(-1)
+	largest := math.Inf(-1)
 	for _, v := range logarithms {
-		most = math.Max(most, v)
+		largest = math.Max(largest, v)
 	}
 	for k := range logarithms {
-		logarithms[k] -= most
+		logarithms[k] -= largest
 	}
 	exponential.Exp(logarithms, logarithms)
 }
@@ -133,21 +133,21 @@ func (m *Mixture) Weights(dst []float64, awake []bool) {
 // O(K) and allocates nothing.
 func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool) {
 	m.rounds++
-	most := 0.0
+	largest := 0.0
 	for k, f := range advice[:len(m.gains)] {
 		m.gains[k] = 0
 		if awake == nil || awake[k] {
 			m.gains[k] = float64(gradient * (mixed - f))
-			most = math.Max(most, math.Abs(m.gains[k]))
+			largest = math.Max(largest, math.Abs(m.gains[k]))
 		}
 	}
-	if most == 0 {
+	if largest == 0 {
 		return
 	}
-	m.raise(most)
-	most /= m.unit
+	m.raise(largest)
+	largest /= m.unit
 	before := m.largest
-	m.largest = math.Max(before, float64(most*most))
+	m.largest = math.Max(before, float64(largest*largest))
 	growth := 0.0
 	for k, r := range m.gains {
 		r /= m.unit
@@ -164,11 +164,11 @@ func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool
 }
 
 // raise makes the unit at least most. A product with a power of two is exact.
-func (m *Mixture) raise(most float64) {
-	if most <= m.unit {
+func (m *Mixture) raise(largest float64) {
+	if largest <= m.unit {
 		return
 	}
-	_, exponent := math.Frexp(most)
+	_, exponent := math.Frexp(largest)
 	unit := math.Ldexp(1, exponent)
 	ratio := m.unit / unit
 	for k := range m.regrets {
@@ -227,7 +227,7 @@ func (m *Mixture) Visit(v *codec.Visitor) {
 }
 
 func (m *Mixture) check(v *codec.Visitor) {
-	if most := float64(len(m.regrets)) * float64(m.rounds); m.rounds > maxRounds || !(m.sum >= 0 && m.sum <= most) {
+	if largest := float64(len(m.regrets)) * float64(m.rounds); m.rounds > maxRounds || !(m.sum >= 0 && m.sum <= largest) {
 		v.Corrupt("a mixture with a sum of %g after %d rounds of %d experts", m.sum, m.rounds, len(m.regrets))
 	}
 	if fraction, _ := math.Frexp(m.unit); m.unit != 0 && fraction != 0.5 {
@@ -238,8 +238,8 @@ func (m *Mixture) check(v *codec.Visitor) {
 	}
 	for k, square := range m.squares {
 		// |R_k| ≤ √(T V_k), and each of its T additions rounds.
-		most := math.Sqrt(float64(float64(m.rounds) * square))
-		if square < 0 || (m.unit == 0 && (square != 0 || m.regrets[k] != 0)) || !(math.Abs(m.regrets[k]) <= float64(most*(1+1e-6))+1e-150) {
+		largest := math.Sqrt(float64(float64(m.rounds) * square))
+		if square < 0 || (m.unit == 0 && (square != 0 || m.regrets[k] != 0)) || !(math.Abs(m.regrets[k]) <= float64(largest*(1+1e-6))+1e-150) {
 			v.Corrupt("expert %d of a mixture: a regret of %g with squares of %g", k, m.regrets[k], square)
 		}
 	}

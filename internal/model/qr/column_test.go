@@ -47,15 +47,15 @@ func same(t *testing.T, what string, a, b []float64) {
 // sameFactor compares a factor that grew with one that has all its columns.
 func sameFactor(t *testing.T, grown, all *qr.Factor) {
 	t.Helper()
-	r, k, most := grown.Order(), grown.Columns(), all.Columns()
+	r, k, limit := grown.Order(), grown.Columns(), all.Columns()
 	a, b := grown.Packed(), all.Packed()
 	if want := r*(r+1)/2 + r*k; len(a) != want {
 		t.Fatalf("%d numbers, want %d", len(a), want)
 	}
 	for i := range r {
-		same(t, fmt.Sprint("row ", i), a[:r-i+k], b[:r-i+most])
-		same(t, fmt.Sprint("right ", i), grown.Right()[i*k:(i+1)*k], all.Right()[i*most:(i+1)*most])
-		a, b = a[r-i+k:], b[r-i+most:]
+		same(t, fmt.Sprint("row ", i), a[:r-i+k], b[:r-i+limit])
+		same(t, fmt.Sprint("right ", i), grown.Right()[i*k:(i+1)*k], all.Right()[i*limit:(i+1)*limit])
+		a, b = a[r-i+k:], b[r-i+limit:]
 	}
 	if grown.LogDet(0.3) != all.LogDet(0.3) {
 		t.Fatal("the determinants differ")

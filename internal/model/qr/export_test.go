@@ -7,18 +7,18 @@ import (
 )
 
 // FromPacked is the factor that Visit reads from packed rows.
-func FromPacked(r, k int, data []float64, least, most float64) (*Factor, error) {
+func FromPacked(r, k int, data []float64, lowest, limit float64) (*Factor, error) {
 	f := New(r, k, 1)
 	v := codec.Reading(codec.AppendFloats(nil, data...))
-	f.Visit(&v, least, most)
+	f.Visit(&v, lowest, limit)
 	return f, v.End()
 }
 
 // LowerFromPacked is the factor that Visit reads from packed rows.
-func LowerFromPacked(m int, data []float64, least, most float64) (*Lower, error) {
+func LowerFromPacked(m int, data []float64, lowest, limit float64) (*Lower, error) {
 	var l Lower
 	v := codec.Reading(codec.AppendFloats(nil, data...))
-	l.Visit(&v, m, least, most)
+	l.Visit(&v, m, lowest, limit)
 	return &l, v.End()
 }
 

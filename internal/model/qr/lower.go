@@ -17,9 +17,9 @@ type Lower struct {
 func LowerSize(m int) int { return m * (m + 1) / 2 }
 
 // Visit visits the packed rows of a factor of order m. A read takes memory only if all rows
-// are there. It fails unless all entries are at most most in magnitude and those of the
-// diagonal at least least > 0; after a failure the factor is not usable.
-func (l *Lower) Visit(v *codec.Visitor, m int, least, most float64) {
+// are there. It fails unless all entries are at most limit in magnitude and the entries of the
+// diagonal at least lowest > 0; after a failure the factor is not usable.
+func (l *Lower) Visit(v *codec.Visitor, m int, lowest, limit float64) {
 	if v.Reading() {
 		if v.Left() < 8*LowerSize(m) {
 			v.Corrupt("qr: %d bytes for a triangle of order %d", v.Left(), m)
@@ -27,13 +27,13 @@ func (l *Lower) Visit(v *codec.Visitor, m int, least, most float64) {
 		}
 		l.order, l.data = m, make([]float64, LowerSize(m))
 	}
-	v.FloatsWithin(most, l.data)
+	v.FloatsWithin(limit, l.data)
 	if v.Reading() {
 		diagonal := make([]float64, m)
 		for i := range diagonal {
 			diagonal[i] = l.Row(i)[i]
 		}
-		checkDiagonal(v, diagonal, least)
+		checkDiagonal(v, diagonal, lowest)
 	}
 }
 

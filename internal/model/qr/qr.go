@@ -80,27 +80,27 @@ func (f *Factor) copyRow(i int, row []float64) {
 	copy(f.right[i*f.columns:(i+1)*f.columns], row[len(row)-f.columns:])
 }
 
-// Visit visits the packed rows. A read fails unless all entries are at most most in
-// magnitude and those of the diagonal at least least > 0; after a failure the factor is not
+// Visit visits the packed rows. A read fails unless all entries are at most limit in
+// magnitude and the diagonal entries are at least lowest > 0; after a failure the factor is not
 // usable.
-func (f *Factor) Visit(v *codec.Visitor, least, most float64) {
+func (f *Factor) Visit(v *codec.Visitor, lowest, limit float64) {
 	for _, row := range f.rows {
-		v.FloatsWithin(most, row)
+		v.FloatsWithin(limit, row)
 	}
 	if !v.Reading() {
 		return
 	}
 	f.copyOut()
-	checkDiagonal(v, f.diagonal, least)
+	checkDiagonal(v, f.diagonal, lowest)
 }
 
-func checkDiagonal(v *codec.Visitor, diagonal []float64, least float64) {
-	if !(least > 0) {
-		panic("qr: Visit wants least > 0")
+func checkDiagonal(v *codec.Visitor, diagonal []float64, lowest float64) {
+	if !(lowest > 0) {
+		panic("qr: Visit wants lowest > 0")
 	}
 	for i, d := range diagonal {
-		if !(d >= least) {
-			v.Corrupt("qr: diagonal entry %d is %g, want at least %g", i, d, least)
+		if !(d >= lowest) {
+			v.Corrupt("qr: diagonal entry %d is %g, want at least %g", i, d, lowest)
 		}
 	}
 }

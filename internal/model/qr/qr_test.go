@@ -487,16 +487,16 @@ func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
 func TestBytesAreThoseOfTheHeap(t *testing.T) {
 	for _, r := range []int{100, 190, 276, 500} {
 		for _, k := range []int{1, 2, 4} {
-			least := uint64(math.MaxUint64)
+			lowest := uint64(math.MaxUint64)
 			for range 4 {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				qr.New(r, k, 1)
 				runtime.ReadMemStats(&after)
-				least = min(least, after.TotalAlloc-before.TotalAlloc)
+				lowest = min(lowest, after.TotalAlloc-before.TotalAlloc)
 			}
-			if got := qr.Bytes(r, k); got > least || least-got > least/64 {
-				t.Errorf("order %d, %d columns: %d bytes, the heap says %d", r, k, got, least)
+			if got := qr.Bytes(r, k); got > lowest || lowest-got > lowest/64 {
+				t.Errorf("order %d, %d columns: %d bytes, the heap says %d", r, k, got, lowest)
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func RotateTogether(turns []Turn) {
 	}
 	if first < order {
 		for i := range turns {
-			turns[i].find(first)
+			turns[i].annihilate(first)
 		}
 		if !loops.TurnRows(&turns[0].pass, unsafe.Sizeof(turns[0]), len(turns), first, order, columns, turns[0].Factor.row(first)) {
 			turnGo(turns, first, order)
@@ -120,9 +120,9 @@ func turnGo(turns []Turn, first, order int) {
 	}
 }
 
-// find computes the rotation that annihilates entry i of the row against row i of the
+// annihilate computes the rotation that annihilates entry i of the row against row i of the
 // factor.
-func (t *Turn) find(i int) {
+func (t *Turn) annihilate(i int) {
 	f, p, z := t.Factor, &t.pass, t.Row[i]
 	if z == 0 { // c = 1, s = 0: nothing turns.
 		p.Still = 1
@@ -153,7 +153,7 @@ func (t *Turn) step(i int) {
 			f.copyRow(i, own)
 		}
 		if !last {
-			t.find(i + 1)
+			t.annihilate(i + 1)
 		}
 		return
 	}
@@ -164,7 +164,7 @@ func (t *Turn) step(i int) {
 		a, b := own[1], in[1]
 		own[1] = float64(ca*a) + float64(s*b)
 		in[1] = float64(c*b) - float64(sa*a)
-		t.find(i + 1)
+		t.annihilate(i + 1)
 		at = 2
 	}
 	loops.Rotate(own[at:], in[at:], ca, sa, c, s)
@@ -207,7 +207,7 @@ func SolveTogether(solutions []Solution) {
 		s.pass = loops.Substitution{}
 		if order > 0 {
 			s.pass = loops.Substitution{Data: &s.Factor.data[s.Factor.row(0)], Z: &s.Z[0], Priors: &s.Priors[0]}
-			s.find(0)
+			s.solveEntry(0)
 		}
 	}
 	if order > 1 && !loops.SubstituteRows(&solutions[0].pass, unsafe.Sizeof(solutions[0]), len(solutions), order, columns) {
@@ -227,8 +227,8 @@ func substituteGo(solutions []Solution, order int) {
 	}
 }
 
-// find computes entry i of the solution.
-func (s *Solution) find(i int) {
+// solveEntry computes entry i of the solution.
+func (s *Solution) solveEntry(i int) {
 	z := s.Z[i]
 	if z == 0 {
 		s.pass.Still = 1
@@ -246,11 +246,11 @@ func (s *Solution) find(i int) {
 // step takes entry i, not the last, out of those behind it, and finds the next one early.
 func (s *Solution) step(i int) {
 	if s.pass.Still != 0 {
-		s.find(i + 1)
+		s.solveEntry(i + 1)
 		return
 	}
 	own, z, v := s.Factor.rowSlice(i), s.Z[i:], s.pass.V
 	z[1] += float64(-v * own[1])
-	s.find(i + 1)
+	s.solveEntry(i + 1)
 	loops.Axpy(z[2:], own[2:len(z)], -v)
 }

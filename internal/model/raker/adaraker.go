@@ -138,10 +138,10 @@ func (h hedge) topWeight() float64 {
 	return top
 }
 
-// weigh appends the weights of the kernels of every expert to dst, expert after expert, and
+// appendWeights appends the weights of the kernels of every expert to dst, expert after expert, and
 // then the weights h_j of the experts, relative to the largest. One call takes all
 // exponentials of a round.
-func (h hedge) weigh(dst []float64) []float64 {
+func (h hedge) appendWeights(dst []float64) []float64 {
 	from := len(dst)
 	for j := range h {
 		dst = append(dst, h[j].logw...)
@@ -166,7 +166,7 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	a.answer(p)
 	kernels := len(a.maps)
 	for k, experts := range a.outputs {
-		w := experts.weigh(room)
+		w := experts.appendWeights(room)
 		h := w[len(experts)*kernels:]
 		value, total := 0.0, 0.0
 		for j := range experts {
@@ -200,7 +200,7 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 // round is slot t of an output, whose features prepare has made.
 func (a *AdaRaker) round(o *model.Outcome, output int, t uint64, y, weight float64) {
 	experts, kernels := a.outputs[output], len(a.maps)
-	a.exponentials = experts.weigh(a.exponentials[:0])
+	a.exponentials = experts.appendWeights(a.exponentials[:0])
 	w := a.exponentials
 	h := w[len(experts)*kernels:]
 	value, total := 0.0, 0.0

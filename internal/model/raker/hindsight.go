@@ -201,7 +201,7 @@ func (c *core) best(pause func()) solution {
 		energies[j] = c.accounts[j].Energy.Value()
 	}
 	var best solution
-	least := math.Inf(1)
+	smallest := math.Inf(1)
 	for p := range c.hindsight.kernels {
 		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energies, pause)
 		if p == 0 {
@@ -214,8 +214,8 @@ func (c *core) best(pause func()) solution {
 				best.losses[j], best.penalties[j] = loss, s.penalties[j]
 			}
 		}
-		if sum < least || math.IsNaN(sum) {
-			least, best.ridge, best.factor = sum, s.ridge, s.factor
+		if sum < smallest || math.IsNaN(sum) {
+			smallest, best.ridge, best.factor = sum, s.ridge, s.factor
 		}
 	}
 	return best
@@ -239,18 +239,18 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 	if c.hindsight == nil {
 		return r
 	}
-	best, loss, least, penalty := c.best(o.Pause), 0.0, 0.0, 0.0
+	best, loss, smallest, penalty := c.best(o.Pause), 0.0, 0.0, 0.0
 	for j := range c.accounts {
 		l := &c.accounts[j]
 		loss += l.Loss.Value()
-		least += best.losses[j]
+		smallest += best.losses[j]
 		penalty += best.penalties[j]
 		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
 		// leave it NaN.
 		r.CertificateOK = r.CertificateOK && best.losses[j] <= l.Energy.Value()*(1+1e-8)
 	}
-	r.HindsightLoss, r.Regret = least, loss-least
-	r.RegretUnpenalized = loss - (least - penalty)
+	r.HindsightLoss, r.Regret = smallest, loss-smallest
+	r.RegretUnpenalized = loss - (smallest - penalty)
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0 // C is 0 before the first round.
 		if c.accounts[0].Rounds > 0 {

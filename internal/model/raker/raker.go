@@ -79,7 +79,7 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 			p.Values[j] = loops.Dot(e.average, z)
 			continue
 		}
-		p.Values[j] = r.mix(e, z, e.weigh(room), nil)
+		p.Values[j] = r.mix(e, z, e.appendWeights(room), nil)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) e
 	step := r.step()
 	for j, y := range labels {
 		e := &r.experts[j]
-		r.exponentials = e.weigh(r.exponentials[:0])
+		r.exponentials = e.appendWeights(r.exponentials[:0])
 		prediction := r.mix(e, r.z, r.exponentials, e.f)
 		if r.options.Average {
 			prediction = loops.Dot(e.average, r.z)
@@ -126,7 +126,7 @@ func (r *Raker) AppendWeights(dst []float64) []float64 {
 	}
 	dst, mean := withRoom(dst, n)
 	for j := range r.experts {
-		addShares(mean, r.experts[j].weigh(dst)[len(dst):], len(r.experts))
+		addShares(mean, r.experts[j].appendWeights(dst)[len(dst):], len(r.experts))
 	}
 	return dst
 }
@@ -218,8 +218,8 @@ func (e *expert) restart() {
 	clear(e.logw)
 }
 
-// weigh appends the weights w_p to dst.
-func (e *expert) weigh(dst []float64) []float64 {
+// appendWeights appends the weights w_p to dst.
+func (e *expert) appendWeights(dst []float64) []float64 {
 	from := len(dst)
 	dst = append(dst, e.logw...)
 	exponential.Exp(dst[from:], dst[from:])

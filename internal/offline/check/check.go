@@ -65,13 +65,13 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 	if c.meter, err = newMeter(ctx, disk, o); err != nil {
 		return nil, c.checked, err
 	}
-	err = disk.Models(ctx, func(entry storage.Entry) error {
+	err = disk.Models(ctx, func(entry storage.RegistryEntry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
 		c.meter.begin(entry.Name)
-		from, registered, err := recovery.DecodeEntry(entry, catalog.New)
+		from, registered, err := recovery.DecodeRegistryEntry(entry, catalog.New)
 		models[entry.Name] = registered.Created
 		if err != nil {
 			c.found(Finding{
@@ -112,7 +112,7 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	if err := c.ids(ctx, i); err != nil {
 		return err
 	}
-	err = i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
+	err = i.Handle.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
 		c.meter.add(len(p.Value))
 		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
@@ -132,21 +132,21 @@ func (c *checker) model(ctx context.Context, i examined) error {
 // snapshots reads every snapshot as recovery does. It returns true if the disk could not
 // read a snapshot.
 func (c *checker) snapshots(i examined) (unread bool, err error) {
-	kept, err := i.Kept.Snapshots()
+	kept, err := i.Handle.Snapshots()
 	if err != nil {
 		return false, err
 	}
 	for _, sequence := range kept {
 		c.checked.Snapshots++
 		_, err := i.Restore(sequence)
-		if file, statErr := i.Kept.StatSnapshot(sequence, 0); statErr == nil {
+		if file, statErr := i.Handle.StatSnapshot(sequence, 0); statErr == nil {
 			c.meter.add(int(file.Bytes))
 		}
 		if err == nil {
 			continue
 		}
 		place := fmt.Sprintf("the snapshot of sequence %d", sequence)
-		if file, err := i.Kept.StatSnapshot(sequence, 0); err == nil {
+		if file, err := i.Handle.StatSnapshot(sequence, 0); err == nil {
 			place = file.Place
 		}
 		f := Finding{
@@ -160,7 +160,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 			unread = true
 			f.Meaning = "it may be good: look at the disk and check again; nothing of the model is repaired before the file can be read or is renamed to *.damaged"
 		case c.repair:
-			name, err := i.Kept.SetSnapshotAside(sequence)
+			name, err := i.Handle.SetSnapshotAside(sequence)
 			if err != nil {
 				return unread, err
 			}
@@ -173,7 +173,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 
 // log replays the log, and finds its last learnable record. It writes nothing but repairs.
 func (c *checker) log(ctx context.Context, i examined) error {
-	last, err := i.Kept.Last()
+	last, err := i.Handle.Last()
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 		return nil //nolint:nilerr // The snapshot has a finding.
 	}
 	snapshot, good := m.Snapshot, m.Snapshot
-	err = i.Kept.Replay(ctx, snapshot, func(r storage.Record) error {
+	err = i.Handle.Replay(ctx, snapshot, func(r storage.Record) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
@@ -243,7 +243,7 @@ func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64)
 
 // rewind cuts a model after a sequence, and removes all ids that cannot be decoded.
 func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Record) error {
-	return i.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
+	return i.Handle.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.Spec.Outputs)
 		return err != nil || s.Answer.Sequence > sequence
 	}})
@@ -252,7 +252,7 @@ func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Rec
 // ids decodes the value of every remembered id.
 func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
-	err := i.Kept.EachID(ctx, func(id storage.ID) error {
+	err := i.Handle.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
 		c.meter.add(len(id.Value))
 		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
@@ -271,7 +271,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 	if unreadable == 0 || !i.repair {
 		return nil
 	}
-	last, err := i.Kept.Last()
+	last, err := i.Handle.Last()
 	if err == nil {
 		err = i.rewind(ctx, last, nil)
 	}

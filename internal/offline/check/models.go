@@ -20,12 +20,12 @@ type Model struct {
 // entry has sequence 0.
 func Models(ctx context.Context, disk storage.Store) ([]Model, error) {
 	var out []Model
-	err := disk.Models(ctx, func(e storage.Entry) error {
+	err := disk.Models(ctx, func(e storage.RegistryEntry) error {
 		m := Model{ID: e.Name}
-		from, entry, err := recovery.DecodeEntry(e, catalog.New)
+		from, entry, err := recovery.DecodeRegistryEntry(e, catalog.New)
 		if err == nil {
 			m.Deleted = entry.Deleted != 0
-			m.Sequence, err = from.Kept.Last()
+			m.Sequence, err = from.Handle.Last()
 		}
 		if err != nil && ctx.Err() != nil {
 			return err

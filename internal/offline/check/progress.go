@@ -46,7 +46,7 @@ func newMeter(ctx context.Context, disk storage.Store, o Options) (*meter, error
 	if o.Report == nil {
 		return m, nil
 	}
-	err := disk.Models(ctx, func(e storage.Entry) error {
+	err := disk.Models(ctx, func(e storage.RegistryEntry) error {
 		size := int64(1)
 		if o.Size != nil && e.Model != nil {
 			size += o.Size(e.Model)

@@ -47,8 +47,8 @@ type Report struct {
 // were set more than once since the time. The error names every model that could not be
 // restored; the store must not be used after it.
 func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, error) {
-	var found []storage.Entry
-	err := disk.Models(ctx, func(e storage.Entry) error {
+	var found []storage.RegistryEntry
+	err := disk.Models(ctx, func(e storage.RegistryEntry) error {
 		e.Value = append([]byte(nil), e.Value...)
 		found = append(found, e)
 		return nil
@@ -79,19 +79,19 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 	return r, err
 }
 
-func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) {
+func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model, error) {
 	m := Model{ID: e.Name}
-	from, _, err := recovery.DecodeEntry(e, catalog.New)
+	from, _, err := recovery.DecodeRegistryEntry(e, catalog.New)
 	if err != nil {
 		return m, err
 	}
-	entry, err := record.DecodeEntry(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
+	entry, err := record.DecodeRegistryValue(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
 	if err != nil {
 		return m, err
 	}
 	if m.created = entry.Created; after(m.created, at) {
 		m.Removed = true
-		return m, from.Kept.Delete(ctx)
+		return m, from.Handle.Delete(ctx)
 	}
 	if m.Sequence, err = from.SequenceAt(ctx, time.Unix(0, entry.Created), at); err != nil {
 		return m, err
@@ -100,7 +100,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 		// An interrupted rewind must be completed, which undoes the same observations here.
 		m.Sequence = min(m.Sequence, *e.Rewinding)
 	}
-	last, err := from.Kept.Last()
+	last, err := from.Handle.Last()
 	if err != nil {
 		return m, err
 	}
@@ -115,7 +115,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 			return m, err
 		}
 		rewind.Value = entry.Encode()
-		if err := from.Kept.Rewind(ctx, rewind); err != nil {
+		if err := from.Handle.Rewind(ctx, rewind); err != nil {
 			return m, err
 		}
 	}

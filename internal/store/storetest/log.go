@@ -56,13 +56,13 @@ func (s suite) appendDurable(t *testing.T) {
 	}
 }
 
-func (s suite) appendRefused(t *testing.T) {
+func (s suite) appendRejected(t *testing.T) {
 	b := s.open(t)
 	m := create(t, b.Store, "m")
 	appended(t, m, record(1, 3))
 	for _, bad := range []storage.Record{record(3, 4), record(5, 5), {First: 4, Last: 3}, record(1, 1), {}, record(0, 9)} {
 		err := m.Append(t.Context(), storage.Commit{Record: bad, IDs: []storage.ID{id("x", 1)}})
-		wrapped(t, err, storage.ErrRefused, "m")
+		wrapped(t, err, storage.ErrRejected, "m")
 	}
 	wantLog(t, m, 0, record(1, 3))
 	wantIDs(t, m)
@@ -73,7 +73,7 @@ func (s suite) appendRefused(t *testing.T) {
 }
 
 // Two writers that take turns at random: each record is in the log once, and
-// the writer that came late was refused.
+// the writer that came late was rejected.
 func (s suite) appendStale(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "m")
@@ -92,7 +92,7 @@ func (s suite) appendStale(t *testing.T) {
 				switch err := m.Append(t.Context(), storage.Commit{Record: r}); {
 				case err == nil:
 					n++
-				case !errors.Is(err, storage.ErrRefused):
+				case !errors.Is(err, storage.ErrRejected):
 					t.Error(err)
 					return
 				}

@@ -13,7 +13,7 @@ func RunPositions(t *testing.T, open func(t *testing.T) Backend) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a position is written with its effect", s.positions)
-	t.Run("a refusal has no position", s.positionsRefused)
+	t.Run("a refusal has no position", s.positionsRejected)
 	t.Run("a position is durable with the next sync", s.positionDurable)
 	t.Run("numbers are in the order of the commands", s.positionNumbers)
 	t.Run("crashes leave a prefix", s.positionCrashes)
@@ -69,7 +69,7 @@ func (s suite) positions(t *testing.T) {
 	}
 }
 
-func (s suite) positionsRefused(t *testing.T) {
+func (s suite) positionsRejected(t *testing.T) {
 	b := s.open(t)
 	m, err := b.Store.Create(storage.At(t.Context(), position(1)), "m", nil)
 	must(t, err)
@@ -79,7 +79,7 @@ func (s suite) positionsRefused(t *testing.T) {
 	long := storage.ID{ID: string(make([]byte, storage.MaxID+1))}
 	_, err = b.Store.Import(ctx, "imported", nil, storage.Import{IDs: []storage.ID{long}})
 	wrapped(t, err, storage.ErrInvalidID, "imported")
-	wrapped(t, m.Append(ctx, storage.Commit{Record: record(3, 3)}), storage.ErrRefused, "m")
+	wrapped(t, m.Append(ctx, storage.Commit{Record: record(3, 3)}), storage.ErrRejected, "m")
 	wrapped(t, m.PutIDs(ctx, []storage.ID{long}), storage.ErrInvalidID, "m")
 	if got := b.Store.Position(); got != position(1) {
 		t.Errorf("position %v, want %v", got, position(1))
@@ -103,7 +103,7 @@ func (s suite) positionDurable(t *testing.T) {
 	wantLog(t, find(t, b.Store, "m"), 0, record(1, 1))
 }
 
-// A refused command takes no number, and a crash changes no number.
+// A rejected command takes no number, and a crash changes no number.
 func (s suite) positionNumbers(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "without")

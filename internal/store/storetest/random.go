@@ -173,7 +173,7 @@ func (g *game) append(name string) string {
 	first := p.last() + 1
 	if g.rng.IntN(10) == 0 {
 		stale := storage.Record{First: first + 1 + g.rng.Uint64N(3), Last: first + 5}
-		wrapped(g.t, m.Append(g.t.Context(), storage.Commit{Record: stale}), storage.ErrRefused, name)
+		wrapped(g.t, m.Append(g.t.Context(), storage.Commit{Record: stale}), storage.ErrRejected, name)
 		return "append out of order " + name
 	}
 	c := storage.Commit{Record: storage.Record{First: first, Last: first + g.rng.Uint64N(4), Data: g.text()}}

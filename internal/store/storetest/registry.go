@@ -36,7 +36,7 @@ func (s suite) registryCopies(t *testing.T) {
 	must(t, err)
 	value[0] = 'X'
 	for range 2 {
-		must(t, b.Store.Models(t.Context(), func(e storage.Entry) error {
+		must(t, b.Store.Models(t.Context(), func(e storage.RegistryEntry) error {
 			if string(e.Value) != "given" {
 				t.Errorf("value %q", e.Value)
 			}
@@ -338,7 +338,7 @@ func (s suite) errorsPassed(t *testing.T) {
 	stop := errors.New("stop")
 	calls := 0
 	for what, err := range map[string]error{
-		"models":  b.Store.Models(t.Context(), func(storage.Entry) error { calls++; return stop }),
+		"models":  b.Store.Models(t.Context(), func(storage.RegistryEntry) error { calls++; return stop }),
 		"replay":  m.Replay(t.Context(), 0, func(storage.Record) error { calls++; return stop }),
 		"ids":     m.EachID(t.Context(), func(storage.ID) error { calls++; return stop }),
 		"waiting": m.EachWaiting(t.Context(), func(storage.Prediction) error { calls++; return stop }),
@@ -362,7 +362,7 @@ func (s suite) contextEnds(t *testing.T) {
 	wrapped(t, m.EachWaiting(ctx, func(storage.Prediction) error { return nil }), cause, "m")
 	wrapped(t, m.Rewind(ctx, storage.Rewind{Sequence: 1}), cause, "m")
 	for what, err := range map[string]error{
-		"models": b.Store.Models(ctx, func(storage.Entry) error { return nil }),
+		"models": b.Store.Models(ctx, func(storage.RegistryEntry) error { return nil }),
 		"expire": b.Store.Expire(ctx, at(100), func(storage.Model) { t.Error("expired") }),
 		"forget": b.Store.Forget(ctx, at(100), 0), "sync": b.Store.Sync(ctx),
 	} {

@@ -35,7 +35,7 @@ func NewScript(t *testing.T, rng *rand.Rand, store storage.Store, n int) *Script
 	s, w := &Script{states: []map[string]string{state(t, store)}}, &writer{t: t, rng: rng, store: store}
 	for range n {
 		c := w.next()
-		must(t, refused(c.apply(t.Context(), store)))
+		must(t, rejected(c.apply(t.Context(), store)))
 		s.commands, s.states = append(s.commands, c), append(s.states, state(t, store))
 	}
 	return s
@@ -49,10 +49,10 @@ func position(n int) storage.Position {
 	return storage.Position{Index: 10 + uint64(n/3), Command: uint32(n % 3)}
 }
 
-// refused returns nil for the refusals that every replica gives to a command.
-func refused(err error) error {
-	for _, refusal := range []error{storage.ErrExists, storage.ErrRefused, storage.ErrNotFound, storage.ErrInvalidID} {
-		if errors.Is(err, refusal) {
+// rejected returns nil for the rejections that every replica gives to a command.
+func rejected(err error) error {
+	for _, rejection := range []error{storage.ErrExists, storage.ErrRejected, storage.ErrNotFound, storage.ErrInvalidID} {
+		if errors.Is(err, rejection) {
 			return nil
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Script) Apply(t *testing.T, store storage.Store, from, to int) {
 		case position(n).Compare(store.Position()) <= 0:
 			continue
 		}
-		if err := refused(c.apply(ctx, store)); err != nil {
+		if err := rejected(c.apply(ctx, store)); err != nil {
 			t.Fatalf("command %d, %s: %v", n, c.what, err)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Script) compare(t *testing.T, n int, got, want map[string]string, waiti
 
 // wantUsable fails the test unless a model can be loaded: no snapshot is ahead of the log, and the log of
 // an imported model has its snapshot.
-func wantUsable(t *testing.T, e storage.Entry) {
+func wantUsable(t *testing.T, e storage.RegistryEntry) {
 	t.Helper()
 	kept, err1 := e.Model.Snapshots()
 	last, err2 := e.Model.Last()
@@ -189,11 +189,11 @@ func (w *writer) unique(what string) string {
 	return fmt.Sprint(what, w.serial)
 }
 
-// ofModel makes a command of the model with a number. The store refuses the command if the model does not exist.
+// ofModel makes a command of the model with a number. The store rejects the command if the model does not exist.
 func ofModel(what string, number uint64, apply func(context.Context, storage.Model) error) command {
 	return command{what: fmt.Sprintf("%s of model %d", what, number), apply: func(ctx context.Context, s storage.Store) error {
 		var found storage.Model
-		if err := s.Models(ctx, func(e storage.Entry) error {
+		if err := s.Models(ctx, func(e storage.RegistryEntry) error {
 			if e.Model != nil && e.Model.Number() == number {
 				found = e.Model
 			}
@@ -243,7 +243,7 @@ func (w *writer) alias() command {
 	return command{what: "put alias", apply: func(ctx context.Context, s storage.Store) error { return s.PutAlias(ctx, name, value) }}
 }
 
-// create makes a command that creates or imports a model. Some are refused.
+// create makes a command that creates or imports a model. Some are rejected.
 func (w *writer) create() command {
 	name, value := fmt.Sprint("m", w.rng.IntN(6)), []byte(w.unique("value"))
 	if w.rng.IntN(2) == 0 {

@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("walks end with the context", s.contextEnds)
 	t.Run("last and first", s.ends)
 	t.Run("appending is durable", s.appendDurable)
-	t.Run("appending out of order is refused", s.appendRefused)
+	t.Run("appending out of order is refused", s.appendRejected)
 	t.Run("a stale appender is refused", s.appendStale)
 	t.Run("appending respects the context", s.appendContext)
 	t.Run("a commit is whole or nothing", s.commitWhole)
@@ -111,10 +111,10 @@ func create(t *testing.T, s storage.Store, name string) storage.Model {
 }
 
 // entries are all entries, with copies of their values.
-func entries(t *testing.T, s storage.Store) []storage.Entry {
+func entries(t *testing.T, s storage.Store) []storage.RegistryEntry {
 	t.Helper()
-	var out []storage.Entry
-	must(t, s.Models(t.Context(), func(e storage.Entry) error {
+	var out []storage.RegistryEntry
+	must(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		e.Value = bytes.Clone(e.Value)
 		out = append(out, e)
 		return nil

@@ -281,7 +281,7 @@ func TestAuditLog(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	record(&auth.Record{Time: at, Who: p, Call: "/hindsight.v1.ModelService/DeleteModel", Models: []string{"m"}, Outcome: "OK", Peer: "127.0.0.1:1", ValidateOnly: true})
 	for range 500 {
-		record(&auth.Record{Time: at, Call: "GET /\n\"x", Outcome: "UNAUTHENTICATED", Reason: "TOKEN_MISSING", Refused: true})
+		record(&auth.Record{Time: at, Call: "GET /\n\"x", Outcome: "UNAUTHENTICATED", Reason: "TOKEN_MISSING", Rejected: true})
 	}
 	record(&auth.Record{Time: at.Add(time.Hour), Who: p, Call: "login", Outcome: "OK"})
 	var lines []string

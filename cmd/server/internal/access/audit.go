@@ -113,7 +113,7 @@ func isCut(f *os.File) (bool, error) {
 
 // record writes a record. It returns when the operating system has the line.
 func (a *audit) record(r *auth.Record) {
-	if r.Refused && !a.rejections.AllowN(r.Time, 1) {
+	if r.Rejected && !a.rejections.AllowN(r.Time, 1) {
 		a.omitted.Add(1)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 
 // lock keeps other edits of files in a directory out until unlock.
 func lock(directory string) (unlock func(), err error) {
-	f, err := os.Open(directory) //nolint:gosec // It is that of the operator's file.
+	f, err := os.Open(directory) //nolint:gosec // The directory of the operator's file.
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func keepOwner(f *os.File, of fs.FileInfo) error {
 }
 
 func syncDirectory(directory string) error {
-	f, err := os.Open(directory) //nolint:gosec // It is that of the operator's file.
+	f, err := os.Open(directory) //nolint:gosec // The directory of the operator's file.
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ const (
 	maxKeys      = 1 << 20
 )
 
-// algorithms are those of public keys. It omits none and shared secrets: a server that knows the
+// algorithms are the algorithms of public keys. It omits none and shared secrets: a server that knows the
 // secret could make tokens.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{

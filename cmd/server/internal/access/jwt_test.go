@@ -134,7 +134,7 @@ func TestJWTs(t *testing.T) {
 	}
 }
 
-// What is no signature of the server's keys is refused: none, a shared secret made of the
+// What is no signature of the server's keys is rejected: none, a shared secret made of the
 // public key, a foreign key of the same kid, a key of another algorithm, another kid.
 func TestForgedJWTs(t *testing.T) {
 	r, e := newIssuer(t, "r", jose.ES256), newIssuer(t, "e", jose.EdDSA)

@@ -117,7 +117,7 @@ func (p *Place) Newest(ctx context.Context) (time.Time, error) {
 	return newest, nil
 }
 
-// isName reports whether a name is that of a backup. An unfinished object has another name.
+// isName reports whether a name names a backup. An unfinished object has another name.
 func isName(name string) bool {
 	_, err := time.Parse(nameLayout, name)
 	return err == nil
@@ -190,8 +190,8 @@ func (p *Place) read(ctx context.Context, name string) (*Manifest, error) {
 	return m, nil
 }
 
-// settle makes objects and their directories durable, if the place is a directory.
-func (p *Place) settle(ctx context.Context, keys ...string) error {
+// sync makes objects and their directories durable, if the place is a directory.
+func (p *Place) sync(ctx context.Context, keys ...string) error {
 	if p.root == "" {
 		return nil
 	}

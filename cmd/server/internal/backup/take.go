@@ -70,7 +70,7 @@ type Taken struct {
 }
 
 // Take backs up a directory that does not change. About has the fields of the manifest but
-// its files and its name. The name is the time, or follows that of the newest backup if the
+// its files and its name. The name is the time, or follows the name of the newest backup if the
 // clock was set back, so that the last backup taken is the newest.
 func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Report) (Taken, error) {
 	m := &about
@@ -102,7 +102,7 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Rep
 		}
 	}
 	// A killed backup may have written some of the files without a sync.
-	if err := p.settle(ctx, keys...); err != nil {
+	if err := p.sync(ctx, keys...); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
 	if err := p.publish(ctx, m); err != nil {
@@ -228,7 +228,7 @@ func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 	if err := p.bucket.Write(ctx, key(f.SHA256), &checked{from: from, file: f, hash: sha256.New()}, f.Bytes); err != nil {
 		return fmt.Errorf("upload %s: %w", f.Path, err)
 	}
-	return p.settle(ctx, key(f.SHA256))
+	return p.sync(ctx, key(f.SHA256))
 }
 
 // checked reads a file, and fails at its end if the digest differs.
@@ -264,7 +264,7 @@ func (p *Place) publish(ctx context.Context, m *Manifest) error {
 	if err := p.bucket.Create(ctx, name, bytes.NewReader(data), int64(len(data))); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
-	return p.settle(context.WithoutCancel(ctx), name) // The backup exists.
+	return p.sync(context.WithoutCancel(ctx), name) // The backup exists.
 }
 
 // Retired counts what Retain removed.

@@ -140,7 +140,7 @@ func (b *s3) Delete(ctx context.Context, key string) error {
 	return wrap(b.client.RemoveObject(ctx, b.name, b.prefix+key, minio.RemoveObjectOptions{}))
 }
 
-// wrap adds the errors of this package to those of the client.
+// wrap adds the errors of this package to the errors of the client.
 func wrap(err error) error {
 	switch answer := minio.ToErrorResponse(err); {
 	case answer.Code == minio.NoSuchKey:

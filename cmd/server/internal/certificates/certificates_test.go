@@ -152,7 +152,7 @@ func trusts(a *testca.CA, own ...tls.Certificate) *tls.Config {
 	return &tls.Config{RootCAs: a.Pool(), Certificates: own, MinVersion: tls.VersionTLS12, NextProtos: []string{"echo"}}
 }
 
-// Whom the handshake refuses, on which side, and what the error says.
+// Whom the handshake rejects, on which side, and what the error says.
 func TestHandshakes(t *testing.T) {
 	a, b := testca.New(t, "servers"), testca.New(t, "clients")
 	good := b.Pair(t, testca.Leaf{Name: "client"})
@@ -197,7 +197,7 @@ func compare(t *testing.T, side string, err error, want string) {
 	}
 }
 
-// A connection that says no word of TLS is refused.
+// A connection that says no word of TLS is rejected.
 func TestPlaintext(t *testing.T) {
 	a := testca.New(t, "servers")
 	s := serve(t, a, nil, host)

@@ -46,7 +46,7 @@ type Config struct {
 
 	LogLevel         LogLevel
 	MetricsMaxModels int
-	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
+	OTLPEndpoint     string // "" uses OTEL_EXPORTER_OTLP_ENDPOINT; without both, no traces.
 
 	Tokens                 string // "" is no tokens: everybody may call.
 	JWTKeys                string // "" is no JWTs.
@@ -101,16 +101,16 @@ type value struct{ text, origin string }
 
 // Load reads the settings from args (the command line without the program's
 // name), from the environment (lookupEnv is os.LookupEnv in production) and from
-// the file that one of the two names. The flags in own belong to the caller.
+// the file that one of the two names. The flags in extra belong to the caller.
 //
 // The error is one line. It names the wrong setting, the origin of its value, the
 // value and the expected values. For --help it is ErrHelp.
-func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.FlagSet) (Config, error) {
+func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.FlagSet) (Config, error) {
 	var c Config
 	table := settings(&c)
 	flags := pflag.NewFlagSet("hindsight-server", pflag.ContinueOnError)
 	flags.Usage = func() {}
-	for _, set := range append(flagSets(table), own...) {
+	for _, set := range append(flagSets(table), extra...) {
 		flags.AddFlagSet(set)
 	}
 	if err := flags.Parse(args); errors.Is(err, ErrHelp) {
@@ -161,7 +161,7 @@ func (c Config) check(chosen func(name, standard string) value) error {
 	reject := func(name, want string) error { return chosen(name, "").reject(name, want) }
 	switch {
 	case samePort(c.GRPCAddress, c.HTTPAddress):
-		return reject("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+		return reject("http-address", fmt.Sprintf("another port than grpc-address, %q", c.GRPCAddress))
 	case c.TLSCert != "" && c.TLSKey == "":
 		return reject("tls-key", "the file of the key, because tls-cert is set")
 	case c.TLSCert == "" && c.TLSKey != "":

@@ -156,7 +156,7 @@ func TestEverySettingFromEveryOrigin(t *testing.T) {
 		env[envName(name)] = text
 		fmt.Fprintf(&file, "%s: %q\n", name, text)
 	}
-	// None is forgotten here: every field differs from its default, but File, and those of a cluster, which refuses
+	// None is forgotten here: every field differs from its default, but File, and those of a cluster, which rejects
 	// asynchronous durability. See TestClusterSettings.
 	got, standard := reflect.ValueOf(everyLoaded()), reflect.ValueOf(defaults())
 	for i := range got.NumField() {
@@ -242,7 +242,7 @@ func TestAnOverruledValueIsNotRead(t *testing.T) {
 }
 
 func TestBadValues(t *testing.T) {
-	number := func(least, most int) string { return fmt.Sprintf("want a whole number from %d to %d", least, most) }
+	number := func(low, high int) string { return fmt.Sprintf("want a whole number from %d to %d", low, high) }
 	for _, c := range []struct{ name, text, want string }{
 		{"grpc-address", "50051", "want HOST:PORT or :PORT with a port from 0 to 65535"},
 		{"grpc-address", "", "want HOST:PORT"},

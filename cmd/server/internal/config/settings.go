@@ -153,21 +153,21 @@ func origins(field *string) kind {
 }
 
 // number is a setting between two bounds. A NaN is in no range.
-func number[T cmp.Ordered](placeholder, want string, least, most T, field *T, parse func(string) (T, error)) kind {
+func number[T cmp.Ordered](placeholder, want string, low, high T, field *T, parse func(string) (T, error)) kind {
 	return kind{placeholder, want, func(s string) bool {
 		n, err := parse(s)
 		*field = n
-		return err == nil && least <= n && n <= most
+		return err == nil && low <= n && n <= high
 	}}
 }
 
-func count(least, most int, field *int) kind {
-	return number("N", fmt.Sprintf("a whole number from %d to %d", least, most), least, most, field, strconv.Atoi)
+func count(low, high int, field *int) kind {
+	return number("N", fmt.Sprintf("a whole number from %d to %d", low, high), low, high, field, strconv.Atoi)
 }
 
-func duration(least, most time.Duration, field *time.Duration) kind {
-	want := fmt.Sprintf("a duration from %s to %s, such as 90s, 5m or 24h", brief(least), brief(most))
-	return number("DURATION", want, least, most, field, time.ParseDuration)
+func duration(low, high time.Duration, field *time.Duration) kind {
+	want := fmt.Sprintf("a duration from %s to %s, such as 90s, 5m or 24h", brief(low), brief(high))
+	return number("DURATION", want, low, high, field, time.ParseDuration)
 }
 
 // brief writes 1h for 1h0m0s.
@@ -175,14 +175,14 @@ func brief(d time.Duration) string {
 	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }
 
-func size(least, most int64, field *int64) kind {
-	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 16MiB, without a fraction", least, most)
-	return number("BYTES", want, least, most, field, parseBytes)
+func size(low, high int64, field *int64) kind {
+	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 16MiB, without a fraction", low, high)
+	return number("BYTES", want, low, high, field, parseBytes)
 }
 
 // sizeOrNone is size, or 0.
-func sizeOrNone(least, most int64, field *int64) kind {
-	k := size(least, most, field)
+func sizeOrNone(low, high int64, field *int64) kind {
+	k := size(low, high, field)
 	return kind{k.placeholder, "0, or " + k.want, func(s string) bool {
 		return k.set(s) || (*field == 0 && good(parseBytes(s)))
 	}}

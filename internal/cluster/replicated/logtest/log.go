@@ -21,8 +21,8 @@ type Fault int
 // The faults.
 const (
 	None Fault = iota
-	// Refused: the entry is not in the log, and the proposer gets ErrNotOwner.
-	Refused
+	// Rejected: the entry is not in the log, and the proposer gets ErrNotOwner.
+	Rejected
 	// Dropped: the entry is not in the log, and the proposer gets ErrLost.
 	Dropped
 	// Applied: the proposer applies the entry, and then gets ErrLost.
@@ -71,10 +71,10 @@ func (l *Log) SetFault(f func() Fault) {
 func (l *Log) Own(server int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own(server)
+	l.setOwner(server)
 }
 
-func (l *Log) own(server int) {
+func (l *Log) setOwner(server int) {
 	l.mu.owner, l.mu.barrier = server, uint64(len(l.mu.entries))
 	l.notify()
 }
@@ -136,7 +136,7 @@ func (s Server) append(entry []byte) (index uint64, fault Fault, err error) {
 		fault = l.mu.fault()
 	}
 	switch fault {
-	case Refused:
+	case Rejected:
 		return 0, None, storage.ErrNotOwner
 	case Dropped:
 		return 0, None, ErrLost
@@ -145,7 +145,7 @@ func (s Server) append(entry []byte) (index uint64, fault Fault, err error) {
 	l.mu.entries = append(l.mu.entries, entry)
 	l.notify()
 	if fault == Deposed {
-		l.own((s.n + 1) % len(l.mu.applied))
+		l.setOwner((s.n + 1) % len(l.mu.applied))
 	}
 	return uint64(len(l.mu.entries)), fault, nil
 }

@@ -19,9 +19,9 @@ import (
 // from i/10 to (i+1)/10, the last bin 1 too.
 const Bins = 10
 
-// A smaller probability counts as leastProbability in the log-loss, as does that of an
+// A smaller probability counts as minProbability in the log-loss, as does that of an
 // unknown class.
-const leastProbability = 1e-9
+const minProbability = 1e-9
 
 // Account is the account of one classifier.
 type Account struct {
@@ -50,7 +50,7 @@ func New(limit int) *Account {
 type Prediction struct {
 	// Class is the predicted class, model.NoClass if none.
 	Class int
-	// Probabilities are those of the classes known at the time of the prediction.
+	// Probabilities has a probability for each class known at the time of the prediction.
 	Probabilities []float64
 }
 
@@ -96,12 +96,12 @@ func (a *Account) Observe(r Round) Performance {
 		panic(fmt.Sprintf("classes: class %d of %d", r.Class, a.limit))
 	}
 	first := a.majority == model.NoClass
-	now := judged(r.Prequential, r.Class)
+	now := figuresOf(r.Prequential, r.Class)
 	now.Majority, now.Last = wrong(a.majority, r.Class), wrong(a.last, r.Class)
 	served, prediction := now, r.Prequential
 	if r.Served != nil {
 		prediction = *r.Served
-		served = judged(prediction, r.Class)
+		served = figuresOf(prediction, r.Class)
 		served.Majority, served.Last = now.Majority, now.Last
 		if majority, last, ok := a.read(r.Notes); ok {
 			served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
@@ -122,19 +122,19 @@ func (a *Account) Observe(r Round) Performance {
 	return round
 }
 
-// judged returns the figures of a prediction without the baselines.
-func judged(p Prediction, class int) Figures {
+// figuresOf returns the figures of a prediction without the baselines.
+func figuresOf(p Prediction, class int) Figures {
 	f := Figures{Errors: wrong(p.Class, class)}
-	own := 0.0
+	observed := 0.0
 	if class < len(p.Probabilities) {
-		own = probability(p.Probabilities[class])
+		observed = probability(p.Probabilities[class])
 	}
-	f.LogLoss = -exponential.Log(math.Max(own, leastProbability))
+	f.LogLoss = -exponential.Log(math.Max(observed, minProbability))
 	for _, v := range p.Probabilities {
 		v = probability(v)
 		f.Brier += float64(v * v)
 	}
-	f.Brier += 1 - 2*own
+	f.Brier += 1 - 2*observed
 	return f
 }
 
@@ -169,10 +169,10 @@ func (a *Account) count(p Prediction, class int) {
 		}
 		a.classes[k].Expected += v
 	}
-	own := &a.classes[class]
-	own.Observed++
+	observed := &a.classes[class]
+	observed.Observed++
 	if p.Class != class {
-		own.Errors++
+		observed.Errors++
 	}
 	if p.Class >= 0 && p.Class < len(a.classes) {
 		a.classes[p.Class].Predicted++
@@ -187,8 +187,8 @@ func (a *Account) learn(class int) {
 		a.majority = class
 		return
 	}
-	own, most := a.classes[class].Observed, a.classes[a.majority].Observed
-	if own > most || (own == most && class < a.majority) {
+	observed, majority := a.classes[class].Observed, a.classes[a.majority].Observed
+	if observed > majority || (observed == majority && class < a.majority) {
 		a.majority = class
 	}
 }

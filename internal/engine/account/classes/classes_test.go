@@ -284,7 +284,7 @@ func TestSkill(t *testing.T) {
 	}
 }
 
-// FuzzRestore: an account takes any bytes as its state and works, or refuses them and
+// FuzzRestore: an account takes any bytes as its state and works, or rejects them and
 // stays as it was.
 func FuzzRestore(f *testing.F) {
 	all := rounds(6, 1100)

@@ -43,8 +43,8 @@ func (f *Figures) add(by *Figures, times float64) {
 	f.Last += float64(times * by.Last)
 }
 
-func (f *Figures) visit(v *codec.Visitor, most float64) {
-	v.Within(most, &f.Errors, &f.LogLoss, &f.Brier, &f.Majority, &f.Last)
+func (f *Figures) visit(v *codec.Visitor, limit float64) {
+	v.Within(limit, &f.Errors, &f.LogLoss, &f.Brier, &f.Majority, &f.Last)
 }
 
 // Performance is how a classifier did over some observations.
@@ -76,10 +76,10 @@ func (p *Performance) add(by *Performance, times float64) {
 func (p *Performance) Count() float64 { return p.Observations }
 
 // Visit visits all sums. Reading accepts magnitudes of at most most.
-func (p *Performance) Visit(v *codec.Visitor, most float64) {
-	v.Within(most, &p.Observations)
-	p.Prequential.visit(v, most)
-	p.Served.visit(v, most)
+func (p *Performance) Visit(v *codec.Visitor, limit float64) {
+	v.Within(limit, &p.Observations)
+	p.Prequential.visit(v, limit)
+	p.Served.visit(v, limit)
 }
 
 // window is the performance over the newest observations.

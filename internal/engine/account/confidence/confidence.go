@@ -24,11 +24,11 @@ const (
 	// Level is 1 − α.
 	Level = 0.95
 	alpha = 1 - Level
-	// Below least values of a mean no interval is given: the sequence is asymptotic.
-	least = 100
-	// Below an effective number of leastWeighty values other than 0 neither: with few errors of a classifier
+	// Below minCount values of a mean no interval is given: the sequence is asymptotic.
+	minCount = 100
+	// Below an effective number of minWeighty values other than 0 neither: with few errors of a classifier
 	// the variance is not known.
-	leastWeighty = 20
+	minWeighty = 20
 	// The number of values at which the sequence exceeds a single interval by the least factor.
 	tightest = 1000
 )
@@ -50,9 +50,9 @@ func (m *Moments) Add(x float64) {
 // Plus adds a square to a sum of squares, which stays at the largest number.
 func Plus(squares, square float64) float64 { return math.Min(squares+square, math.MaxFloat64) }
 
-// Visit visits the sums. Reading accepts magnitudes of at most most.
-func (m *Moments) Visit(v *codec.Visitor, most float64) {
-	v.Within(most, &m.Count, &m.Sum, &m.Squares, &m.Absolute)
+// Visit visits the sums. Reading accepts magnitudes of at most limit.
+func (m *Moments) Visit(v *codec.Visitor, limit float64) {
+	v.Within(limit, &m.Count, &m.Sum, &m.Squares, &m.Absolute)
 }
 
 // Mean returns the mean, NaN without values.
@@ -67,7 +67,7 @@ func (m *Moments) variance() float64 {
 // known reports whether the values are enough for an interval. (Σ|x|)²/Σx² counts the values other than 0, if
 // these are alike.
 func (m *Moments) known() bool {
-	return m.Count >= least && m.Absolute/m.Squares*m.Absolute >= leastWeighty
+	return m.Count >= minCount && m.Absolute/m.Squares*m.Absolute >= minWeighty
 }
 
 // Interval is a difference of means, and the bounds of the confidence sequence at this time.

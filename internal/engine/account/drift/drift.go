@@ -42,7 +42,7 @@ const (
 	// The least mean number of losses between two false alarms.
 	between = 200_000
 	// The E at which a change is detected: the sum of both E is at least threshold
-	// then, and its mean is twice that of the number of blocks.
+	// then, and its mean is twice the mean of the number of blocks.
 	threshold = 2 * between / block
 	// The weight of Q in E.
 	separation = 1.0 / 16

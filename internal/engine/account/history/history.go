@@ -72,9 +72,9 @@ type Moment struct {
 	Regret, RegretBound float64
 	// Dictionary is the number of centres.
 	Dictionary int
-	// Weights are those of the experts. A history keeps the first MaxExperts.
+	// Weights are the weights of the experts. A history keeps the first MaxExperts.
 	Weights []float64
-	// Counts are those of account.Account.Counts.
+	// Counts are the result of account.Account.Counts.
 	Counts []uint64
 }
 
@@ -216,13 +216,13 @@ func (h *History) Size() uint64 {
 
 // Point is the performance over consecutive observations.
 type Point struct {
-	// Sequence is that of the last observation.
+	// Sequence is the sequence of the last observation.
 	Sequence uint64
 	// Performance and Classes sum over the judged observations: see account.Account.Observe.
 	// Classes is nil but for a classifier. Numbers have six digits, and weights four decimals.
 	Performance account.Performance
 	Classes     *classes.Performance
-	// Moment is that of the last observation, without its counts.
+	// Moment is the moment of the last observation, without its counts.
 	Moment
 	// Coverage is the share of labels inside the intervals of each level, NaN if none was
 	// judged.

@@ -223,7 +223,7 @@ func most(shape history.Shape) []uint64 {
 	return counts
 }
 
-// What is not the history of the model at hand is refused.
+// What is not the history of the model at hand is rejected.
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	shape := history.Shape{Levels: 1}
@@ -271,7 +271,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 // A history that is written and read goes on bit for bit. One that is cut, or has a
-// byte more, is refused.
+// byte more, is rejected.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, shape := range shapes() {

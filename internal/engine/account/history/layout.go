@@ -64,12 +64,12 @@ func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance)
 	to[0] += p.Prequential.Loss
 	to[1] += p.Served.Loss
 	for i, f := range [...]*classes.Figures{&c.Prequential, &c.Served} {
-		own := to[2+5*i:][:5]
-		own[0] += f.Errors
-		own[1] += f.LogLoss
-		own[2] += f.Brier
-		own[3] += f.Majority
-		own[4] += f.Last
+		figures := to[2+5*i:][:5]
+		figures[0] += f.Errors
+		figures[1] += f.LogLoss
+		figures[2] += f.Brier
+		figures[3] += f.Majority
+		figures[4] += f.Last
 	}
 }
 
@@ -85,9 +85,9 @@ func (s Shape) read(p *Point, row []uint32) {
 	p.Performance.Prequential.Loss, p.Performance.Served.Loss = long(row[0]), long(row[1])
 	p.Classes = &classes.Performance{Observations: p.Performance.Observations}
 	for i, f := range [...]*classes.Figures{&p.Classes.Prequential, &p.Classes.Served} {
-		own := row[2+5*i:][:5]
+		figures := row[2+5*i:][:5]
 		*f = classes.Figures{
-			Errors: long(own[0]), LogLoss: long(own[1]), Brier: long(own[2]), Majority: long(own[3]), Last: long(own[4]),
+			Errors: long(figures[0]), LogLoss: long(figures[1]), Brier: long(figures[2]), Majority: long(figures[3]), Last: long(figures[4]),
 		}
 	}
 }

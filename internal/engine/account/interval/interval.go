@@ -111,9 +111,9 @@ type level struct {
 	// n mod recent, 1 for covered. It is nil before the first.
 	hits []uint64
 	// recently and lately count the bits of the newest recent and the newest window
-	// observations. least is the minimum of lately so far.
-	recently, lately, least uint16
-	width, score            compensated.Sum
+	// observations. leastCovered is the minimum of lately so far.
+	recently, lately, leastCovered uint16
+	width, score                   compensated.Sum
 }
 
 // New returns the state for levels 1 − a. It panics unless each is above 0 and below 1.
@@ -124,7 +124,7 @@ func New(levels []float64) *State {
 			panic(fmt.Sprintf("interval: a level is %g, want it above 0 and below 1", l))
 		}
 		v := &s.levels[i]
-		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mix.New(trackers)
+		v.target, v.miss, v.leastCovered, v.mixture = l, 1-l, window, mix.New(trackers)
 		for k := range v.q {
 			// The quantile if the residuals have the Laplace distribution.
 			v.q[k] = -exponential.Log(v.miss)
@@ -178,7 +178,7 @@ func (s *State) Observe(r Round) {
 		return
 	}
 	if sigma > 0 && sigma <= maxScale && len(z) == len(s.levels) && bounded(z) {
-		s.judge(&r, size)
+		s.scoreServed(&r, size)
 	}
 	if now := s.Scale(); now > 0 {
 		size = math.Min(size, maxScore*now)
@@ -201,9 +201,9 @@ func bounded(z []float64) bool {
 	return true
 }
 
-// judge judges the intervals of one prediction as they were served, and learns from them
+// scoreServed judges the intervals of one prediction as they were served, and learns from them
 // before their projection.
-func (s *State) judge(r *Round, size float64) {
+func (s *State) scoreServed(r *Round, size float64) {
 	if s.ring == nil {
 		s.allocate()
 	}
@@ -298,7 +298,7 @@ func (v *level) account(n uint64, label, lower, upper float64) {
 	}
 	v.score.Add(score)
 	if n+1 >= 2*window {
-		v.least = min(v.least, v.lately)
+		v.leastCovered = min(v.leastCovered, v.lately)
 	}
 }
 
@@ -333,7 +333,7 @@ type Statistics struct {
 	MeanScore float64
 }
 
-// Statistics returns those of a level, by its place in New's. It costs O(1) and
+// Statistics returns the statistics of a level, by its place in New's levels. It costs O(1) and
 // allocates nothing.
 func (s *State) Statistics(level int) Statistics {
 	v := &s.levels[level]
@@ -349,7 +349,7 @@ func (s *State) Statistics(level int) Statistics {
 		t.MeanWidth, t.MeanScore = v.width.Value()/n, v.score.Value()/n
 	}
 	if s.judged >= 2*window {
-		t.LeastCoverage = float64(v.least) / window
+		t.LeastCoverage = float64(v.leastCovered) / window
 	}
 	return t
 }

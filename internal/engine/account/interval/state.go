@@ -70,9 +70,9 @@ func (l *level) visit(v *codec.Visitor) {
 	l.mixture.Visit(v)
 	v.Uint64(&l.covered)
 	v.Within(maxFaded, &l.faded)
-	least := int(l.least)
+	least := int(l.leastCovered)
 	if v.Int(window, &least); v.Reading() {
-		l.least = uint16(least)
+		l.leastCovered = uint16(least)
 	}
 	v.Within(maxSum, &l.width.High, &l.width.Low, &l.score.High, &l.score.Low)
 }
@@ -99,8 +99,8 @@ func (s *State) check(v *codec.Visitor) {
 }
 
 func (l *level) check(v *codec.Visitor, judged uint64) {
-	if judged < 2*window && l.least != window {
-		v.Corrupt("a least window of %d after %d intervals", l.least, judged)
+	if judged < 2*window && l.leastCovered != window {
+		v.Corrupt("a least window of %d after %d intervals", l.leastCovered, judged)
 	}
 	if l.faded < 0 || l.faded > float64(l.covered)*(1+1e-9) {
 		v.Corrupt("%d covered, %g discounted", l.covered, l.faded)
@@ -127,7 +127,7 @@ func (l *level) check(v *codec.Visitor, judged uint64) {
 	if l.covered < uint64(l.recently) || l.covered > judged-missed {
 		v.Corrupt("%d of %d covered, %d recently", l.covered, judged, l.recently)
 	}
-	if judged >= 2*window && l.least > l.lately {
-		v.Corrupt("a least window of %d, the newest of %d", l.least, l.lately)
+	if judged >= 2*window && l.leastCovered > l.lately {
+		v.Corrupt("a least window of %d, the newest of %d", l.leastCovered, l.lately)
 	}
 }

@@ -14,13 +14,13 @@ import (
 )
 
 // Grown records that another server has appended to the log, which now ends at a sequence. A model in memory learns
-// the new records at its turn. A model that is not in memory learns them when it is loaded. On a cold replica the model
+// the new records at its turn. A model that is not in memory learns them when it is loaded. On a cold server the model
 // learns nothing and leaves memory. Grown does not wait. One goroutine at a time calls Grown, Rewound, Snapshotted and
 // CompareDigest.
 func (m *Model) Grown(sequence uint64) {
 	m.journal.grown.Store(true)
 	if !m.Resident() {
-		before := m.journal.told.Swap(sequence)
+		before := m.journal.knownLogEnd.Swap(sequence)
 		more := int64(sequence - min(before, sequence))
 		if before == 0 {
 			more, _ = m.journal.behind() // A load returns the error.
@@ -42,16 +42,16 @@ func (m *Model) Rewound(sequence uint64) {
 	m.box.Post()
 }
 
-// Snapshotted writes the owner's snapshot of a sequence on a cold replica. It does not wait.
+// Snapshotted writes the owner's snapshot of a sequence on a cold server. It does not wait.
 func (m *Model) Snapshotted(sequence uint64, data []byte) {
 	if !m.env.Cold {
-		return // A warm replica makes its own snapshots.
+		return // A warm server makes its own snapshots.
 	}
-	s, told := &m.snapshots, m.journal.told.Load()
-	left := int64(told-min(sequence, told)) * max(s.cost.Load(), int64(ReadCost))
+	s, knownLogEnd := &m.snapshots, m.journal.knownLogEnd.Load()
+	left := int64(knownLogEnd-min(sequence, knownLogEnd)) * max(s.cost.Load(), int64(ReadCost))
 	c := capture{
 		Snapshot: codec.Snapshot{Sequence: sequence}, model: m, epoch: s.epoch.Load(), data: data,
-		replay: max(0, m.Replay()-left), made: m.env.Now().UnixNano(),
+		replay: max(0, m.Replay()-left), madeAt: m.env.Now().UnixNano(),
 	}
 	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}
 	missed := func(why string) {
@@ -95,7 +95,7 @@ func (m *Model) Warm() {
 }
 
 // follow learns some records of other servers, and posts itself for the rest, so that other jobs have their turn. It
-// loads a model whose replay has become so long that a snapshot is due. On a cold replica it only follows a rewind, and
+// loads a model whose replay has become so long that a snapshot is due. On a cold server it only follows a rewind, and
 // lets the model leave memory.
 func (m *Model) follow() {
 	more, err := false, error(nil)
@@ -189,7 +189,7 @@ func (m *Model) relearn(r record.Record) error {
 	return nil
 }
 
-// AwaitRewind makes a model refuse all calls after a crash has interrupted its rewind, until Rewound reports that the
+// AwaitRewind makes a model reject all calls after a crash has interrupted its rewind, until Rewound reports that the
 // rewind is complete. The caller calls AwaitRewind before the model is hosted.
 func (m *Model) AwaitRewind() {
 	m.setRestoring(true)

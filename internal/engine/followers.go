@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// followAll lets the replicas learn until the lifetime of the engine ends, one commit of one replica after the other: all
+// followAll lets the followers learn until the lifetime of the engine ends, one commit of one follower after the other: all
 // of them take one processor at most.
 func (e *Engine) followAll() {
 	lifetime := e.env.Lifetime
@@ -22,11 +22,11 @@ func (e *Engine) followAll() {
 		select {
 		case <-lifetime.Done():
 			return
-		case <-e.replicas.Woken():
+		case <-e.followers.Woken():
 		}
 		for more := true; more && lifetime.Err() == nil; {
 			more = false
-			for _, r := range e.replicas.All() {
+			for _, r := range e.followers.All() {
 				if e.follow(lifetime, r) {
 					more = true
 				}
@@ -35,11 +35,11 @@ func (e *Engine) followAll() {
 	}
 }
 
-// follow lets a replica learn once, and tells whether there is more. A failure is tried again with the next
+// follow lets a follower learn once, and tells whether there is more. A failure is tried again with the next
 // observation or the next sweep.
-func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
+func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	f := r.Follows()
-	if f == nil || e.replicasRest() {
+	if f == nil || e.followersRest() {
 		return false
 	}
 	leader, err := e.leader(f)
@@ -51,18 +51,18 @@ func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
 			return false
 		}
 		var left uint64
-		if left, err = r.Behind(&leader.replica); err == nil && left == 0 {
+		if left, err = r.Behind(&leader.follower); err == nil && left == 0 {
 			return false
 		}
 	}
 	if err == nil {
-		more, err = r.Step(ctx, &leader.replica)
+		more, err = r.Step(ctx, &leader.follower)
 	}
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return more
 	case errors.Is(err, replica.ErrRestored):
-		if err = e.settleClaimed(ctx, r.ID()); err == nil {
+		if err = e.continueClaimed(ctx, r.ID()); err == nil {
 			return true
 		}
 	case errors.Is(err, replica.ErrStops):
@@ -74,53 +74,53 @@ func (e *Engine) follow(ctx context.Context, r *replica.Replica) (more bool) {
 	return false
 }
 
-// replicasRest reports whether no replica can learn now.
-func (e *Engine) replicasRest() bool {
+// followersRest reports whether no follower can learn now.
+func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
-// settleClaimed is settle with the claim on the name.
-func (e *Engine) settleClaimed(ctx context.Context, id string) error {
-	m, release, err := e.own(ctx, id)
+// continueClaimed is continueFollower with the claim on the name.
+func (e *Engine) continueClaimed(ctx context.Context, id string) error {
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.settle(ctx, m)
+	return e.continueFollower(ctx, m)
 }
 
 // stopClaimed is stopFollowing with the claim on the name.
 func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
-	m, release, err := e.own(ctx, id)
+	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if m.Entry().Follow == nil {
+	if m.Registered().Follow == nil {
 		return nil // It was stopped before its name was claimed.
 	}
 	return e.stopFollowing(ctx, m, why.Error())
 }
 
-// stopFollowing makes a replica a model of its own, durably, and sets aliases in the same write. The model
+// stopFollowing makes a follower a model of its own, durably, and sets aliases in the same write. The model
 // keeps what it has learned. The caller holds the claim on the name.
-func (e *Engine) stopFollowing(ctx context.Context, m *entry, why string, also ...storage.Alias) error {
-	next := changed(m.Entry(), e.o.Now())
+func (e *Engine) stopFollowing(ctx context.Context, m *hostedModel, why string, also ...storage.Alias) error {
+	next := changed(m.Registered(), e.o.Now())
 	leader := next.Follow.Leader.ID
 	next.Follow = nil
 	if err := m.Register(ctx, next, also...); err != nil {
 		return err
 	}
-	m.SetEntry(next)
-	e.replicas.Enlist(&m.replica, false)
+	m.SetRegistered(next)
+	e.followers.Enlist(&m.follower, false)
 	e.o.Log.Warn("a model follows no more", zap.String("model", m.ID()), zap.String("followed", leader), zap.String("why", why))
 	return nil
 }
 
 // continuation is what a model follows after a restore of its leader, nil if it follows nothing. While the
 // leader is restored, or after its purge, that is what the model followed before: followAll decides later.
-func (e *Engine) continuation(m *entry) (*record.Follow, error) {
-	f := m.Entry().Follow
+func (e *Engine) continuation(m *hostedModel) (*record.Follow, error) {
+	f := m.Registered().Follow
 	if f == nil {
 		return nil, nil
 	}
@@ -131,64 +131,64 @@ func (e *Engine) continuation(m *entry) (*record.Follow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.replica.Continuation(&leader.replica)
+	return m.follower.Continuation(&leader.follower)
 }
 
-// settle lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
+// continueFollower lets a follower continue after a restore of its leader, or stops it if it has learned what was undone,
 // durably. The caller holds the claim on the name.
-func (e *Engine) settle(ctx context.Context, m *entry) error {
+func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 	next, err := e.continuation(m)
 	switch {
-	case err != nil || next == m.Entry().Follow:
+	case err != nil || next == m.Registered().Follow:
 		return err
 	case next == nil:
 		return e.stopFollowing(ctx, m, "the model that it follows was restored, and it has learned what was undone")
 	}
-	registered := *m.Entry()
+	registered := *m.Registered()
 	registered.Follow = next
 	if err := m.Register(ctx, &registered); err != nil {
 		return err
 	}
-	m.SetEntry(&registered)
+	m.SetRegistered(&registered)
 	return nil
 }
 
-// settleReplicas settles the replicas of a restored model. A failure is tried again with the next observation
+// continueFollowers calls continueFollower for the followers of a restored model. A failure is tried again with the next observation
 // or the next sweep.
-func (e *Engine) settleReplicas(ctx context.Context, leader *entry) {
-	for _, r := range e.replicas.Of(leader.Ref()) {
-		if err := e.settleClaimed(ctx, r.ID()); err != nil {
-			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
+func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
+	for _, r := range e.followers.Of(leader.Ref()) {
+		if err := e.continueClaimed(ctx, r.ID()); err != nil {
+			e.o.Log.Debug("a follower of a restored model cannot continue now", zap.String("model", r.ID()), zap.Error(err))
 		}
 	}
 }
 
-// claimLeader claims the names of a model and of its replicas.
-func (e *Engine) claimLeader(ctx context.Context, leader *entry) (release func(), err error) {
+// claimLeader claims the names of a model and of its followers.
+func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release func(), err error) {
 	for {
 		names := []string{leader.ID()}
-		for _, r := range e.replicas.Of(leader.Ref()) {
+		for _, r := range e.followers.Of(leader.Ref()) {
 			names = append(names, r.ID())
 		}
 		if release, err = e.table.claimAll(ctx, names...); err != nil {
 			return nil, err
 		}
-		// Only the holder of the claim on the leader creates replicas of it.
-		if now := len(e.replicas.Of(leader.Ref())); now+1 <= len(names) {
+		// Only the holder of the claim on the leader creates followers of it.
+		if now := len(e.followers.Of(leader.Ref())); now+1 <= len(names) {
 			return release, nil
 		}
 		release()
 	}
 }
 
-// promote makes a replica a model of its own and sets an alias to it in place of its leader: at the leader's
-// turn, when the replica has learned everything, and in one write. After a crash the replica still follows, or
+// promote makes a follower a model of its own and sets an alias to it in place of its leader: at the leader's
+// turn, when the follower has learned everything, and in one write. After a crash the follower still follows, or
 // the alias names it. The caller holds the claims, which promote releases.
-func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Binding, release func()) error {
-	leader, err := e.leader(m.Entry().Follow)
+func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *alias.Binding, release func()) error {
+	leader, err := e.leader(m.Registered().Follow)
 	if err == nil {
 		// Most of it is learned outside of the leader's turn.
-		err = m.replica.CatchUp(ctx, &leader.replica, hosted.MaxCommitRows)
+		err = m.follower.CatchUp(ctx, &leader.follower, hosted.MaxCommitRows)
 	}
 	if err != nil {
 		release()
@@ -198,7 +198,7 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 		if err := leader.Advance(); err != nil {
 			return err
 		}
-		if err := m.replica.CatchUp(ctx, &leader.replica, 1); err != nil {
+		if err := m.follower.CatchUp(ctx, &leader.follower, 1); err != nil {
 			return err
 		}
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
@@ -208,8 +208,8 @@ func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Bin
 	})
 }
 
-// CompareModels compares a model with its replicas, or the leader of a replica with all of its replicas: the
-// leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most. By an
+// CompareModels compares a model with its followers, or the leader of a follower with all of its followers: the
+// leader comes first, then the followers by their recent loss. It costs one commit of each follower at most. By an
 // alias with a share whose models each learn what they predicted, it compares these two since the share began.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
 	if err := e.asOwner(ctx); err != nil {
@@ -220,14 +220,14 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 		return nil, err
 	}
 	if t, err := e.Resolve(name); err == nil && t.Shares() && t.model == leader && !t.binding.Share.LearnAll {
-		for _, m := range []*entry{t.model, t.second} {
+		for _, m := range []*hostedModel{t.model, t.second} {
 			if err := m.Load(ctx); err != nil {
 				return nil, err
 			}
 		}
 		return replica.CompareShare(t.model.Model, t.second.Model, &t.binding.Share)
 	}
-	if f := leader.Entry().Follow; f != nil {
+	if f := leader.Registered().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {
 			return nil, err
 		}
@@ -235,13 +235,13 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	if err := leader.Load(ctx); err != nil {
 		return nil, err
 	}
-	return e.replicas.Compare(ctx, &leader.replica)
+	return e.followers.Compare(ctx, &leader.follower)
 }
 
 // behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
-// no replica.
-func (e *Engine) behind(m *entry) int64 {
-	f := m.Entry().Follow
+// no follower.
+func (e *Engine) behind(m *hostedModel) int64 {
+	f := m.Registered().Follow
 	if f == nil {
 		return -1
 	}
@@ -249,7 +249,7 @@ func (e *Engine) behind(m *entry) int64 {
 	if err != nil {
 		return -1
 	}
-	n, err := m.replica.Behind(&leader.replica)
+	n, err := m.follower.Behind(&leader.follower)
 	if err != nil {
 		return -1
 	}
