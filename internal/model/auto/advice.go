@@ -10,6 +10,8 @@ type advice struct {
 	seen   uint64
 	lags   []float64
 	level1 block
+	// keyed is empty without keys.
+	keyed keyedBlock
 	// level2 is empty if level 2 slept.
 	level2 block
 }
@@ -37,7 +39,8 @@ func (b block) of(output int) (residual float64, experts, final []float64, value
 // AdviceSizes are the lengths of Prediction.Advice: with level 1 alone and, if the learner has
 // a lineup, with level 2.
 func AdviceSizes(o Options) []int {
-	sizes := []int{1 + o.remembered()*o.Outputs + o.Outputs*level1Block(o.plan()).size()}
+	o = o.numeric()
+	sizes := []int{1 + o.remembered()*o.Outputs + o.Outputs*(level1Block(o.plan()).size()+o.keyedBlock().size())}
 	if l := o.lineup(); !l.empty() {
 		sizes = append(sizes, sizes[0]+o.Outputs*level2Block(l).size())
 	}
@@ -53,6 +56,9 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 		dst = append(dst, s.advice[j*k:][:k]...)
 		dst = append(dst, s.final[j*finalists:][:finalists]...)
 		dst = append(dst, s.values[j])
+	}
+	if s.keyed != nil {
+		dst = s.keyed.appendAdvice(dst)
 	}
 	if !l.awake() {
 		return dst
@@ -70,7 +76,10 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 func (l *Learner) read(numbers []float64) advice {
 	a := advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], level1: l.level1Block, level2: l.level2Block}
 	rest, size := numbers[1+len(l.lags):], l.o.Outputs*a.level1.size()
-	a.level1.numbers, a.level2.numbers = rest[:size], rest[size:]
+	a.level1.numbers, rest = rest[:size], rest[size:]
+	a.keyed = l.o.keyedBlock()
+	size = l.o.Outputs * a.keyed.size()
+	a.keyed.numbers, a.level2.numbers = rest[:size], rest[size:]
 	return a
 }
 
@@ -84,7 +93,7 @@ func (l *Learner) stale(numbers []float64) (advice, bool) {
 	if !(seen >= 0 && seen < float64(l.n)) || seen != math.Trunc(seen) {
 		return advice{}, false
 	}
-	size := 1 + len(l.lags) + l.o.Outputs*l.level1Block.size()
+	size := 1 + len(l.lags) + l.o.Outputs*(l.level1Block.size()+l.o.keyedBlock().size())
 	if !l.lineup.empty() && seen >= lastStage {
 		size += l.o.Outputs * l.level2Block.size()
 	}
@@ -128,11 +137,14 @@ func (m *mixer) possible(a *advice, output int) bool {
 	if !between(final[0], experts) || !between(v, final) {
 		return false
 	}
+	if !m.possibleKeys(a, output) {
+		return false
+	}
 	if len(a.level2.numbers) == 0 {
 		return true
 	}
 	residual, experts, final, value := a.level2.of(output)
-	return m.ranged(residual, experts, final, complete) && final[0] == v && between(value, final)
+	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && between(value, final)
 }
 
 // ranged tells whether the predictions of a level are in the range that advice was cut to.

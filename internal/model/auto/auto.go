@@ -19,7 +19,12 @@ import (
 // Level 2 sleeps for the first lastStage rows, and for ever if the budget has no room for a
 // lineup. While level 2 sleeps, the prediction is v.
 type Learner struct {
+	// o are numeric options: keys are no inputs of the levels. dimension is that of the inputs
+	// with the keys, numbers are the others.
 	o             Options
+	dimension     int
+	keys          []Key
+	numbers       []int
 	plan          Plan
 	maps          []*featureMap
 	stackRenewals [stacks]renewal
@@ -57,7 +62,9 @@ type state struct {
 	bandwidths bandwidths
 	experts    []expertMap
 	mixers     []mixer
-	level2     []*level2
+	// keyed is nil without keys.
+	keyed  *keyed
+	level2 []*level2
 	// served are the predictions v of the first rows, by outputs, and nil once level 2 is
 	// awake.
 	served []float64
@@ -98,16 +105,17 @@ func New(o Options) *Learner {
 	if !o.valid() {
 		panic(fmt.Sprintf("auto: options %+v", o))
 	}
-	return newLearner(o, o.lineup())
+	return newLearner(o, o.numeric().lineup())
 }
 
-func newLearner(o Options, lineup lineup) *Learner {
+func newLearner(whole Options, lineup lineup) *Learner {
+	o := whole.numeric()
 	plan := o.plan()
 	var maps []*featureMap
 	for _, kind := range plan.maps() {
 		maps = append(maps, newFeatureMap(o, kind))
 	}
-	l := &Learner{o: o, plan: plan, maps: maps, lineup: lineup, view: o.view(), fixedBytes: o.bytes(plan)}
+	l := &Learner{o: o, dimension: whole.Dimension, keys: whole.Keys, numbers: whole.numbers(), plan: plan, maps: maps, lineup: lineup, view: o.view(), fixedBytes: o.bytes(plan)}
 	l.stackRenewals = stackRenewals(plan.experts())
 	l.level1Block, l.level2Block = level1Block(plan), level2Block(lineup)
 	if !lineup.empty() {
@@ -126,7 +134,7 @@ func (l *Learner) newState() state {
 	s := state{
 		inputs: newColumns(o.Dimension, o.Joint), labels: newColumns(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
-		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
+		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs), keyed: newKeyed(o),
 	}
 	for j := range s.mixers {
 		s.mixers[j] = newMixer(plan.experts())
@@ -142,6 +150,8 @@ func (l *Learner) awake() bool { return l.memories != nil }
 
 // scratch is the scratch of one prediction, and holds its result.
 type scratch struct {
+	// numbers are the inputs without the keys, if there are keys.
+	numbers []float64
 	// seen is the number of labels before the prediction, lags the last of them, and last
 	// the newest in the units of the experts.
 	lags []float64
@@ -163,6 +173,8 @@ type scratch struct {
 	stack          stackScratch
 	awake          [complete + 1][]bool
 	finalAwake     [complete + 1][]bool
+	// keyed is nil without effects of keys.
+	keyed *keyedScratch
 	// level2 is nil without a lineup.
 	level2 *level2Scratch
 }
@@ -181,6 +193,7 @@ func (l *Learner) newScratch() *scratch {
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs), answers: make([]float64, o.Outputs),
 		weights: make([]float64, k), stack: newStackScratch(k),
+		numbers: make([]float64, o.Dimension), keyed: newKeyedScratch(o),
 	}
 	for range l.plan.forgettings {
 		s.turned, s.solved = append(s.turned, qr.NewRow(widest+2*o.Outputs)), append(s.solved, qr.NewRow(widest))
@@ -204,7 +217,7 @@ func (l *Learner) newScratch() *scratch {
 
 // Check tells whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
-	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+	if err := model.CheckFeatures(x, l.dimension, model.MaxMagnitude); err != nil {
 		return err
 	}
 	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
@@ -242,12 +255,12 @@ func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 
 // Predict allocates nothing once its scratch is warm.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
-	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+	if err := model.CheckFeatures(x, l.dimension, model.MaxMagnitude); err != nil {
 		return err
 	}
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
-	l.answer(s, x)
+	l.answer(s, l.split(s, x))
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.answers)
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
@@ -269,6 +282,11 @@ func (l *Learner) answer(s *scratch, x []float64) {
 		l.predictOutput(s, j)
 	}
 	copy(s.answers, s.values)
+	if l.keyed != nil {
+		l.findKeys(s, nil)
+		l.mixKeys(s, stageAfter(l.n))
+		copy(s.answers, s.keyed.us)
+	}
 	if l.awake() {
 		l.measure(s.level2)
 		for j, u := range l.level2 {

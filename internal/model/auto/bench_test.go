@@ -170,3 +170,44 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(first/second, "overhead")
 	b.ReportMetric(0, "ns/op") // Of no meaning.
 }
+
+// BenchmarkKeys measures a full window without keys and with three, of 1,000 values each.
+func BenchmarkKeys(b *testing.B) {
+	const d, rows = 12, 9000
+	keyed := defaults(d + 3)
+	for k := range 3 {
+		keyed.Keys = append(keyed.Keys, auto.Key{Feature: d + k})
+	}
+	for name, l := range map[string]model.Learner{"none": auto.New(defaults(d)), "three": auto.New(keyed)} {
+		samples, y := modeltest.Samples(1, d, rows), []float64{0}
+		rng := rand.New(rand.NewPCG(1, 1))
+		inputs := make([][]float64, rows)
+		for n, s := range samples {
+			inputs[n] = s.X
+			if name == "three" {
+				inputs[n] = slices.Concat(s.X, []float64{float64(1 + rng.IntN(1000)), float64(1 + rng.IntN(1000)), float64(1 + rng.IntN(1000))})
+			}
+		}
+		var o model.Outcome
+		observe := func(n int) {
+			y[0] = samples[n%rows].Y
+			_ = l.Observe(&o, inputs[n%rows], y, 1)
+		}
+		for n := range rows {
+			observe(n)
+		}
+		b.Run("Observe/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				observe(n)
+			}
+		})
+		b.Run("Predict/"+name, func(b *testing.B) {
+			var p model.Prediction
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				_ = l.Predict(&p, inputs[n%rows])
+			}
+		})
+	}
+}

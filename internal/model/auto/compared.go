@@ -7,7 +7,13 @@ import (
 )
 
 // Experts of an output are numbered as level 2 has them: 0 is v, 1 to K the experts of
-// level 1, and the lineup follows.
+// level 1, the lineup and the experts of the keys follow. With keys, expert 0 is u in place of v.
+
+// keyAt is the number of the first expert of the keys.
+func (l *Learner) keyAt() int { return 1 + l.plan.experts() + l.lineup.experts() }
+
+// compare is the number of experts of an output.
+func (l *Learner) compare() int { return l.keyAt() + l.o.keyExperts() }
 
 // compared is the comparison of level 2 of an output with v (e = 0), or with an expert e > K of the lineup.
 func (l *Learner) compared(output, e int) *ledger.Comparison {
@@ -21,14 +27,17 @@ func (l *Learner) compared(output, e int) *ledger.Comparison {
 // regretOf is the regret of an output against expert e: against an expert of level 1 the sum
 // of the regrets against v and of v.
 func (l *Learner) regretOf(output, e int) float64 {
-	if e > l.plan.experts() {
+	if e > l.plan.experts() && e < l.keyAt() {
 		return l.compared(output, e).Regret.Value()
 	}
 	regret := 0.0
 	if l.awake() {
 		regret = l.compared(output, 0).Regret.Value()
 	}
-	if e > 0 {
+	if l.keyed != nil && e > 0 {
+		regret += l.keyed.mixers[output].compared(e - l.keyAt()).Regret.Value()
+	}
+	if e > 0 && e < l.keyAt() {
 		regret += l.mixers[output].account.experts[e-1].Regret.Value()
 	}
 	return regret
@@ -38,17 +47,20 @@ func (l *Learner) regretOf(output, e int) float64 {
 func (l *Learner) best(output int) int {
 	k := l.plan.experts()
 	first := 1 + l.mixers[output].account.best(k)
-	if !l.awake() {
-		return first
-	}
-	best, largest := 0, l.regretOf(output, 0)
+	best, largest := first, l.regretOf(output, first)
 	consider := func(e int) {
 		if r := l.regretOf(output, e); r > largest {
 			best, largest = e, r
 		}
 	}
-	consider(first)
-	for e := 1 + k; e < l.level2[output].base.Experts(); e++ {
+	if l.awake() {
+		best, largest = 0, l.regretOf(output, 0)
+		consider(first)
+		for e := 1 + k; e < l.keyAt(); e++ {
+			consider(e)
+		}
+	}
+	for e := l.keyAt(); e < l.compare(); e++ {
 		consider(e)
 	}
 	return best
@@ -62,12 +74,15 @@ func (l *Learner) promise(output, e int) (certificate, bound float64) {
 		certificate += m.Certificate(m.Potential(), expert)
 		bound += m.Bound(expert)
 	}
-	if e > l.plan.experts() {
+	if e > l.plan.experts() && e < l.keyAt() {
 		add(l.level2[output].final, 1)
-		add(l.level2[output].base, e)
+		add(l.level2[output].base, e+l.o.keyExperts())
 		return certificate, bound
 	}
-	if e > 0 {
+	if l.keyed != nil && e > 0 {
+		add(l.keyed.mixers[output].mixture, max(0, 1+e-l.keyAt()))
+	}
+	if e > 0 && e < l.keyAt() {
 		add(l.mixers[output].final, 0)
 		add(l.mixers[output].base, e-1)
 	}
@@ -82,26 +97,35 @@ func (l *Learner) account(output int) *account {
 	if l.awake() {
 		return &l.level2[output].account
 	}
+	if l.keyed != nil {
+		return &l.keyed.mixers[output].account
+	}
 	return &l.mixers[output].account
 }
 
 // reconciles tells whether the losses of both levels of an output reconcile.
 func (l *Learner) reconciles(output int) bool {
 	return l.mixers[output].account.reconciles(l.plan.experts()) &&
+		(l.keyed == nil || l.keyed.mixers[output].account.reconciles(l.o.keyExperts())) &&
 		(l.lineup.empty() || l.level2[output].account.reconciles(l.lineup.experts()))
 }
 
 // said is what expert e of an output predicted. A lineup that slept says v.
 func (a *advice) said(output, e int) float64 {
-	_, experts, _, v := a.level1.of(output)
+	_, experts, _, _ := a.level1.of(output)
+	lineup := 1 + len(experts)
+	keys := lineup + a.level2.experts
 	switch {
-	case e > 0 && e <= len(experts):
+	case e > 0 && e < lineup:
 		return experts[e-1]
+	case e >= keys:
+		_, said, _ := a.keyed.of(output)
+		return said[e-keys]
 	case e > 0 && len(a.level2.numbers) > 0:
 		_, lineup, _, _ := a.level2.of(output)
 		return lineup[e-1-len(experts)]
 	default:
-		return v
+		return a.base(output)
 	}
 }
 
@@ -112,6 +136,8 @@ func (l *Learner) passed(output, e int) *compensated.Sum {
 		return &l.level2[output].passed[0]
 	case e <= k:
 		return &l.mixers[output].passed[e-1]
+	case e >= l.keyAt():
+		return &l.keyed.mixers[output].passed[e-l.keyAt()]
 	default:
 		return &l.level2[output].passed[e-k]
 	}
@@ -121,9 +147,9 @@ func (l *Learner) passed(output, e int) *compensated.Sum {
 // experts. Numbers are the Prediction.Advice of the row. Pass needs exclusive access.
 func (l *Learner) Pass(y []float64, weight float64, numbers []float64) {
 	a := l.read(numbers)
-	first, after := 1, 1+l.plan.experts()
+	first, after := 1, l.compare()
 	if !l.lineup.empty() {
-		first, after = 0, after+l.lineup.experts()
+		first = 0
 	}
 	for j := range l.mixers {
 		for e := first; e < after; e++ {

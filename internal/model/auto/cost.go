@@ -40,7 +40,8 @@ func (o Options) observeFlops(p Plan) uint64 {
 		r := stackSize(experts)
 		total += k * (factorFlops(r, 1) + renewalFlops(r, f))
 	}
-	return total
+	observe, _ := o.keyedFlops()
+	return total + observe
 }
 
 // renewalFlops counts half a rotation a renewal.
@@ -64,7 +65,8 @@ func (o Options) predictFlops(p Plan) uint64 {
 	for _, m := range p.descents {
 		total += k * uint64(descentCount*o.size(m))
 	}
-	return total
+	_, predict := o.keyedFlops()
+	return total + predict
 }
 
 // bytes is the memory of a learner without kept rows.
@@ -86,16 +88,19 @@ func (o Options) bytes(p Plan) uint64 {
 		8*uint64(4*(experts+finalists)+6+14+2*experts+2*overshoots+2)
 	columns := 3*(o.Dimension+k) + o.remembered()*k
 	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
-	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + 1024
+	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + 1024
 }
 
 // rowBytes is the memory of a kept row.
 func (o Options) rowBytes() uint64 {
-	return 11*8 + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
+	return 11*8 + o.keptKeyBytes() + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
 }
 
 // Cost is the most that a learner costs: after the last stage no rows are kept.
-func Cost(o Options) model.Cost { return o.cost(o.lineup()) }
+func Cost(o Options) model.Cost {
+	n := o.numeric()
+	return n.cost(n.lineup())
+}
 
 func (o Options) cost(l lineup) model.Cost {
 	p := o.plan()
@@ -105,6 +110,9 @@ func (o Options) cost(l lineup) model.Cost {
 	}
 	for _, m := range p.maps() {
 		c.Features += o.size(m)
+	}
+	if o.keyed > 0 {
+		c.StateBytes += o.effects().Bytes()
 	}
 	if !l.empty() {
 		observe, predict := o.lineupFlops(l)
@@ -120,6 +128,9 @@ func (l *Learner) Size() uint64 {
 	size := l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() + 8*uint64(len(l.served))
 	if l.awake() {
 		size += l.memoryBytes
+	}
+	if l.keyed != nil {
+		size += l.keyed.effects.Bytes()
 	}
 	return size
 }

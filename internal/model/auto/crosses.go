@@ -66,7 +66,7 @@ func (v view) codes(dst []int64, x, inputs []float64) {
 			at++
 		}
 	}
-	cycles := inputs[v.near():]
+	cycles := inputs[v.discretes():]
 	for _, code := range cycles[len(v.cycles):][:len(v.categories)] {
 		set(code)
 	}

@@ -112,20 +112,25 @@ func (m *stacked) addWeights(dst, base, final []float64, u units, s *statement) 
 	}
 }
 
-// expertWeights adds the weights that the experts of level 1 and of an awake lineup have in the
-// prediction of an output, of which a is the advice, or nil.
-func (l *Learner) expertWeights(dst []float64, output int, a *advice) {
+// expertWeights adds the weights that the experts of level 1, of an awake lineup and of the keys
+// have in the prediction of an output, of which a is the advice, or nil. With through, v has the
+// weights of v + e too, so that the experts of the keys answer for e alone.
+func (l *Learner) expertWeights(dst []float64, output int, a *advice, through bool) {
 	m, k, now, share := &l.mixers[output], l.plan.experts(), stageAfter(l.n), 1.0
 	base, final := make([]float64, k), make([]float64, finalists)
 	m.base.Weights(base, l.scratch.awake[now])
 	m.final.Weights(final, l.scratch.finalAwake[now])
 	var level1, level2 *statement
 	if a != nil {
-		residual, experts, mixtures, v := a.level1.of(output)
+		residual, experts, mixtures, _ := a.level1.of(output)
 		level1 = &statement{experts: experts, mixed: mixtures[0], residual: residual}
 		if l.awake() {
 			residual, lineup, mixtures, _ := a.level2.of(output)
-			level2 = &statement{experts: slices.Concat([]float64{v}, experts, lineup), mixed: mixtures[1], residual: residual}
+			var keys []float64
+			if l.keyed != nil {
+				_, keys, _ = a.keyed.of(output)
+			}
+			level2 = &statement{experts: slices.Concat([]float64{a.base(output)}, experts, keys, lineup), mixed: mixtures[1], residual: residual}
 		}
 	}
 	if l.awake() {
@@ -134,8 +139,13 @@ func (l *Learner) expertWeights(dst []float64, output int, a *advice) {
 		u.base.Weights(base, nil)
 		u.final.Weights(final, nil)
 		u.addWeights(weights, base, final[1:], m.units, level2)
-		copy(dst, weights[1:])
+		copy(dst[:k], weights[1:])
+		copy(dst[k:], l.lineupOf(weights))
+		copy(dst[len(dst)-l.o.keyExperts():], l.keysOf(weights))
 		share = final[0] + weights[0]
+	}
+	if l.keyed != nil {
+		share = l.keyShares(dst[len(dst)-l.o.keyExperts():], output, share, through)
 	}
 	for i := range final {
 		final[i] *= share
@@ -149,10 +159,11 @@ func (l *Learner) parts(a *advice) []model.Part {
 	if l.awake() {
 		names = append(names, l.lineup.names()...)
 	}
+	names = append(names, l.o.keyNames()...)
 	p := newParts(names, l.o.Outputs)
 	for j := range l.mixers {
 		weights := make([]float64, len(names))
-		l.expertWeights(weights, j, a)
+		l.expertWeights(weights, j, a, false)
 		p.addWeights(j, weights)
 		if a == nil {
 			continue
@@ -162,6 +173,14 @@ func (l *Learner) parts(a *advice) []model.Part {
 			var lineup []float64
 			_, lineup, _, value = a.level2.of(j)
 			said = slices.Concat(said, lineup)
+		}
+		if l.keyed != nil {
+			if !l.awake() {
+				value = a.base(j)
+			}
+			said = slices.Concat(said, l.keyEffects(a, j))
+			clear(weights)
+			l.expertWeights(weights, j, a, true)
 		}
 		p.explain(j, l.o.Outputs, weights, said, value)
 	}

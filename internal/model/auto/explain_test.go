@@ -18,7 +18,11 @@ type explained interface {
 }
 
 func explainers(o auto.Options) map[string]explained {
-	return map[string]explained{"first": auto.NewLevel1(o), "second": auto.New(o)}
+	keyed := o
+	keyed.Keys = []auto.Key{{Feature: 1}, {Feature: 2}}
+	return map[string]explained{
+		"first": auto.NewLevel1(o), "second": auto.New(o), "first with keys": auto.NewLevel1(keyed), "second with keys": auto.New(keyed),
+	}
 }
 
 // The contributions of all families are the prediction, their weights 1, at every stage. What

@@ -48,3 +48,19 @@ func (l *Learner) Said(numbers []float64) (experts, final []float64, value float
 	_, lineup, final, value := a.level2.of(0)
 	return append(experts, lineup...), final, value, true
 }
+
+// KeyExperts is the number of experts of the keys of an output.
+func (l *Learner) KeyExperts() int { return l.o.keyExperts() }
+
+// SaidKeyed are v and what the experts of the keys said in advice of the only output, and u.
+func (l *Learner) SaidKeyed(numbers []float64) (said []float64, u float64) {
+	a := l.read(numbers)
+	said = make([]float64, 1+l.o.keyExperts())
+	return said, a.keyPredictions(said, 0)
+}
+
+// KeyAdvice is where the numbers of the keys are in advice.
+func (l *Learner) KeyAdvice() (from, to int) {
+	from = 1 + len(l.lags) + l.o.Outputs*l.level1Block.size()
+	return from, from + l.o.Outputs*l.o.keyedBlock().size()
+}

@@ -12,11 +12,11 @@ func (v view) groups() (of []int, groups []model.Importance) {
 	}
 	for i, span := range v.categories {
 		of[len(v.numbers)+i] = len(groups)
-		of[v.near()+len(v.cycles)+i] = len(groups)
+		of[v.discretes()+len(v.cycles)+i] = len(groups)
 		groups = append(groups, model.Importance{From: span.From, To: span.To})
 	}
 	for i, c := range v.cycles {
-		of[v.near()+i] = len(groups)
+		of[v.discretes()+i] = len(groups)
 		groups = append(groups, model.Importance{From: c, To: c + 2})
 	}
 	for j := layout.Lag(); j < layout.Delta(); j++ {
@@ -52,14 +52,23 @@ func (l *Learner) importances(pause func()) []model.Importance {
 		return nil
 	}
 	of, out := l.view.groups()
+	out = l.wholeGroups(of, out)
+	count := len(out)
+	if l.o.keyed > 1 {
+		count++ // The joint key.
+	}
 	k := l.plan.experts()
-	experts := make([]float64, k+l.lineup.experts())
+	experts := make([]float64, k+l.lineup.experts()+l.o.keyExperts())
 	for j, memory := range l.memories {
 		clear(experts)
-		l.expertWeights(experts, j, nil)
+		l.expertWeights(experts, j, nil, false)
 		weights := experts[k:][:len(l.lineup.columns)]
 		normalize(weights)
-		for g, i := range memory.forest.Importances(of, len(out), weights, pause) {
+		own := make([]model.Importance, count)
+		for g, i := range memory.forest.Importances(of, count, weights, pause) {
+			own[g].Gain, own[g].Permutation = i.Gain, i.Permutation
+		}
+		for g, i := range l.shareKeys(own, j) {
 			out[g].Gain += i.Gain / float64(len(l.memories))
 			out[g].Permutation += i.Permutation / float64(len(l.memories))
 		}

@@ -66,14 +66,26 @@ func (l *Learner) expertsOf(s *scratch, output int) []float64 {
 }
 
 // lineupOf is the lineup's part of the experts' predictions.
-func (l *Learner) lineupOf(experts []float64) []float64 { return experts[1+l.plan.experts():] }
+func (l *Learner) lineupOf(experts []float64) []float64 {
+	return experts[1+l.plan.experts()+l.o.keyExperts():]
+}
+
+// keysOf is the part of the experts of the keys in the experts' predictions.
+func (l *Learner) keysOf(experts []float64) []float64 {
+	return experts[1+l.plan.experts():][:l.o.keyExperts()]
+}
 
 // consult writes the predictions of an output's experts, given those of level 1, and v and b
 // into final.
 func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64) {
 	k, experts, q := l.plan.experts(), l.expertsOf(s, output), &s.level2.query
-	experts[0] = s.values[output]
+	experts[0] = s.base(output)
 	copy(experts[1:], s.advice[output*k:][:k])
+	if s.keyed != nil {
+		q.columns = s.keyed.columnsOf(output)
+		copy(l.keysOf(experts), s.keyed.predictionsOf(output)[1:])
+		l.view.keyScales(s.level2.scales, s.level2.units[output])
+	}
 	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
 	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q)
 	final = s.level2.final[output*level2Finalists:][:level2Finalists]
@@ -138,7 +150,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], residual, y, r.weight)
 		v = final[0]
 	default:
-		_, _, _, v = served.level1.of(j) // Level 2 slept, and learns from v alone.
+		v = served.base(j) // Level 2 slept, and learns from v alone.
 	}
 	if served == nil || len(served.level2.numbers) > 0 {
 		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)
@@ -149,10 +161,14 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 
 // servedOf writes the served predictions of an output's experts.
 func (l *Learner) servedOf(experts []float64, output int, served *advice) (residual float64, final []float64, value float64) {
-	_, level1, _, v := served.level1.of(output)
+	_, level1, _, _ := served.level1.of(output)
 	residual, lineup, final, value := served.level2.of(output)
-	experts[0] = v
+	experts[0] = served.base(output)
 	copy(experts[1:], level1)
+	if l.keyed != nil {
+		_, keys, _ := served.keyed.of(output)
+		copy(l.keysOf(experts), keys)
+	}
 	copy(l.lineupOf(experts), lineup)
 	return residual, final, value
 }

@@ -17,12 +17,15 @@ func TestLevel2Conformance(t *testing.T) {
 		o     auto.Options
 		label func(float64) float64
 	}{
-		"one output":  {o: options(3, 1)},
-		"two outputs": {o: options(2, 2)},
-		"gated":       {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}},
-		"many inputs": {o: options(40, 1)}, // No neighbors.
-		"no lags":     {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
-		"classes":     {o: options(2, 1), label: sign},
+		"one output":             {o: options(3, 1)},
+		"two outputs":            {o: options(2, 2)},
+		"gated":                  {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}},
+		"many inputs":            {o: options(40, 1)}, // No neighbors.
+		"no lags":                {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
+		"classes":                {o: options(2, 1), label: sign},
+		"keys":                   {o: withKeys(options(5, 1), 1, 3, 4)},
+		"only keys, two outputs": {o: withKeys(options(2, 2), 0, 1)},
+		"keys of classes":        {o: withKeys(options(3, 1), 2), label: sign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The window is full after 8,448 rows.
@@ -33,6 +36,15 @@ func TestLevel2Conformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// withKeys makes inputs keys, of which the effects keep 100.
+func withKeys(o auto.Options, features ...int) auto.Options {
+	o.MaxKeys = 100
+	for _, f := range features {
+		o.Keys = append(o.Keys, auto.Key{Feature: f})
+	}
+	return o
 }
 
 func sign(y float64) float64 {

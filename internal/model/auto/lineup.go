@@ -19,10 +19,10 @@ type lineup struct {
 func lineups() []lineup {
 	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
 	return []lineup{
-		{all, true, true},
-		{all[:3], true, true},
-		{all[:3], false, true},
-		{all[:2], false, true},
+		{columns: all, neighbors: true},
+		{columns: all[:3], neighbors: true},
+		{columns: all[:3]},
+		{columns: all[:2]},
 	}
 }
 
@@ -86,9 +86,11 @@ func (l lineup) experts() int {
 	return count
 }
 
-// level2Experts is the number of experts of level 2: v, the experts of level 1 and those of
-// the lineup.
-func (o Options) level2Experts(l lineup) int { return 1 + o.plan().experts() + l.experts() }
+// level2Experts is the number of experts of level 2: v, or u with keys, the experts of level 1,
+// those of the keys and those of the lineup.
+func (o Options) level2Experts(l lineup) int {
+	return 1 + o.plan().experts() + o.keyExperts() + l.experts()
+}
 
 // Names of experts of level 2.
 const levelOne = "level_1"

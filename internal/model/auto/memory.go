@@ -51,6 +51,8 @@ type query struct {
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
 	seen uint64
 	v    float64
+	// columns are those of the keys.
+	columns []float64
 	units
 }
 
@@ -86,7 +88,7 @@ func (m *memory) present(s *memoryScratch, q *query) {
 	s.known = false
 	layout := m.view.layout()
 	inputs, deltas := s.columns[:layout.Inputs], s.columns[layout.Delta():]
-	m.view.fill(inputs, q.x, m.means)
+	m.view.fill(inputs, q.x, q.columns, m.means)
 	m.history.Fill(s.columns[len(inputs):], q.seen, q.v)
 	m.window.Round(s.row, inputs)
 	// The rows that the prediction knew end with row seen − 1.
@@ -174,6 +176,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 	q := query{units: unit}
 	for i, r := range l.kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
+		q.columns = r.columnsOf(output, l.o.keyColumns())
 		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)

@@ -39,6 +39,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 // learn learns an observation, served being its stale advice or nil.
 func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	s := l.scratch
+	r.x = l.split(s, r.x)
 	if l.awake() {
 		l.measure(s.level2)
 	}
@@ -48,8 +49,14 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 		l.late = true
 		l.present(s, r.x, served.lags, served.seen)
 	}
+	if l.keyed != nil {
+		l.findKeys(s, served)
+	}
 	r.seen, r.counts = s.seen, l.weights.Add(r.weight)
 	l.learnLevel1(o, r, served)
+	if l.keyed != nil {
+		l.learnKeys(o, r, served)
+	}
 	switch {
 	case l.awake():
 		l.learnLevel2(o, r, served)

@@ -18,6 +18,10 @@ type Options struct {
 	Cycles []int
 	// Flags are the inputs that are 0 or 1, or between for a missing value.
 	Flags []int
+	// Keys are the inputs that are keys, in order. None of them is joint, a cycle or a flag.
+	Keys []Key
+	// MaxKeys is the most keys that have effects at a time, 0 for DefaultMaxKeys.
+	MaxKeys int
 	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
 	// there are fewer, at most maxLagColumns numbers.
 	Lags int
@@ -27,6 +31,8 @@ type Options struct {
 	Microseconds float64
 	// Seed seeds the frequencies.
 	Seed uint64
+	// keyed is the number of keys that numeric left out and that have effects.
+	keyed int
 }
 
 // Span is the range of the inputs From <= i < To.
@@ -40,7 +46,7 @@ const (
 
 func (o Options) valid() bool {
 	return o.Dimension >= 1 && o.Outputs >= 1 && o.Lags >= 0 && o.Lags <= MaxLags &&
-		o.Frequencies >= 1 && o.Microseconds > 0
+		o.Frequencies >= 1 && o.Microseconds > 0 && o.validKeys()
 }
 
 // lags is the number of labels of each output that are inputs.

@@ -66,6 +66,8 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 				awake = stageAfter(l.n).awake(i, k)
 			case i < k+stacks:
 				awake = stageAfter(l.n) == complete
+			case i >= l.keyNamesAt():
+				awake = l.n > 0
 			}
 			r.Experts = append(r.Experts, model.Expert{
 				Name: l.expertName(name, j), Loss: l.lossOf(j, i), Weight: weights[i], Awake: awake,
@@ -79,6 +81,9 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 func (l *Learner) lossOf(output, name int) float64 {
 	k, f := l.plan.experts(), l.lineup.experts()
 	level1 := l.mixers[output].account.experts
+	if at := l.keyNamesAt(); name >= at {
+		return l.keyed.mixers[output].compared(name - at).Hindsight.Value()
+	}
 	switch {
 	case name < k:
 		return level1[name].Hindsight.Value()
@@ -92,25 +97,35 @@ func (l *Learner) lossOf(output, name int) float64 {
 }
 
 // WeightNames are the experts of level 1 and its stacks; with a lineup, its experts and the
-// stacks of level 2 follow.
+// stacks of level 2 follow. The experts of the keys come last.
 func (l *Learner) WeightNames() []string {
 	names := l.plan.names()
 	if l.lineup.empty() {
-		return append(names, stackNames()...)
+		return slices.Concat(names, stackNames(), l.o.keyNames())
 	}
 	for _, name := range stackNames() {
 		names = append(names, levelOne+"/"+name)
 	}
-	return append(append(names, l.lineup.names()...), stackNames()...)
+	return slices.Concat(names, l.lineup.names(), stackNames(), l.o.keyNames())
+}
+
+// keyNamesAt is where the experts of the keys are among the names.
+func (l *Learner) keyNamesAt() int {
+	at := l.plan.experts() + stacks
+	if !l.lineup.empty() {
+		at += l.lineup.experts() + stacks
+	}
+	return at
 }
 
 // weightScratch is the room that weightsOf takes.
 func (l *Learner) weightScratch() int {
-	return 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists
+	return 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists + 1 + l.o.keyExperts()
 }
 
 // weightsOf writes the weight of each name in the prediction of an output. The weight of an
-// expert of level 1 is the sum of the weights that it has by itself and through v.
+// expert of level 1 is the sum of the weights that it has by itself and through v. The weight of
+// an expert of the keys is that of v + e: v has only the weight that it has without e.
 func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	k, m := l.plan.experts(), &l.mixers[output]
 	below, scratch := scratch[:k], scratch[k:]
@@ -130,7 +145,15 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 		for i, w := range base[1+k:] {
 			dst[k+stacks+i] = float64(final[1] * w)
 		}
-		copy(dst[len(dst)-stacks:], final[2:])
+		copy(dst[k+stacks+l.lineup.experts():], final[2:])
+	}
+	if l.keyed != nil {
+		mixed := scratch[:1+l.o.keyExperts()]
+		l.keyed.mixers[output].mixture.Weights(mixed, nil)
+		for i, w := range mixed[1:] {
+			dst[l.keyNamesAt()+i] = float64(v * w)
+		}
+		v = float64(v * mixed[0])
 	}
 	for i, w := range below {
 		dst[i] += float64(float64(v*belowFinal[0]) * w)
@@ -142,10 +165,7 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 
 // AppendWeights appends the mean over the outputs of the weights in Report.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
-	n, from := l.plan.experts()+stacks, len(dst)
-	if !l.lineup.empty() {
-		n += l.lineup.experts() + stacks
-	}
+	n, from := l.keyNamesAt()+l.o.keyExperts(), len(dst)
 	dst = slices.Grow(dst, 2*n+l.weightScratch())[:from+n]
 	mean, weights := dst[from:], dst[from+n:from+2*n]
 	scratch := dst[from+2*n : from+2*n+l.weightScratch()]

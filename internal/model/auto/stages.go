@@ -12,6 +12,8 @@ type row struct {
 	weight     float64
 	// counts is ω, see model.Weights.
 	counts float64
+	// keyed are the columns of the keys, by outputs, and vs the served v.
+	keyed, vs []float64
 }
 
 const (
@@ -34,14 +36,23 @@ func (l *Learner) keep(r row, s *scratch) {
 	if l.n > uint64(l.o.last()) {
 		return
 	}
-	l.kept = append(l.kept, row{
+	kept := row{
 		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight, counts: r.counts,
-	})
+	}
+	if s.keyed != nil {
+		kept.keyed = slices.Clone(s.keyed.columns)
+	}
+	l.kept = append(l.kept, kept)
+}
+
+// isStage tells whether the last observation ended a stage.
+func (l *Learner) isStage() bool {
+	return l.n >= firstStage && l.n <= uint64(l.o.last()) && l.n&(l.n-1) == 0
 }
 
 // advance builds new experts after 8, 16, 32, 64 and 128 observations.
 func (l *Learner) advance() {
-	if l.n < firstStage || l.n > uint64(l.o.last()) || l.n&(l.n-1) != 0 {
+	if !l.isStage() {
 		return
 	}
 	l.units()

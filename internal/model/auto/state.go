@@ -82,6 +82,9 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 	for j := range l.mixers {
 		l.mixers[j].visit(v, l.n)
 	}
+	if v.Err() == nil && l.keyed != nil {
+		l.keyed.visit(v, l.n)
+	}
 	if v.Err() == nil && !of.lineup.empty() {
 		l.visitLevel2(v, of)
 	}
@@ -140,6 +143,7 @@ func (r *row) visit(v *codec.Visitor, at uint64, o Options) {
 	v.FloatsWithin(model.MaxMagnitude, r.x)
 	v.FloatsWithin(model.MaxMagnitude, r.y)
 	v.FloatsWithin(model.MaxMagnitude, r.lags)
+	r.visitKeyed(v, o)
 	v.Uint64(&r.seen)
 	v.Float(&r.weight, &r.counts)
 	if v.Reading() && (r.seen > at || model.CheckWeight(r.weight) != nil || !(r.counts > 0 && r.counts <= 1)) {

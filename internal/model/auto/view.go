@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/effects"
+	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/window"
 )
 
@@ -13,10 +15,12 @@ import (
 type view struct {
 	numbers, cycles, flags []int
 	categories             []Span
+	// keys is the number of columns of the keys.
+	keys int
 }
 
 func (o Options) view() view {
-	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint}
+	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint, keys: o.windowKeys()}
 	taken := make([]bool, o.Dimension)
 	for _, c := range o.Cycles {
 		taken[c], taken[c+1] = true, true
@@ -34,12 +38,28 @@ func (o Options) view() view {
 	return v
 }
 
-// near is the number of inputs that have differences and distances: the numbers and the means.
-func (v view) near() int { return len(v.numbers) + len(v.categories) }
+// differing is the number of inputs that have differences: the numbers and the means.
+func (v view) differing() int { return len(v.numbers) + len(v.categories) }
+
+// near is the number of inputs that have distances: the numbers, the means and as many kinds of
+// columns of the keys as there is room for.
+func (v view) near() int {
+	near, groups := v.differing(), v.keys/effects.ColumnsEach
+	for range effects.ColumnsEach {
+		if near+groups <= neighbors.MostInputs {
+			near += groups
+		}
+	}
+	return near
+}
+
+// discretes is the first input after the columns of the keys: the angle of the first cycle. The
+// numbers of the categories follow the angles.
+func (v view) discretes() int { return v.differing() + v.keys }
 
 // layout is the layout of the lineup's windows.
 func (v view) layout() window.Layout {
-	return window.Layout{Inputs: v.near() + len(v.cycles) + len(v.categories), Deltas: v.near()}
+	return window.Layout{Inputs: v.discretes() + len(v.cycles) + len(v.categories), Deltas: v.differing()}
 }
 
 // indicators is the number of indicators of all categories.
@@ -52,14 +72,15 @@ func (v view) indicators() int {
 }
 
 // fill writes the inputs of the view, given the means of the categories.
-func (v view) fill(dst, x []float64, means []mean) {
+func (v view) fill(dst, x, keys []float64, means []mean) {
 	for i, j := range v.numbers {
 		dst[i] = x[j]
 	}
+	copy(dst[v.differing():], keys[:v.keys])
 	for i, c := range v.cycles {
-		dst[v.near()+i] = angle(x[c], x[c+1])
+		dst[v.discretes()+i] = angle(x[c], x[c+1])
 	}
-	codes := dst[v.near()+len(v.cycles):]
+	codes := dst[v.discretes()+len(v.cycles):]
 	for i, span := range v.categories {
 		own := means[:span.To-span.From]
 		means = means[len(own):]
@@ -125,6 +146,15 @@ func (v view) units(offsets, scales []float64, inputs columns, own units) {
 	}
 	for i := len(v.numbers); i < v.layout().Inputs; i++ {
 		offsets[i], scales[i] = 0, 1
+	}
+	for i := range v.keys {
+		switch units, label := keyKind(i, v.keys); {
+		case label:
+			offsets[v.differing()+i] = own.offset
+			fallthrough
+		case units:
+			scales[v.differing()+i] = own.scale
+		}
 	}
 	for j := v.layout().Delta(); j < len(offsets); j++ {
 		offsets[j], scales[j] = 0, 1

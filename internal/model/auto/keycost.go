@@ -1,0 +1,42 @@
+package auto
+
+import (
+	"hindsight/internal/model/mix"
+	"hindsight/internal/model/qr"
+)
+
+const (
+	// Of finding a key: memory that is in no cache.
+	keyFlops = 500
+	// Of what a key says and learns of an output.
+	effectFlops = 200
+)
+
+// keyedFlops are nominal multiply-adds of the keys in an Observe and in a Predict.
+func (o Options) keyedFlops() (observe, predict uint64) {
+	if o.keyed == 0 {
+		return 0, 0
+	}
+	k, r, sources := uint64(o.Outputs), o.keyAffineSize(), uint64(o.effects().Sources())
+	both := sources*(keyFlops+effectFlops*k/4) + k*uint64(r*(r+1)/2+4*r+40*o.keyExperts())
+	return both + k*(factorFlops(r, keyAffineExperts)+effectFlops*sources), both
+}
+
+// keyedBytes is the memory of the level of the keys with its scratch, without the table of keys.
+func (o Options) keyedBytes() uint64 {
+	if o.keyed == 0 {
+		return 0
+	}
+	e, c, r := o.keyExperts(), o.keyColumns(), o.keyAffineSize()
+	each := mix.Bytes(1+e) + qr.Bytes(r, keyAffineExperts) + 8*uint64(4*(e+1)+6) + 16*uint64(e)
+	scratch := 3*e + c + 3*r + 16
+	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.Dimension))
+}
+
+// keptKeyBytes is the memory of the keys of a kept row.
+func (o Options) keptKeyBytes() uint64 {
+	if o.keyed == 0 {
+		return 0
+	}
+	return 48 + 8*uint64((o.keyColumns()+1)*o.Outputs)
+}

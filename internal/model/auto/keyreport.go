@@ -1,0 +1,79 @@
+package auto
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"hindsight/internal/model/effects"
+)
+
+// Effect is the effect of a key on an output: how much higher the labels of its rows are than
+// level 1 predicts, in units of labels, beyond the mean row of the input.
+type Effect struct {
+	// Feature is the input, and Key its value.
+	Feature int
+	Key     uint64
+	Output  int
+	Effect  float64
+	// Count is how many rows the key counts: see model.Weights.
+	Count float64
+}
+
+// Effects are the n largest effects of the keys of single inputs, by magnitude.
+func (l *Learner) Effects(n int) []Effect {
+	if l.keyed == nil {
+		return nil
+	}
+	var all []Effect
+	for j := range l.mixers {
+		for _, e := range l.keyed.effects.Largest(n, j) {
+			all = append(all, Effect{l.keys[e.Input].Feature, e.Key, j, e.Mean, e.Count})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)) })
+	return all[:min(n, len(all))]
+}
+
+// keyNames are the names of the experts of the keys.
+func (o Options) keyNames() (names []string) {
+	if o.keyed == 0 {
+		return nil
+	}
+	for _, name := range effects.Names()[:o.effects().Experts()] {
+		names = append(names, "keys/"+name)
+	}
+	return append(names, "keys/affine/value", "keys/affine/residual")
+}
+
+// keyShares adds the weights of the experts of the keys in the prediction of an output, given the
+// weight of u. It returns the weight of v: with through, also the weight that v has as a part of
+// v + e.
+func (l *Learner) keyShares(dst []float64, output int, share float64, through bool) float64 {
+	weights := make([]float64, 1+len(dst))
+	l.keyed.mixers[output].mixture.Weights(weights, nil)
+	v := float64(share * weights[0])
+	for i, w := range weights[1:] {
+		dst[i] += float64(share * w)
+		if through && l.o.addsToV(i) {
+			v += dst[i]
+		}
+	}
+	return v
+}
+
+// addsToV tells whether an expert of the keys predicts v and an effect.
+func (o Options) addsToV(expert int) bool { return expert != o.effects().Experts() }
+
+// keyEffects are what the experts of the keys add to v, and what the others predict.
+func (l *Learner) keyEffects(a *advice, output int) []float64 {
+	_, said, _ := a.keyed.of(output)
+	_, _, _, v := a.level1.of(output)
+	said = slices.Clone(said)
+	for i := range said {
+		if l.o.addsToV(i) {
+			said[i] -= v
+		}
+	}
+	return said
+}

@@ -1,0 +1,357 @@
+package auto_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// visits are observations of users in cities: the label has an effect of each and a wave of the
+// number between the keys.
+func visits(seed uint64, n int) []observation {
+	rng := rand.New(rand.NewPCG(seed, 36))
+	users, cities := make([]float64, 60), make([]float64, 10)
+	for i := range users {
+		users[i] = rng.NormFloat64()
+	}
+	for i := range cities {
+		cities[i] = rng.NormFloat64()
+	}
+	rows := make([]observation, n)
+	for i := range rows {
+		u, c, x := rng.IntN(len(users)), rng.IntN(len(cities)), rng.NormFloat64()
+		y := users[u] + cities[c] + math.Sin(2*x) + 0.2*rng.NormFloat64()
+		rows[i] = observation{x: []float64{float64(1000 + u), x, float64(c)}, y: []float64{y}, weight: 0.5 + rng.Float64()}
+	}
+	return rows
+}
+
+func keyOptions() auto.Options {
+	return auto.Options{
+		Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500,
+		Keys: []auto.Key{{Feature: 0}, {Feature: 2}},
+	}
+}
+
+// Keys are learned from the first rows on, with and without a lineup: the loss of rows 100 to
+// 300 is far below the loss without the keys.
+func TestKeysAreLearnedEarly(t *testing.T) {
+	plain := keyOptions()
+	plain.Keys = nil
+	loss := func(l *auto.Learner) float64 {
+		total := 0.0
+		for n, r := range visits(1, 400) {
+			out := observe(t, l, r)
+			if n >= 200 {
+				total += (out.Predictions[0] - r.y[0]) * (out.Predictions[0] - r.y[0])
+			}
+		}
+		return total
+	}
+	without := loss(auto.New(plain))
+	for name, l := range map[string]*auto.Learner{"both levels": auto.New(keyOptions()), "level 1": auto.NewLevel1(keyOptions())} {
+		if with := loss(l); with > 0.5*without {
+			t.Errorf("%s: a loss of %g with the keys, %g without", name, with, without)
+		}
+	}
+}
+
+// Level 1 is that of the inputs without the keys, bit for bit, wherever the keys are.
+func TestLevel1SeesNoKeys(t *testing.T) {
+	o := keyOptions()
+	o.Dimension, o.Joint, o.Cycles, o.Flags = 8, []auto.Span{{From: 3, To: 5}}, []int{5}, []int{7}
+	plain := auto.Options{
+		Dimension: 6, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500,
+		Joint: []auto.Span{{From: 1, To: 3}}, Cycles: []int{3}, Flags: []int{5},
+	}
+	l, p := auto.New(o), auto.New(plain)
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n, r := range visits(2, 300) {
+		k, turn := rng.IntN(2), 2*math.Pi*rng.Float64()
+		numbers := []float64{r.x[1], float64(k), float64(1 - k), math.Sin(turn), math.Cos(turn), float64(rng.IntN(2))}
+		x := slices.Concat([]float64{r.x[0], numbers[0], r.x[2]}, numbers[1:])
+		a, b := predict(t, l, x), predict(t, p, numbers)
+		if !slices.Equal(l.Served(a.Advice), p.Served(b.Advice)) {
+			t.Fatalf("row %d: level 1 says %v with the keys, %v without", n, l.Served(a.Advice), p.Served(b.Advice))
+		}
+		observe(t, l, observation{x: x, y: r.y, weight: r.weight})
+		observe(t, p, observation{x: numbers, y: r.y, weight: r.weight})
+	}
+}
+
+// TestNaiveKeyed: u is the ML-Poly mixture of plain sums of v and the experts of the keys, from
+// the second row on, whether labels come at once or late.
+func TestNaiveKeyed(t *testing.T) {
+	for _, late := range []int{0, 7} {
+		l := auto.New(keyOptions())
+		experts := l.KeyExperts()
+		poly := &naivePoly{regrets: make([]float64, 1+experts), squares: make([]float64, 1+experts)}
+		type waiting struct {
+			row    observation
+			advice []float64
+			said   []float64
+			u      float64
+			labels int
+		}
+		var all []waiting
+		labels := 0
+		for n, r := range visits(3, 500) {
+			p := predict(t, l, r.x)
+			said, u := l.SaidKeyed(p.Advice)
+			if want := poly.mix(said, len(said)); math.Abs(u-want) > 1e-9 {
+				t.Fatalf("%d late, row %d: u is %g, want %g", late, n, u, want)
+			}
+			all = append(all, waiting{r, p.Advice, said, u, labels})
+			if n < late {
+				continue
+			}
+			w := all[n-late]
+			var out model.Outcome
+			if err := l.ObserveAdvised(&out, w.row.x, w.row.y, w.row.weight, w.advice); err != nil {
+				t.Fatal(err)
+			}
+			if w.labels > 0 {
+				poly.learn(2*w.row.weight*(w.u-w.row.y[0]), w.u, w.said, len(w.said))
+			}
+			labels++
+			if s := l.Stats(); !s.CertificateOK {
+				t.Fatalf("%d late, row %d: the certificate fails: %+v", late, n, s)
+			}
+		}
+	}
+}
+
+// A learner with keys, restored at any row, goes on bit for bit, with labels that come late.
+func TestKeysContinue(t *testing.T) {
+	const late = 5
+	o := keyOptions()
+	o.MaxKeys = 40 // Keys are evicted.
+	whole, rows := auto.New(o), visits(4, 400)
+	var restored []*auto.Learner
+	var advice [][]float64
+	for n, r := range rows {
+		if n%37 == 0 || n == 8 || n == 127 || n == 128 || n == 129 {
+			l := auto.New(o)
+			if err := l.Restore(encoded(t, whole)); err != nil {
+				t.Fatalf("row %d: %v", n, err)
+			}
+			restored = append(restored, l)
+		}
+		p := predict(t, whole, r.x)
+		if sizes := auto.AdviceSizes(o); !slices.Contains(sizes, len(p.Advice)) {
+			t.Fatalf("row %d: advice of %d numbers, want %v", n, len(p.Advice), sizes)
+		}
+		advice = append(advice, p.Advice)
+		if n < late {
+			continue
+		}
+		for _, l := range append(restored, whole) {
+			var out model.Outcome
+			r := rows[n-late]
+			if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, l := range restored {
+		if !bytes.Equal(encoded(t, l), encoded(t, whole)) {
+			t.Errorf("learner %d ends elsewhere", i)
+		}
+	}
+}
+
+// Advice with any number of the keys out of its range is no advice.
+func TestForgedKeys(t *testing.T) {
+	o := keyOptions()
+	rows := visits(5, 203)
+	base := auto.New(o)
+	for _, r := range rows[:200] {
+		observe(t, base, r)
+	}
+	p := predict(t, base, rows[200].x)
+	observe(t, base, rows[201])
+	state := encoded(t, base)
+	learned := func(advice []float64) []byte {
+		l := auto.New(o)
+		if err := l.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		var out model.Outcome
+		if err := l.ObserveAdvised(&out, rows[200].x, rows[200].y, 1, advice); err != nil {
+			t.Fatal(err)
+		}
+		return encoded(t, l)
+	}
+	plain := learned(nil)
+	if bytes.Equal(plain, learned(p.Advice)) {
+		t.Fatal("true advice is not learned")
+	}
+	from, to := base.KeyAdvice()
+	for i := from; i < to; i++ {
+		for _, bad := range []float64{math.NaN(), math.Inf(1), 1e90, -1e90} {
+			forged := slices.Clone(p.Advice)
+			forged[i] = bad
+			if !bytes.Equal(plain, learned(forged)) {
+				t.Fatalf("number %d of the advice, forged to %g, was learned", i, bad)
+			}
+		}
+	}
+}
+
+// Importances count keys, and the effects of keys are reported with their inputs and values.
+func TestKeysMatter(t *testing.T) {
+	l := auto.New(keyOptions())
+	rows := visits(6, 2500)
+	for _, r := range rows {
+		observe(t, l, r)
+	}
+	of := map[int]float64{}
+	gain := 0.0
+	for _, i := range l.Report(model.ReportOptions{Importances: true}).Importances {
+		gain += i.Gain
+		if i.Name == "" {
+			of[i.From] += i.Permutation
+		}
+	}
+	if of[0] < 0.2 || of[2] < 0.2 || math.Abs(gain-1) > 1e-9 {
+		t.Errorf("importances of %v, gains of %g together", of, gain)
+	}
+	effects := l.Effects(10)
+	if len(effects) != 10 {
+		t.Fatalf("%d effects", len(effects))
+	}
+	mean, count := 0.0, 0.0
+	e := effects[0]
+	for _, r := range rows {
+		if uint64(r.x[e.Feature]) == e.Key {
+			mean, count = mean+r.y[0], count+1
+		}
+	}
+	if e.Feature == 1 || math.Abs(mean/count-e.Effect) > 0.5 || math.Abs(e.Effect) < 1 || e.Count > count || e.Count < 0.8*count {
+		t.Errorf("the largest effect is %+v, the mean of %g rows is %g", e, count, mean/count)
+	}
+	if !slices.IsSortedFunc(effects, func(a, b auto.Effect) int {
+		if math.Abs(a.Effect) >= math.Abs(b.Effect) {
+			return -1
+		}
+		return 1
+	}) {
+		t.Errorf("effects in no order: %+v", effects)
+	}
+}
+
+// The memory of keys grows with their number, and Cost bounds it.
+func TestKeyMemory(t *testing.T) {
+	o := keyOptions()
+	o.MaxKeys = 5000
+	l := auto.New(o)
+	rng := rand.New(rand.NewPCG(7, 7))
+	before := uint64(0)
+	for n := range 6000 {
+		r := observation{x: []float64{float64(1 + n), rng.Float64(), float64(1 + n%5)}, y: []float64{rng.Float64()}, weight: 1}
+		observe(t, l, r)
+		if n == 200 {
+			before = l.Size()
+		}
+	}
+	most := auto.Cost(o).StateBytes
+	if after := l.Size(); after < before+4000*100 || after > most {
+		t.Errorf("%d bytes after 200 keys, %d after 5000, at most %d", before, after, most)
+	}
+	if state := encoded(t, l); uint64(len(state)) > most {
+		t.Errorf("a state of %d bytes, at most %d", len(state), most)
+	}
+}
+
+func FuzzKeysRestore(f *testing.F) {
+	o := keyOptions()
+	o.Frequencies, o.Microseconds, o.MaxKeys = 2, 1, 20
+	for _, n := range []int{0, 5, 60, 150} {
+		l := auto.New(o)
+		for _, r := range visits(8, n) {
+			var out model.Outcome
+			_ = l.Observe(&out, r.x, r.y, r.weight)
+		}
+		state, err := l.AppendBinary(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(state)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		l := auto.New(o)
+		if l.Restore(state) != nil {
+			return
+		}
+		if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
+			t.Fatalf("the state changed on its way: %v", err)
+		}
+		var out model.Outcome
+		for _, r := range visits(9, 3) {
+			if err := l.Observe(&out, r.x, r.y, r.weight); err != nil || math.IsNaN(out.Predictions[0]) {
+				t.Fatalf("a restored learner predicts %v: %v", out, err)
+			}
+		}
+	})
+}
+
+// Rows that a gate did not admit count in the loss of the best expert, one of the keys included.
+func TestPassedKeys(t *testing.T) {
+	for name, l := range map[string]*auto.Learner{"both levels": auto.New(keyOptions()), "level 1": auto.NewLevel1(keyOptions())} {
+		rows := visits(10, 301)
+		for _, r := range rows[:300] {
+			observe(t, l, r)
+		}
+		p, y := predict(t, l, rows[300].x), []float64{50}
+		want := l.HindsightOf(y, 2, p.Advice)
+		l.Pass(y, 2, p.Advice)
+		if got := l.Passed(); got != want || want < 100 {
+			t.Errorf("%s: a passed loss of %g, want %g", name, got, want)
+		}
+		again := auto.New(keyOptions())
+		if name == "level 1" {
+			again = auto.NewLevel1(keyOptions())
+		}
+		if err := again.Restore(encoded(t, l)); err != nil || again.Passed() != want {
+			t.Errorf("%s: a restored passed loss of %g, want %g: %v", name, again.Passed(), want, err)
+		}
+	}
+}
+
+// A state with one wrong number is refused, or a learner that goes on with numbers.
+func TestOneWrongNumberOfKeys(t *testing.T) {
+	o := keyOptions()
+	o.Frequencies, o.Microseconds, o.MaxKeys = 2, 1, 20
+	l := auto.NewLevel1(o)
+	rows := visits(11, 43)
+	for _, r := range rows[:40] {
+		observe(t, l, r)
+	}
+	state, refused := encoded(t, l), 0
+	for at := 0; at < len(state); at += 8 {
+		for _, w := range []float64{-1, 1e-300, 1e99, -1e300, math.NaN()} {
+			bad := slices.Clone(state)
+			binary.LittleEndian.PutUint64(bad[at:], math.Float64bits(w))
+			again := auto.NewLevel1(o)
+			if again.Restore(bad) != nil {
+				refused++
+				continue
+			}
+			for _, r := range rows[40:] {
+				if p := predict(t, again, r.x); math.IsNaN(p.Values[0]) || math.IsInf(p.Values[0], 0) {
+					t.Fatalf("%g at %d: the learner predicts %g", w, at, p.Values[0])
+				}
+				observe(t, again, r)
+			}
+		}
+	}
+	if refused < len(state)/8 {
+		t.Errorf("only %d states are refused", refused)
+	}
+}

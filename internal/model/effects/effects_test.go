@@ -1,0 +1,600 @@
+package effects_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/effects"
+)
+
+// naiveKey is a key of the naive table.
+type naiveKey struct {
+	count          float64
+	s              [6]float64
+	mu             [][6]float64
+	mean, last     []float64
+	decayed        []float64
+	seen, sequence int
+}
+
+// naive is the table of effects as the package comment tells it, in maps: it finds the oldest key
+// by looking at every key.
+type naive struct {
+	o        effects.Options
+	keys     map[string]*naiveKey
+	sequence int
+	losses   [][6]float64
+	// gains, paid and wakes are those of the joint key and of pairs.
+	gains       map[string][][6]float64
+	paid, wakes map[string]int
+}
+
+var naiveVariants = [6][2]float64{{.1, 0}, {1, 0}, {10, 0}, {1, .03}, {3, .3}, {10, 3}}
+
+func newNaive(o effects.Options) *naive {
+	n := &naive{
+		o: o, keys: map[string]*naiveKey{}, losses: make([][6]float64, o.Outputs), gains: map[string][][6]float64{},
+		paid: map[string]int{}, wakes: map[string]int{},
+	}
+	for _, source := range n.several() {
+		n.gains[source] = make([][6]float64, o.Outputs)
+	}
+	return n
+}
+
+// several are the sources of several inputs: "all" is the joint key.
+func (n *naive) several() (sources []string) {
+	if n.o.Inputs > 1 {
+		sources = append(sources, "all")
+	}
+	if n.o.Inputs > 2 {
+		for i := range min(8, n.o.Inputs) {
+			for j := range i {
+				sources = append(sources, fmt.Sprint("pair ", j, " ", i))
+			}
+		}
+	}
+	return sources
+}
+
+// singles and pairs are the names of the keys of a row, by source.
+func (n *naive) singles(x []float64) (names []string) {
+	for i, v := range x {
+		if v != 0 {
+			names = append(names, fmt.Sprint(i, ":", v))
+		}
+	}
+	return names
+}
+
+func (n *naive) of(source string, x []float64) string {
+	if n.wakes[source] > 0 {
+		return ""
+	}
+	values := x
+	if source != "all" {
+		var i, j int
+		_, _ = fmt.Sscanf(source, "pair %d %d", &i, &j)
+		values = []float64{x[i], x[j]}
+	}
+	if !slices.ContainsFunc(values, func(v float64) bool { return v != 0 }) {
+		return ""
+	}
+	return fmt.Sprint(source, ":", values)
+}
+
+func (n *naive) effects(x []float64, output int) (said [6]float64) {
+	for _, name := range n.singles(x) {
+		if k := n.keys[name]; k != nil {
+			for v := range said {
+				said[v] += k.mu[output][v]
+			}
+		}
+	}
+	return said
+}
+
+func largest(values [6]float64, sign float64) int {
+	best := 0
+	for i, v := range values {
+		if sign*v > sign*values[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// gain is the largest gain of a source, or 0 if it does not pay.
+func (n *naive) gain(source string, output int) float64 {
+	gains := n.gains[source][output]
+	losses := n.losses[output]
+	if g := gains[largest(gains, 1)]; g > losses[largest(losses, -1)]/1000 {
+		return g
+	}
+	return 0
+}
+
+func (n *naive) say(x []float64, output int) []float64 {
+	said := n.effects(x, output)
+	out := slices.Clone(said[:])
+	if n.o.Inputs == 1 {
+		return out
+	}
+	base, best, most := said[largest(n.losses[output], -1)], "", 0.0
+	for _, source := range n.several() {
+		if g := n.gain(source, output); g > most {
+			best, most = source, g
+		}
+	}
+	for v := range 6 {
+		e := base
+		if best != "" {
+			if k := n.keys[n.of(best, x)]; k != nil {
+				e += k.mu[output][v]
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (n *naive) fill(x []float64, output, row int, mean float64) []float64 {
+	kinds := make([][]float64, 6)
+	var pairs []float64
+	add := func(name string, variant int) {
+		column := []float64{0, mean, mean, mean, 0, math.Log1p(float64(row))}
+		if k := n.keys[name]; k != nil {
+			column = []float64{
+				k.mu[output][variant], (5*mean + k.count*k.mean[output]) / (5 + k.count), k.decayed[output], k.last[output],
+				math.Log1p(k.count), math.Log1p(float64(row - k.seen)),
+			}
+		}
+		for i, v := range column {
+			kinds[i] = append(kinds[i], v)
+		}
+	}
+	for i, v := range x {
+		name := ""
+		if v != 0 {
+			name = fmt.Sprint(i, ":", v)
+		}
+		add(name, largest(n.losses[output], -1))
+	}
+	for _, source := range n.several() {
+		variant, name := largest(n.gains[source][output], 1), n.of(source, x)
+		if source == "all" {
+			add(name, variant)
+			continue
+		}
+		mu := 0.0
+		if k := n.keys[name]; k != nil {
+			mu = k.mu[output][variant]
+		}
+		pairs = append(pairs, mu)
+	}
+	return append(slices.Concat(kinds...), pairs...)
+}
+
+func (n *naive) learn(x []float64, row int, counts float64, y, v, served []float64) {
+	singles, several := n.singles(x), map[string]string{}
+	names := slices.Clone(singles)
+	for _, source := range n.several() {
+		if name := n.of(source, x); name != "" {
+			several[source] = name
+			names = append(names, name)
+		}
+	}
+	n.touch(names, row)
+	total := [6]float64{}
+	for i := range total {
+		total[i] = 1 / counts
+		for _, name := range singles {
+			total[i] += n.keys[name].s[i]
+		}
+	}
+	for j := range y {
+		said, losses := n.effects(x, j), &n.losses[j]
+		left := y[j] - v[j] - said[largest(*losses, -1)]
+		for i := range 6 {
+			miss := y[j] - served[j*len(served)/len(y)+i]
+			losses[i] = .9995*losses[i] + counts*miss*miss
+			for _, name := range singles {
+				k := n.keys[name]
+				k.mu[j][i] += k.s[i] / total[i] * (y[j] - v[j] - said[i])
+			}
+			for source, name := range several {
+				k, g := n.keys[name], &n.gains[source][j][i]
+				after := left - k.mu[j][i]
+				*g = .9995**g + counts*(left*left-after*after)
+				k.mu[j][i] += k.s[i] / (total[i] + k.s[i]) * after
+			}
+		}
+		for _, name := range names {
+			n.keys[name].label(j, counts, y[j])
+		}
+	}
+	for i, variant := range naiveVariants {
+		for _, name := range singles {
+			k := n.keys[name]
+			k.s[i] = (1-k.s[i]/total[i])*k.s[i] + counts*variant[1]
+		}
+		for _, name := range several {
+			k := n.keys[name]
+			k.s[i] = (1-k.s[i]/(total[i]+k.s[i]))*k.s[i] + counts*variant[1]
+		}
+	}
+	for _, name := range names {
+		n.keys[name].count += counts
+	}
+	n.try(row + 1)
+}
+
+func (k *naiveKey) label(j int, counts, y float64) {
+	if k.count == 0 {
+		k.mean[j], k.last[j], k.decayed[j] = y, y, y
+		return
+	}
+	k.mean[j] = (k.count*k.mean[j] + counts*y) / (k.count + counts)
+	k.decayed[j] += .1 * counts * (y - k.decayed[j])
+	if counts >= 1e-3 {
+		k.last[j] = y
+	}
+}
+
+// touch finds or adds the keys of a row: known keys come before new ones.
+func (n *naive) touch(names []string, row int) {
+	touch := func(known bool) {
+		for _, name := range names {
+			k := n.keys[name]
+			if (k != nil && k.sequence >= 0) != known {
+				continue
+			}
+			if k == nil {
+				if len(n.keys) == n.o.MaxKeys {
+					oldest := ""
+					for other, o := range n.keys {
+						if oldest == "" || o.sequence < n.keys[oldest].sequence {
+							oldest = other
+						}
+					}
+					delete(n.keys, oldest)
+				}
+				k = &naiveKey{
+					mu: make([][6]float64, n.o.Outputs), mean: make([]float64, n.o.Outputs),
+					last: make([]float64, n.o.Outputs), decayed: make([]float64, n.o.Outputs),
+				}
+				for i, variant := range naiveVariants {
+					k.s[i] = variant[0]
+				}
+				n.keys[name] = k
+			}
+			n.sequence++
+			k.seen, k.sequence = row, n.sequence
+		}
+	}
+	touch(true)
+	touch(false)
+}
+
+func (n *naive) try(rows int) {
+	for _, source := range n.several() {
+		if n.wakes[source] > 0 {
+			if n.wakes[source] == rows {
+				n.wakes[source], n.paid[source] = 0, rows
+			}
+			continue
+		}
+		for j := range n.o.Outputs {
+			if n.gain(source, j) > 0 {
+				n.paid[source] = rows
+			}
+		}
+		if rows-n.paid[source] == 1000 {
+			n.wakes[source] = 2 * rows
+			n.gains[source] = make([][6]float64, n.o.Outputs)
+		}
+	}
+}
+
+// stream draws rows of inputs, in which the label depends on the first input and on the pair of
+// the first two. Some values are missing, and some rows are light.
+func draw(rng *rand.Rand, o effects.Options) (x, y, v []float64, counts float64) {
+	for range o.Inputs {
+		x = append(x, float64(rng.IntN(12)))
+	}
+	for j := range o.Outputs {
+		effect := math.Sin(3*x[0]) + float64(j)
+		if o.Inputs > 1 {
+			effect += 2 * math.Sin(5*x[0]*x[1])
+		}
+		y, v = append(y, effect+.3*rng.NormFloat64()), append(v, float64(j)+.3*rng.NormFloat64())
+	}
+	counts = []float64{1, 1, .5, 1e-4}[rng.IntN(4)]
+	return x, y, v, counts
+}
+
+// TestNaive compares the table with maps through evictions, sleep and trials.
+func TestNaive(t *testing.T) {
+	for _, o := range []effects.Options{
+		{Inputs: 1, Outputs: 2, MaxKeys: 7},
+		{Inputs: 2, Outputs: 1, MaxKeys: 100},
+		{Inputs: 3, Outputs: 1, MaxKeys: 300},
+		{Inputs: 10, Outputs: 2, MaxKeys: 500},
+	} {
+		t.Run(fmt.Sprint(o), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(o.Inputs), 36))
+			e, plain, r := effects.New(o), newNaive(o), effects.NewRow(o)
+			said, columns, slept := make([]float64, o.Experts()), make([]float64, o.Columns()), 0
+			for row := range 2600 {
+				x, y, v, counts := draw(rng, o)
+				e.Find(r, x)
+				var served []float64
+				for j := range o.Outputs {
+					e.Say(said, r, j)
+					near(t, row, "effects", said, plain.say(x, j))
+					e.Fill(columns, r, j, uint64(row), 0.5)
+					near(t, row, "columns", columns, plain.fill(x, j, row, 0.5))
+					for _, s := range said {
+						served = append(served, v[j]+s)
+					}
+				}
+				e.Learn(r, uint64(row), counts, y, v, served)
+				plain.learn(x, row, counts, y, v, served)
+				if e.Keys() != len(plain.keys) {
+					t.Fatalf("row %d: %d keys, want %d", row, e.Keys(), len(plain.keys))
+				}
+				for _, wakes := range plain.wakes {
+					slept += min(wakes, 1)
+				}
+			}
+			if o.Inputs == 10 && slept == 0 {
+				t.Error("no source slept")
+			}
+		})
+	}
+}
+
+func near(t *testing.T, row int, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("row %d: %d %s, want %d", row, len(got), what, len(want))
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= 1e-9*(1+math.Abs(want[i]))) {
+			t.Fatalf("row %d: %s %d: %g, want %g", row, what, i, got[i], want[i])
+		}
+	}
+}
+
+// one learns labels of one key, with v = 0, and returns the effects of the variants.
+func one(weights, labels []float64) []float64 {
+	o := effects.Options{Inputs: 1, Outputs: 1, MaxKeys: 1}
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	for n, y := range labels {
+		e.Find(r, []float64{5})
+		e.Say(said, r, 0)
+		e.Learn(r, uint64(n), weights[n], []float64{y}, []float64{0}, said)
+	}
+	e.Find(r, []float64{5})
+	e.Say(said, r, 0)
+	return said
+}
+
+// Without drift the mean of a key is that of ridge regression: Σωy/(Σω + 1/s_0). With a large
+// drift it is close to the last label.
+func TestOneKey(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		var weights, labels []float64
+		sum, total := 0.0, 0.0
+		for range 1 + rng.IntN(30) {
+			w, y := rng.Float64(), rng.NormFloat64()
+			weights, labels = append(weights, w), append(labels, y)
+			sum, total = sum+w*y, total+w
+		}
+		said := one(weights, labels)
+		for i, s := range []float64{.1, 1, 10} {
+			if want := sum / (total + 1/s); math.Abs(said[i]-want) > 1e-12 {
+				t.Fatalf("variant %d says %g, the posterior mean is %g", i, said[i], want)
+			}
+		}
+		for i := range weights {
+			weights[i] = 1
+		}
+		last := labels[len(labels)-1]
+		labels = append(labels, last, last)
+		weights = append(weights, 1, 1)
+		if said := one(weights, labels); math.Abs(said[5]-last) > 0.1*(1+math.Abs(slices.Max(labels))) {
+			t.Fatalf("the largest drift says %g after %g", said[5], labels)
+		}
+	}
+}
+
+// The residuals of keys add up: after many rows without drift e is the effect of the row.
+func TestEffectsAdd(t *testing.T) {
+	o := effects.Options{Inputs: 2, Outputs: 1, MaxKeys: 1000}
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(2, 2))
+	for n := range 20_000 {
+		x := []float64{float64(1 + rng.IntN(20)), float64(1 + rng.IntN(20))}
+		y := math.Sin(3*x[0]) + math.Cos(2*x[1])
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		if n > 15_000 && math.Abs(said[1]-y) > 0.05 {
+			t.Fatalf("row %d: %v say %g, want %g", n, x, said[1], y)
+		}
+		e.Learn(r, uint64(n), 1, []float64{y}, []float64{0}, said)
+	}
+}
+
+func stateOf(tb testing.TB, e *effects.Effects, n uint64) []byte {
+	tb.Helper()
+	v := codec.Appending(nil)
+	e.Visit(&v, n)
+	out, err := v.Appended()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	size := codec.Counting()
+	if e.Visit(&size, n); size.Size() != len(out) {
+		tb.Fatalf("counted %d bytes of %d", size.Size(), len(out))
+	}
+	return out
+}
+
+// A restored table goes on bit for bit, and its memory is that of the first.
+func TestStatesContinue(t *testing.T) {
+	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5}, {Inputs: 4, Outputs: 2, MaxKeys: 200}} {
+		rng := rand.New(rand.NewPCG(3, 3))
+		all := []*effects.Effects{effects.New(o)}
+		r, said := effects.NewRow(o), make([]float64, o.Experts()*o.Outputs)
+		for n := range uint64(1500) {
+			if n%211 == 0 {
+				again := effects.New(o)
+				read := codec.Reading(stateOf(t, all[0], n))
+				again.Visit(&read, n)
+				if err := read.End(); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, again)
+			}
+			x, y, v, counts := draw(rng, o)
+			for _, e := range all {
+				e.Find(r, x)
+				for j := range o.Outputs {
+					e.Say(said[j*o.Experts():][:o.Experts()], r, j)
+				}
+				e.Learn(r, n, counts, y, v, said)
+			}
+		}
+		for i, e := range all {
+			if !bytes.Equal(stateOf(t, e, 1500), stateOf(t, all[0], 1500)) || e.Bytes() != all[0].Bytes() {
+				t.Errorf("table %d ends elsewhere", i)
+			}
+		}
+		if all[0].Bytes() > o.Bytes() {
+			t.Errorf("%d bytes, at most %d", all[0].Bytes(), o.Bytes())
+		}
+	}
+}
+
+// An empty table is small, whatever the most keys.
+func TestTheTableGrows(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16}
+	if empty, full := effects.New(o).Bytes(), o.Bytes(); empty > 2000 || full < 1<<16*100 {
+		t.Errorf("%d bytes empty, %d full", empty, full)
+	}
+}
+
+// Largest tells the inputs and the values of single keys.
+func TestLargest(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1000}
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	const big = 1<<52 - 1
+	rng := rand.New(rand.NewPCG(4, 4))
+	for n := range uint64(2000) {
+		x := []float64{float64(1 + rng.IntN(9)), float64(1 + rng.IntN(9)), big - float64(rng.IntN(9))}
+		y := 0.1 * rng.NormFloat64()
+		if x[2] == big {
+			y -= 5
+		}
+		if x[0] == 7 {
+			y += 3
+		}
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, 1, []float64{y}, []float64{0}, said)
+	}
+	found := e.Largest(2, 0)
+	if len(found) != 2 || found[0].Input != 2 || found[0].Key != big || found[1].Input != 0 || found[1].Key != 7 ||
+		found[0].Mean > -4 || found[1].Mean < 2 || found[0].Count < 150 {
+		t.Errorf("%+v", found)
+	}
+	if all := e.Largest(1000, 0); len(all) != 27 {
+		t.Errorf("%d keys of single inputs, want 27", len(all))
+	}
+}
+
+func FuzzVisit(f *testing.F) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	const rows = 50
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := range uint64(rows) {
+		x, y, v, counts := draw(rng, o)
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, counts, y, v, said)
+	}
+	f.Add(stateOf(f, e, rows))
+	f.Fuzz(func(t *testing.T, state []byte) {
+		e, r, rng := effects.New(o), effects.NewRow(o), rand.New(rand.NewPCG(6, 6))
+		said := make([]float64, o.Experts())
+		read := codec.Reading(state)
+		if e.Visit(&read, rows); read.End() != nil {
+			return
+		}
+		if !bytes.Equal(stateOf(t, e, rows), state) {
+			t.Fatal("the state changed on its way")
+		}
+		for n := range uint64(3) {
+			x, y, v, counts := draw(rng, o)
+			e.Find(r, x)
+			e.Say(said, r, 0)
+			e.Learn(r, rows+n, counts, y, v, said)
+			for _, s := range said {
+				if math.IsNaN(s) {
+					t.Fatal("an effect is no number")
+				}
+			}
+		}
+	})
+}
+
+// A state with one wrong number is refused, or a table that goes on.
+func TestOneWrongNumber(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	const rows = 50
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := range uint64(rows) {
+		x, y, v, counts := draw(rng, o)
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, counts, y, v, said)
+	}
+	state, refused := stateOf(t, e, rows), 0
+	wrong := []float64{0, 1, -1, 1e-300, 1e100, -1e101, 1e300, math.NaN(), math.Inf(1), math.Float64frombits(3)}
+	for at := 0; at < len(state); at += 8 {
+		for _, w := range wrong {
+			bad := slices.Clone(state)
+			binary.LittleEndian.PutUint64(bad[at:], math.Float64bits(w))
+			e := effects.New(o)
+			read := codec.Reading(bad)
+			if e.Visit(&read, rows); read.End() != nil {
+				refused++
+				continue
+			}
+			for n := range uint64(5) {
+				x, y, v, counts := draw(rng, o)
+				e.Find(r, x)
+				e.Say(said, r, 0)
+				e.Learn(r, rows+n, counts, y, v, said)
+				for _, s := range said {
+					if math.IsNaN(s) || math.IsInf(s, 0) {
+						t.Fatalf("%g at %d: an effect is %g", w, at, s)
+					}
+				}
+			}
+		}
+	}
+	if refused < len(state)/8*3 {
+		t.Errorf("only %d states are refused", refused)
+	}
+}
