@@ -18,6 +18,10 @@ type Options struct {
 	Cycles []int
 	// Flags are the inputs that are 0 or 1, or between for a missing value.
 	Flags []int
+	// Keys are the inputs that are keys, in the order of the inputs; none is joint, a cycle or a
+	// flag. MaxKeys is the largest number of keys with an effect.
+	Keys    []Key
+	MaxKeys int
 	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
 	// there are fewer, at most maxLagColumns numbers.
 	Lags int
@@ -28,6 +32,10 @@ type Options struct {
 	// Seed seeds the frequencies.
 	Seed uint64
 }
+
+// Key is an input that identifies a category: an integer below 2^52, and 0 if the category is
+// missing.
+type Key struct{ Feature int }
 
 // Span is the range of the inputs From <= i < To.
 type Span struct{ From, To int }
