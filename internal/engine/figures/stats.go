@@ -43,7 +43,7 @@ type Reported struct {
 	Importances []model.Importance
 	// Effects are the largest effects of keys, by size.
 	Effects []KeyEffect
-	Weights     []model.Weight
+	Weights []model.Weight
 	// FeatureNames are the names of the features that Weights are of.
 	FeatureNames []string
 	// Digest is that of the learner's state.
@@ -99,7 +99,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
 		Families: solved.Families, Effects: report.effects,
-		Weights:  solved.Weights, FeatureNames: report.features, Digest: report.digest,
+		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension

@@ -51,7 +51,9 @@ func tagOf(input int, key uint64) uint64 { return key<<inputBits | uint64(input)
 func inputOf(tag uint64) int { return int(tag & (1<<inputBits - 1)) }
 
 // size is the memory of the texts, in bytes.
-func (t *texts) size() uint64 { return sizeOfText*uint64(len(t.places)) + t.bytes + 4*uint64(len(t.counts)) }
+func (t *texts) size() uint64 {
+	return sizeOfText*uint64(len(t.places)) + t.bytes + 4*uint64(len(t.counts))
+}
 
 // learn makes the text of a value the newest, and returns whether the key of the value had a
 // text. Of two texts with one key the first remains. It allocates for a new key alone.

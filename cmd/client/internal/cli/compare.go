@@ -19,6 +19,7 @@ import (
 	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/infer"
 	"hindsight/cmd/internal/nearest"
 )
 
@@ -118,7 +119,7 @@ func (v *comparison) check() error {
 
 // specOf is the spec with a learner.
 func (v *comparison) specOf(learner string) *hindsightv1.ModelSpec {
-	spec := proto.CloneOf(v.spec)
+	spec := proto.CloneOf(infer.For(v.spec, learner))
 	m := spec.ProtoReflect()
 	m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(learner)))
 	if spec.GetRlsc() != nil {
