@@ -40,7 +40,7 @@ const (
 	evident = 5
 	// Ratios below ordered are those of measures, from orderless on those of names; a ratio takes
 	// leastValues, and a pair has at most the weight mostWeight.
-	ordered, orderless      = 0.4, 0.6
+	ordered, orderless      = 0.4, 0.5
 	leastValues, mostWeight = 8, 20
 	// Few integers on which labels depend and of whose B a line has less than straight are
 	// categories: at most fewIntegers of them, with cellsEach cells each in the mean.
