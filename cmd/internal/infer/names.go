@@ -31,7 +31,7 @@ import (
 // mean squared difference between the labels of values that are g places apart, so that D(1) over
 // the mean of D(d/3), D(d/2) and D(2d/3) is near 0 for measures and near 1 for names.
 //
-// On the integer columns of 14 public and 6 synthetic streams that ratio was above 0.64 for names
+// On the 56 integer columns of 12 public and 6 synthetic streams that ratio was above 0.64 for names
 // whose cells repeat. It was below 0.5 for measures but the size of a lot (0.63, few repeats) and
 // an hour (0.69). L was above 0.6 for grades, rooms and bathrooms, and below 0.5 for hours, months
 // and seasons, which as numbers cost auto 2.6 % of its root mean squared error on one stream.
