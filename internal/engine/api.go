@@ -36,6 +36,7 @@ type (
 	Stats           = figures.Stats
 	StatsOptions    = figures.StatsOptions
 	InputStatistics = figures.InputStatistics
+	KeyEffect       = figures.KeyEffect
 	ClassStatistics = figures.ClassStatistics
 	Live            = figures.Live
 	History         = figures.History

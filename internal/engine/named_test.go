@@ -63,7 +63,7 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := input.NewSchema(info.Spec.Inputs)
+	schema := input.NewSchema(info.Spec.Inputs, info.Spec.MaxKeys())
 	encoder, learner := input.NewEncoder(schema), newLearner(t, info.Spec)
 	rng := rand.New(rand.NewPCG(1, 2))
 	type waiting struct {

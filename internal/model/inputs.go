@@ -54,6 +54,9 @@ type CategoricalInput struct {
 	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
 	// HashBuckets is the number of features that all categories share by their hashes.
 	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
+	// Key adds a feature that identifies the category, whichever it is, for a learner of
+	// effects of keys. Without MaxCategories and HashBuckets it is the only feature.
+	Key bool `json:"key,omitempty"`
 	// JointScale scales all features of the input by one factor: together they vary as much
 	// as one number.
 	JointScale *bool `json:"joint_scale,omitempty"`
@@ -73,15 +76,14 @@ type VectorInput struct {
 	Length *int `json:"length,omitempty"`
 }
 
-// WithoutScale copies completed inputs without JointScale, which is how a model scales the
-// inputs and not what they are.
-func WithoutScale(inputs []*Input) []*Input {
+// WithoutEncoding copies completed inputs without the encodings of categories, which are what a
+// learner is shown of a record and not what a record has.
+func WithoutEncoding(inputs []*Input) []*Input {
 	out := slices.Clone(inputs)
 	for i, in := range out {
 		if in.Categorical != nil {
-			input, categorical := *in, *in.Categorical
-			categorical.JointScale = nil
-			input.Categorical, out[i] = &categorical, &input
+			input := *in
+			input.Categorical, out[i] = &CategoricalInput{}, &input
 		}
 	}
 	return out

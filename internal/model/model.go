@@ -317,6 +317,9 @@ type Report struct {
 	// Importances are those of the inputs in the learner's trees, none for a learner without
 	// trees.
 	Importances []Importance
+	// Effects are the largest effects of keys, at most MaxEffects, by size. There are none for a
+	// learner without keys.
+	Effects []Effect
 	// Weights are those of a learner whose functions are affine in its inputs, and of a
 	// parametric part alone, output by output, in the order of the inputs, the constant
 	// last. There are none for others, before a scaling is known, and if there were more than
@@ -332,6 +335,22 @@ type Weight struct {
 	// Value is in units of label and input. Effect is Value times the deviation of
 	// the input, NaN if that is not known.
 	Value, Effect float64
+}
+
+// MaxEffects is the number of the effects of a report.
+const MaxEffects = 10
+
+// Effect is what a learner has learned of a key: how far labels with the key are from what the
+// rest of the learner says.
+type Effect struct {
+	// Feature is the input that is the key, and Key is its value.
+	Feature int
+	Key     uint64
+	// Output is the number of the output, Value the effect in units of its label.
+	Output int
+	Value  float64
+	// Observations counts the observations with the key.
+	Observations uint64
 }
 
 // NoInput stands for the constant.

@@ -136,6 +136,16 @@ type Auto struct {
 	// MaxMicroseconds is the nominal time of an Observe, by which the spec decides
 	// which experts there are.
 	MaxMicroseconds *float64 `json:"max_microseconds,omitempty"`
+	// MaxKeys is the number of keys that have effects, and of texts of keys.
+	MaxKeys *int `json:"max_keys,omitempty"`
+}
+
+// MaxKeys is how many keys the model of a completed spec remembers, 0 if its learner has no keys.
+func (s *Spec) MaxKeys() int {
+	if s.Auto == nil || s.Auto.MaxKeys == nil {
+		return 0
+	}
+	return *s.Auto.MaxKeys
 }
 
 // Scaling is one of its kinds.

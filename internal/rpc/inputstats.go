@@ -16,7 +16,7 @@ func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStat
 	for i, in := range inputs {
 		s := &hindsightv1.InputStats{
 			Name: in.Name, Seen: in.Seen, Missing: in.Missing, Categories: uint32(in.Categories),
-			Outside: in.Outside,
+			Outside: in.Outside, Keys: uint32(in.Keys),
 		}
 		if in.Seen > 0 {
 			share := in.OutsideShare()

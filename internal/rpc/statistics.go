@@ -24,7 +24,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
-		Families: partsToProto(s.Families), Importances: importancesToProto(s.Importances),
+		Families: partsToProto(s.Families), Importances: importancesToProto(s.Importances), Effects: effectsToProto(s.Effects),
 		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
@@ -142,6 +142,19 @@ func partsToProto(parts []model.Part) []*hindsightv1.FamilyPart {
 	out := make([]*hindsightv1.FamilyPart, len(parts))
 	for n, p := range parts {
 		out[n] = &hindsightv1.FamilyPart{Family: p.Family, Weights: p.Weights, Contributions: p.Contributions}
+	}
+	return out
+}
+
+func effectsToProto(effects []engine.KeyEffect) []*hindsightv1.KeyEffect {
+	out := make([]*hindsightv1.KeyEffect, len(effects))
+	for n, e := range effects {
+		out[n] = &hindsightv1.KeyEffect{
+			Input: e.Input, Missing: e.Key.Missing, Effect: e.Value, Observations: e.Observations, Output: int32(e.Output),
+		}
+		if e.Key.Known && !e.Key.Missing {
+			out[n].Category = &e.Key.Text
+		}
 	}
 	return out
 }

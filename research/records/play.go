@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/infer"
 	"hindsight/cmd/research/markdown"
 	"hindsight/cmd/research/papers"
 	"hindsight/cmd/research/remote"
@@ -134,7 +135,7 @@ const nameRLSC = "rlsc"
 // with is a spec with a learner: every default, but for the loss of first-order
 // learners of classes, which is the logistic one.
 func (s set) with(learner string) *hindsightv1.ModelSpec {
-	spec := proto.CloneOf(s.spec)
+	spec := proto.CloneOf(infer.For(s.spec, learner))
 	spec.Seed = papers.Seed
 	var loss hindsightv1.Loss
 	if spec.GetClasses() != nil {

@@ -91,7 +91,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         if fresh and not len(kept):
             raise ValueError("sample_weight has no weight above 0: nothing to learn")
         if fresh:
-            shape: dict[str, Any] = _infer.infer(X) if framed else {"dimension": self.n_features_in_}
+            shape: dict[str, Any] = self._inputs(X, y) if framed else {"dimension": self.n_features_in_}
             spec = spec_of(self.learner, self.seed, self.spec, **shape, **self._outputs(y))
             self._hosted = Hosted(self.client, _unordered(spec) if shuffle else spec, "sklearn")
         rows, labels = self._rows(X), y if isinstance(y, list) else y.tolist()
@@ -101,6 +101,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         weighted = None if weights is None else [weight for _, _, weight in given]
         self._hosted.learn([row for row, _, _ in given], [label for _, label, _ in given], weighted)
         return self
+
+    def _inputs(self, X: Any, y: Any) -> dict[str, Any]:
+        """The inputs for the columns of a DataFrame. The labels tell which integers are names; auto alone has keys."""
+        import pandas
+
+        first = y if isinstance(y, list) else y.reshape(len(y), -1)[:, 0]
+        return _infer.inputs_of(X, pandas.Series(first), self.learner == "auto" or "auto" in self.learner)
 
     def _rows(self, X: Any) -> list[Any]:
         """The rows of data that is checked, as inputs of the model."""

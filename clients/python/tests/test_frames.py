@@ -1,6 +1,8 @@
 """DataFrames in and out."""
 
+import json
 import unittest
+import warnings
 
 import hindsight
 from hindsight import aio
@@ -150,10 +152,10 @@ class InferTest(unittest.TestCase):
         self.assertEqual(self.infer([True, None, False]), {"boolean": {}})
         self.assertEqual(self.infer([1, 1, 1]), {"numeric": {}} | refuse)
         self.assertEqual(self.infer([0, 1, 2] * 29), {"numeric": {}} | refuse)
-        self.assertEqual(self.infer([0, 1, 2] * 30), {"categorical": {"max_categories": 3}} | refuse)
         self.assertEqual(self.infer([0, 1, 2.5] * 30), {"numeric": {}} | refuse)
         self.assertEqual(self.infer(pandas.Categorical([7, 8, 7])), {"categorical": {"max_categories": 2}} | refuse)
-        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"max_categories": 64}} | refuse)
+        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"key": True}} | refuse)
+        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)], keys=False), {"categorical": {"max_categories": 64}} | refuse)
         self.assertEqual(self.infer([[1.0, 2.0], None]), {"vector": {"length": 2}})
         self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"cycles": [], "trend": True}} | refuse)
         self.assertEqual(
@@ -161,11 +163,21 @@ class InferTest(unittest.TestCase):
             {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK", "CYCLE_DAY_OF_YEAR"], "trend": True},
         )
 
-    def test_integers_share_their_features(self):
-        few = pandas.DataFrame({f"x{n}": [k % 26 for k in range(800)] for n in range(4)})
-        self.assertIn("categorical", hindsight.infer(few)["inputs"][0])
-        few["x4"] = few["x3"]
-        self.assertIn("numeric", hindsight.infer(few)["inputs"][0])
+    def test_categories_and_keys(self):
+        cases = json.loads((ROOT / "cmd" / "internal" / "infer" / "testdata" / "categories.json").read_text())
+        for case in cases:
+            with self.subTest(case["case"]), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                frame = pandas.DataFrame({case["name"]: case["cells"], "other": 0.5})
+                if "labels" in case:
+                    frame["y"] = case["labels"]
+                given = hindsight.infer(frame, "y" if "labels" in case else None)["inputs"][0]
+                kind = {"numeric": "number", "vector": "vector"}.get(next(k for k in given if k not in ("name", "missing")), "category")
+                if given["name"] == "other":
+                    kind = "left out"
+                elif given.get("categorical") == {"key": True}:
+                    kind = "key"
+                self.assertEqual(kind, case["kind"])
 
     def test_what_is_left_out_and_refused(self):
         frame = pandas.DataFrame({"a": range(100), "id": [f"x{n}" for n in range(100)], "no": None, "long": ["x" * 257, "y"] * 50})
@@ -173,7 +185,7 @@ class InferTest(unittest.TestCase):
             self.assertEqual([i["name"] for i in hindsight.infer(frame)["inputs"]], ["a"])
         self.assertRegex(
             " ".join(str(w.message) for w in warned.warnings),
-            "'id' is left out: nearly all .*'no' is left out: it has no value.*'long' is left out: texts of up to 257 bytes",
+            "'id' is left out: most of its texts do not repeat .*'no' is left out: it has no value.*'long' is left out: texts of up to 257 bytes",
         )
         with self.assertRaisesRegex(ValueError, "no column that can be an input"):
             hindsight.infer(frame[["a"]], "a")

@@ -17,16 +17,12 @@ import (
 const (
 	// How many texts of a column are kept, and how many bytes of them.
 	maxCategories, maxTexts = 1_000, 1 << 16
-	// How many categories get a feature each; all others share a feature. Every feature costs
-	// the learner observations: on streams with 100 to 1000 categories of equal frequencies, of
-	// Zipf's frequencies, and with categories that come and go, 64 features lost less than 128
-	// or 256.
+	// The largest number of categories that get a feature each. Every feature costs the learner
+	// observations: on streams with 100 to 1000 categories of equal frequencies, of Zipf's
+	// frequencies, and with categories that come and go, 64 features lost less than 128 or 256.
+	// Keys lose less than either, so that more categories have keys alone.
 	ownFeatures = 64
-	// Few integers, such as hours or days of a month, are categories: at most this many
-	// different integers, with this many cells each in the mean, and with this many features of
-	// all such columns together.
-	fewIntegers, cellsEach, integerFeatures = 31, 30, 128
-	day                                     = 24 * time.Hour
+	day         = 24 * time.Hour
 )
 
 // maxExact bounds the integers that a number of a record has all of.
@@ -68,7 +64,7 @@ type column struct {
 	untimed spot
 	// texts are the different cells whose hash begins with so many zero bits. Each of them
 	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
-	texts map[string]struct{}
+	texts map[string]*tally
 	zeros int
 	bytes int // Of the texts.
 	// long are the cells with more bytes than a category may have, longest is the length of the
@@ -90,7 +86,7 @@ type span struct {
 func newColumn(table *dataset.Table, i int) *column {
 	c := &column{
 		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(),
-		texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1),
+		texts: make(map[string]*tally), low: math.Inf(1), high: math.Inf(-1),
 	}
 	c.restart()
 	return c
@@ -114,8 +110,8 @@ func (c *column) see(s *spot, cell string) {
 // place names the first cell of a spot.
 func (c *column) place(s *spot) string { return fmt.Sprintf("%.40q in %s %d", s.cell, c.unit, s.line) }
 
-// add takes in one cell.
-func (c *column) add(cell string) {
+// add takes in one cell of a row with a label.
+func (c *column) add(cell string, y label) {
 	c.count(cell)
 	if _, err := dataset.Class(cell); c.target && err != nil {
 		if cell != "" {
@@ -124,7 +120,7 @@ func (c *column) add(cell string) {
 		return
 	}
 	if cell != "" {
-		c.addText(cell)
+		c.addText(cell, y)
 	}
 }
 
@@ -184,7 +180,7 @@ func (c *column) number(cell string) (float64, error) {
 	return v, nil
 }
 
-func (c *column) addText(cell string) {
+func (c *column) addText(cell string, y label) {
 	c.longest = max(c.longest, len(cell))
 	if len(cell) > maxText {
 		c.see(&c.long, cell)
@@ -195,11 +191,18 @@ func (c *column) addText(cell string) {
 	if len(cell) > maxText || bits.LeadingZeros64(hash(cell)) < c.zeros {
 		return
 	}
-	if _, known := c.texts[cell]; known {
+	t, known := c.texts[cell]
+	if !known {
+		t = new(tally)
+		c.bytes += len(cell)
+		c.texts[strings.Clone(cell)] = t
+	}
+	if y.known {
+		t.n, t.sum, t.squares = t.n+1, t.sum+y.value, t.squares+y.value*y.value
+	}
+	if known {
 		return
 	}
-	c.bytes += len(cell)
-	c.texts[strings.Clone(cell)] = struct{}{}
 	for len(c.texts) > maxCategories || c.bytes > maxTexts {
 		c.zeros++
 		for text := range c.texts {
@@ -271,24 +274,11 @@ func (s *span) add(t time.Time) {
 	s.before = t
 }
 
-// fewIntegers counts the different integers of the column. It is 0 if the column has other
-// cells, or too many integers for categories. The effect of an hour, a month or a grade is no
-// smooth function of its number.
-func (c *column) fewIntegers() int {
-	values, n := c.cells-c.gaps, c.different()
-	if c.target || c.isBoolean(values) || c.integers < values || c.codes.count+c.huge.count > 0 || c.low == c.high ||
-		n > fewIntegers || cellsEach*n > values {
-		return 0
-	}
-	return n
-}
-
-// decide infers the kind of the column of a file of so many rows. With categorize few integers
-// are categories.
-func (c *column) decide(rows int, categorize bool) *Column {
+// decide infers the kind of the column of a file of so many rows.
+func (c *column) decide(rows int) *Column {
 	out := &Column{Name: c.name, numbers: c.written}
 	values := c.cells - c.gaps
-	converted := ""
+	converted, why := "", c.categories()
 	switch {
 	case c.cells == 0:
 		out.Kind, out.Reason = LeftOut, "every cell is empty"
@@ -306,10 +296,11 @@ func (c *column) decide(rows int, categorize bool) *Column {
 		if out.Form != forms()[0] {
 			converted = "RFC 3339"
 		}
-	case c.fewIntegers() > 0 && categorize:
+	case why != "":
+		n := c.different()
 		out.Kind, out.gaps, out.integers = Category, true, true
-		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
-		out.Input = declareCategory(c.fewIntegers())
+		out.Reason = fmt.Sprintf("%d different integers%s%s", n, why, reasonOfNames(n))
+		out.Input = declareNames(n)
 	case c.numbers+c.ambiguous.count == values && c.ambiguous.count > 0:
 		out.Kind, out.Reason = LeftOut, c.unclear().Error()
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
@@ -373,12 +364,6 @@ func (c *column) odd(values int) string {
 	}
 }
 
-// declareCategory declares a category: each of the first n has a feature.
-func declareCategory(n int) *hindsightv1.Input {
-	c := &hindsightv1.CategoricalInput{Encoding: &hindsightv1.CategoricalInput_MaxCategories{MaxCategories: int32(n)}}
-	return &hindsightv1.Input{Kind: &hindsightv1.Input_Categorical{Categorical: c}}
-}
-
 // isBoolean tells whether all values are of one pair, and both words of the pair occur.
 func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
@@ -397,7 +382,7 @@ func (c *column) decideNumber(out *Column) {
 	switch {
 	case c.low == c.high:
 		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", c.low)
-	case c.integers == c.numbers && c.different() <= fewIntegers:
+	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
 		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
 	}
 }
@@ -458,8 +443,8 @@ func (c *column) decideCategory(out *Column) {
 	case c.long.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
-	case n > ownFeatures && 4*n > 3*c.cells:
-		out.Kind, out.Reason = LeftOut, "most cells are texts of their own: it names the row"
+	case n > ownFeatures && 2*n > c.cells:
+		out.Kind, out.Reason = LeftOut, "most cells do not repeat another: it names the row"
 		return
 	}
 	reason := "texts,"
@@ -473,11 +458,9 @@ func (c *column) decideCategory(out *Column) {
 		reason += " about"
 	}
 	out.Reason = fmt.Sprintf("%s %d categories", reason, n)
-	switch {
-	case n > ownFeatures:
-		out.Reason += fmt.Sprintf(", of which the first %d have a feature each and the others share one", ownFeatures)
-	case n == 1:
+	out.Reason += reasonOfNames(n)
+	if n == 1 {
 		out.Reason = "the same text in every row: it tells nothing"
 	}
-	out.Input = declareCategory(min(n, ownFeatures))
+	out.Input = declareNames(n)
 }

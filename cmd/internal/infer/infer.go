@@ -182,6 +182,10 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 	for _, i := range targets {
 		f.columns[i].times, f.columns[i].target = nil, true
 	}
+	var y labels
+	if len(targets) > 0 {
+		y.column = f.columns[targets[0]]
+	}
 	for {
 		record, err := table.Read()
 		if errors.Is(err, io.EOF) {
@@ -191,9 +195,13 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 			return nil, err
 		}
 		f.rows++
+		var known label
+		if y.column != nil {
+			known = y.read(strings.TrimSpace(record[targets[0]]))
+		}
 		for i, cell := range record {
 			f.columns[i].line = table.Line()
-			f.columns[i].add(strings.TrimSpace(cell))
+			f.columns[i].add(strings.TrimSpace(cell), known)
 		}
 	}
 }
@@ -224,10 +232,6 @@ func checkNames(table *dataset.Table) error {
 // result decides what the columns are.
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}}
-	features := 0
-	for _, c := range f.columns {
-		features += c.fewIntegers()
-	}
 	for i, c := range f.columns {
 		if c.target {
 			column, err := c.decideTarget(f.rows, o.Classes)
@@ -243,7 +247,7 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 			r.Columns, r.Question = append(r.Columns, column), c.question(o.Classes)
 			continue
 		}
-		column := c.decide(f.rows, features <= integerFeatures)
+		column := c.decide(f.rows)
 		r.Columns = append(r.Columns, column)
 		if column.Input != nil {
 			r.Spec.Inputs = append(r.Spec.Inputs, column.Input)

@@ -94,7 +94,7 @@ func TestAWholeSpec(t *testing.T) {
   {"name":"temp","numeric":{}},
   {"name":"city","categorical":{"max_categories":3},"missing":"MISSING_REFUSE"},
   {"name":"rain","boolean":{},"missing":"MISSING_REFUSE"},
-  {"name":"zip","categorical":{"max_categories":64},"missing":"MISSING_REFUSE"}
+  {"name":"zip","categorical":{"key":true},"missing":"MISSING_REFUSE"}
 ]}
 `
 	if got := specOf(t, r); got != want {
@@ -108,7 +108,7 @@ func TestAWholeSpec(t *testing.T) {
 		"at    time      times as 2006-01-02 15:04 from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; no cell is empty",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
 		"and a trend; no cell is empty, so that a missing value is refused; records have RFC 3339, into which replay converts them",
-		"zip   category  codes with a leading 0, 100 categories, of which the first 64 have a feature each", "y     label     numbers from 0 to 19999\n",
+		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999\n",
 	} {
 		if !strings.Contains(why.String(), says) {
 			t.Errorf("%q is not in\n%s", says, why.String())
@@ -125,8 +125,8 @@ func TestKinds(t *testing.T) {
 		"numbers":            {[]string{"1.5", "-2e3", " 7 "}, infer.Number, "from -2000 to 7; no cell is empty"},
 		"gaps":               {[]string{"1", "NA", "", "?", "2.5"}, infer.Number, "3 cells are empty"},
 		"codes":              {[]string{"1", "2", "3", "2"}, infer.Number, "3 different integers: if they are codes"},
-		"hours":              {each(800, func(i int) string { return strconv.Itoa(i % 24) }), infer.Category, "24 different integers, each a category; no cell"},
-		"hours with gaps":    {each(800, func(i int) string { return []string{"1", "2.0", "NA", "3"}[i%4] }), infer.Category, "each a category; 200 cells are empty"},
+		"hours":              {each(800, func(i int) string { return strconv.Itoa(i % 24) }), infer.Number, "from 0 to 23, 24 different integers: if they are codes"},
+		"hours with gaps":    {each(800, func(i int) string { return []string{"1", "2.0", "NA", "3"}[i%4] }), infer.Number, "if they are codes without an order, make it categorical; 200 cells are empty"},
 		"many integers":      {each(2000, func(i int) string { return strconv.Itoa(i % 32) }), infer.Number, "from 0 to 31; no"},
 		"leading 0":          {[]string{"01", "02", "10"}, infer.Category, "codes with a leading 0, 3 categories"},
 		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
@@ -145,10 +145,10 @@ func TestKinds(t *testing.T) {
 		"two pairs":          {[]string{"yes", "false"}, infer.Category, ""},
 		"texts":              {[]string{"Oslo", "NA", "Oslo", ""}, infer.Category, "2 categories; 1 cell is empty"},
 		"empty":              {[]string{"", " "}, infer.LeftOut, "every cell is empty"},
-		"names":              {each(300, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
-		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
-		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories, of which the first 64"},
-		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories, of which the first 64 have a feature each and the others share one"},
+		"names":              {each(300, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells do not repeat another"},
+		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells do not repeat another"},
+		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories; more than 64, so that each is a key"},
+		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories; more than 64, so that each is a key"},
 		"Latin 1":            {[]string{"Troms\xf8"}, infer.LeftOut, "not UTF-8"},
 		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
 		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "2006-01-02T15:04:05Z07:00"},
@@ -196,7 +196,7 @@ func TestOddCells(t *testing.T) {
 	day := func(i int) string {
 		return time.Date(2024, 1, 1+i/24, i%24, 0, 0, 0, time.UTC).Format(time.DateTime)
 	}
-	const left = "most cells are texts of their own: it names the row; "
+	const left = "most cells do not repeat another: it names the row; "
 	for name, c := range map[string]struct {
 		cells []string
 		kind  infer.Kind

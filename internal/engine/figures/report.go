@@ -101,6 +101,7 @@ type report struct {
 	solved model.Report
 	// features are the names of the features that solved has weights of.
 	features []string
+	effects  []KeyEffect
 	// asked is what was asked for beside the rest.
 	asked StatsOptions
 	at    time.Time
@@ -221,16 +222,33 @@ func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 	}
 	if e := m.Encoder(); e != nil && len(s.solved.Weights)+len(s.solved.Importances) > 0 {
 		s.features = e.Names()
-		nameInputs(s.solved.Importances, e.Schema(), s.features)
+		s.solved.Importances = nameInputs(s.solved.Importances, e.Schema(), s.features)
+	}
+	if e := m.Encoder(); e != nil {
+		s.effects = nameEffects(s.solved.Effects, e)
 	}
 	r.reporter.Counters.Reports.Add(1)
 	return nil
 }
 
 // nameInputs names importances by the named input, and the cycles of a time by the feature without ".sin".
-func nameInputs(importances []model.Importance, schema *input.Schema, features []string) {
+// The key of a category is part of the input: its importance is added to the input's.
+func nameInputs(importances []model.Importance, schema *input.Schema, features []string) []model.Importance {
+	inputs := map[int]int{} // The importances of the inputs that have a key.
+	named := importances[:0]
 	for n := range importances {
 		i := &importances[n]
+		if k, ok := keyedInput(schema, i); ok {
+			i.Name = schema.Name(k)
+			if first, twice := inputs[k]; twice {
+				named[first].Gain += i.Gain
+				named[first].Permutation += i.Permutation
+				continue
+			}
+			inputs[k] = len(named)
+			named = append(named, *i)
+			continue
+		}
 		switch cycle, isCycle := strings.CutSuffix(features[i.From], ".sin"); {
 		case i.From == i.To:
 		case i.To == i.From+1:
@@ -244,7 +262,34 @@ func nameInputs(importances []model.Importance, schema *input.Schema, features [
 				}
 			}
 		}
+		named = append(named, *i)
 	}
+	return named
+}
+
+// keyedInput is the input that has a key and the features of an importance, if there is one.
+func keyedInput(schema *input.Schema, i *model.Importance) (k int, ok bool) {
+	if i.From == i.To {
+		return 0, false
+	}
+	for k := range schema.Len() {
+		if from, to := schema.Span(k); i.From >= from && i.From < to {
+			_, ok := schema.Key(k)
+			return k, ok
+		}
+	}
+	return 0, false
+}
+
+// nameEffects names the keys of effects.
+func nameEffects(effects []model.Effect, e *input.Encoder) []KeyEffect {
+	var named []KeyEffect
+	for _, effect := range effects {
+		if key, ok := e.KeyOf(effect.Feature, effect.Key); ok {
+			named = append(named, KeyEffect{Input: e.Schema().Name(key.Input), Key: key, Effect: effect})
+		}
+	}
+	return named
 }
 
 // flops estimates the multiply-adds of a report.

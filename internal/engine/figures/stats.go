@@ -41,11 +41,20 @@ type Reported struct {
 	Families           []model.Part
 	// Importances are nil unless they were asked for.
 	Importances []model.Importance
-	Weights     []model.Weight
+	// Effects are the largest effects of keys, by size.
+	Effects []KeyEffect
+	Weights []model.Weight
 	// FeatureNames are the names of the features that Weights are of.
 	FeatureNames []string
 	// Digest is the digest of the learner's state.
 	Digest [32]byte
+}
+
+// KeyEffect is the effect of a key of a named input.
+type KeyEffect struct {
+	Input string
+	Key   input.Key
+	model.Effect
 }
 
 // InputStatistics is what has been seen of one named input.
@@ -89,8 +98,8 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.ServedRegret = servedRegret(&s.Stats, &s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
-		Families: solved.Families,
-		Weights:  solved.Weights, FeatureNames: report.features, Digest: report.digest,
+		Families: solved.Families, Effects: report.effects,
+		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension

@@ -327,9 +327,9 @@ func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
 	}
 	switch {
-	case !reflect.DeepEqual(model.WithoutScale(spec.Inputs), model.WithoutScale(is.Spec.Inputs)):
+	case !reflect.DeepEqual(model.WithoutEncoding(spec.Inputs), model.WithoutEncoding(is.Spec.Inputs)):
 		refuse("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
-			fmt.Sprintf("the same %d inputs, in all that is said of them, as the model that it follows has", len(is.Spec.Inputs)))
+			fmt.Sprintf("the same %d inputs, but for the encodings of categories, as the model that it follows has", len(is.Spec.Inputs)))
 	case len(spec.Inputs) == 0:
 		differ("dimension", spec.Dimension, is.Spec.Dimension)
 	}

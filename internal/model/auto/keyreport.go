@@ -5,34 +5,26 @@ import (
 	"math"
 	"slices"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/effects"
 )
 
-// Effect is the effect of a key on an output: how much higher the labels of its rows are than
-// level 1 predicts, in units of labels, beyond the mean row of the input.
-type Effect struct {
-	// Feature is the input, and Key its value.
-	Feature int
-	Key     uint64
-	Output  int
-	Effect  float64
-	// Count is how many rows the key counts: see model.Weights.
-	Count float64
-}
-
-// Effects are the n largest effects of the keys of single inputs, by magnitude.
-func (l *Learner) Effects(n int) []Effect {
+// largestEffects are the largest effects of the keys of single inputs, by magnitude. An effect is
+// how much higher the labels of a key are than level 1 predicts, beyond the mean row of the input.
+func (l *Learner) largestEffects() []model.Effect {
 	if l.keyed == nil {
 		return nil
 	}
-	var all []Effect
+	var all []model.Effect
 	for j := range l.mixers {
-		for _, e := range l.keyed.effects.Largest(n, j) {
-			all = append(all, Effect{l.keys[e.Input].Feature, e.Key, j, e.Mean, e.Count})
+		for _, e := range l.keyed.effects.Largest(model.MaxEffects, j) {
+			all = append(all, model.Effect{
+				Feature: l.keys[e.Input].Feature, Key: e.Key, Output: j, Value: e.Mean, Observations: uint64(e.Count),
+			})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Effect) int { return cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)) })
-	return all[:min(n, len(all))]
+	slices.SortStableFunc(all, func(a, b model.Effect) int { return cmp.Compare(math.Abs(b.Value), math.Abs(a.Value)) })
+	return all[:min(model.MaxEffects, len(all))]
 }
 
 // keyNames are the names of the experts of the keys.

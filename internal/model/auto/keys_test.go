@@ -222,7 +222,7 @@ func TestKeysMatter(t *testing.T) {
 	if of[0] < 0.2 || of[2] < 0.2 || math.Abs(gain-1) > 1e-9 {
 		t.Errorf("importances of %v, gains of %g together", of, gain)
 	}
-	effects := l.Effects(10)
+	effects := l.Report(model.ReportOptions{}).Effects
 	if len(effects) != 10 {
 		t.Fatalf("%d effects", len(effects))
 	}
@@ -233,11 +233,11 @@ func TestKeysMatter(t *testing.T) {
 			mean, count = mean+r.y[0], count+1
 		}
 	}
-	if e.Feature == 1 || math.Abs(mean/count-e.Effect) > 0.5 || math.Abs(e.Effect) < 1 || e.Count > count || e.Count < 0.8*count {
+	if e.Feature == 1 || math.Abs(mean/count-e.Value) > 0.5 || math.Abs(e.Value) < 1 || float64(e.Observations) > count || float64(e.Observations) < 0.8*count {
 		t.Errorf("the largest effect is %+v, the mean of %g rows is %g", e, count, mean/count)
 	}
-	if !slices.IsSortedFunc(effects, func(a, b auto.Effect) int {
-		if math.Abs(a.Effect) >= math.Abs(b.Effect) {
+	if !slices.IsSortedFunc(effects, func(a, b model.Effect) int {
+		if math.Abs(a.Value) >= math.Abs(b.Value) {
 			return -1
 		}
 		return 1

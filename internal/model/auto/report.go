@@ -50,7 +50,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	s := l.Stats()
 	r := model.Report{
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
-		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(),
+		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(), Effects: l.largestEffects(),
 	}
 	if o.Importances {
 		r.Importances = l.importances(o.Pause)

@@ -14,6 +14,8 @@ const (
 	defaultMicroseconds = 500
 	maxMicroseconds     = 1e6
 	maxAutoFrequencies  = 4096
+	defaultKeys         = 1 << 16
+	maxAutoKeys         = 1 << 20
 )
 
 // Levels of prediction intervals.
@@ -34,9 +36,11 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
+	o.MaxKeys = c.whole("max_keys", &given.MaxKeys, defaultKeys, maxAutoKeys)
 	if c.failed() {
 		return entry{}
 	}
+	o.Keys = c.keys()
 	o.Joint, o.Cycles = c.joint(), c.cycles()
 	o.Flags = c.flags()
 	return entry{

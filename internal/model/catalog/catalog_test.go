@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 		{
 			model.Spec{Dimension: 12},
 			model.Spec{Dimension: 12, Outputs: 1, Coverage: []float64{0.9}, LabelGate: model.GateOn, Auto: &model.Auto{
-				Lags: ptr(2), Frequencies: ptr(50), MaxMicroseconds: ptr(500.0),
+				Lags: ptr(2), Frequencies: ptr(50), MaxMicroseconds: ptr(500.0), MaxKeys: ptr(1 << 16),
 			}},
 			4*115 + 15,
 		},

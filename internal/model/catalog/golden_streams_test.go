@@ -51,11 +51,12 @@ func longStreams(t *testing.T) map[string]longStream {
 		{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(3)}},
 		{Name: "size", Numeric: &model.NumericInput{}},
 		{Name: "open", Boolean: &model.BooleanInput{}},
-	})
+	}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := input.NewSchema(named)
+	schema := input.NewSchema(named, 100)
+	key, _ := schema.Key(0)
 	return map[string]longStream{
 		"outputs": {model.Spec{Dimension: 4, Outputs: 2, Seed: 3, Auto: &model.Auto{}}, 7, func(rng *rand.Rand, n int) longRow {
 			x := []float64{10 + bell(rng), rng.Float64(), float64(rng.IntN(2)), float64(n / 100)}
@@ -72,6 +73,7 @@ func longStreams(t *testing.T) map[string]longStream {
 					x[from] = v
 				}
 			}
+			x[key] = float64(1 + kind)
 			k := 0
 			switch score := size + float64(open); {
 			case n >= 500 && score > 1.5:

@@ -18,12 +18,13 @@ func (c *completion) inputs() {
 		s.Inputs = nil
 		return
 	}
-	completed, err := input.Complete(s.Inputs)
+	keys := c.maxKeys()
+	completed, err := input.Complete(s.Inputs, keys > 0)
 	if err != nil {
 		c.addAt(err)
 		return
 	}
-	s.Inputs, c.schema = completed, input.NewSchema(completed)
+	s.Inputs, c.schema = completed, input.NewSchema(completed, keys)
 	d := c.schema.Dimension()
 	switch {
 	case d > MaxDimension:
@@ -81,7 +82,10 @@ func (c *completion) lists() (lists []scaling.List) {
 		switch {
 		case in.Vector != nil:
 			lists = append(lists, scaling.List{From: from, To: from + *in.Vector.Length})
-		case in.Categorical != nil && *in.Categorical.JointScale:
+		case in.Categorical != nil && in.Categorical.JointScale != nil && *in.Categorical.JointScale:
+			if _, ok := c.schema.Key(i); ok {
+				to--
+			}
 			lists = append(lists, scaling.List{From: from, To: to, Joint: true})
 		}
 	}
@@ -96,6 +100,30 @@ func (c *completion) joint() (spans []auto.Span) {
 		}
 	}
 	return spans
+}
+
+// keys are the features that are keys of auto.
+func (c *completion) keys() (keys []auto.Key) {
+	for i := range c.spec.Inputs {
+		if feature, ok := c.schema.Key(i); ok {
+			keys = append(keys, auto.Key{Feature: feature})
+		}
+	}
+	return keys
+}
+
+// maxKeys is how many keys the model remembers, 0 for a learner that has no keys. A number that
+// is refused later counts as the default.
+func (c *completion) maxKeys() int {
+	s := &c.spec
+	switch {
+	case s.Name() != model.DefaultLearner:
+		return 0
+	case s.Auto == nil || s.Auto.MaxKeys == nil || *s.Auto.MaxKeys < 1 || *s.Auto.MaxKeys > maxAutoKeys:
+		return defaultKeys
+	default:
+		return *s.Auto.MaxKeys
+	}
 }
 
 // cycles are the sines of the cycles of times, each of which precedes its cosine.

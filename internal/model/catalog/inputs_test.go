@@ -23,11 +23,11 @@ func tight(t *testing.T, fraction float64) model.Spec {
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(true)}},
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(2)}},
 	}
-	completed, err := input.Complete(inputs)
+	completed, err := input.Complete(inputs, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := input.NewSchema(completed).Bounds()
+	bounds := input.NewSchema(completed, 0).Bounds()
 	const limit, offset = 1e5, -0.25
 	fixed := &model.FixedScaling{}
 	for _, bound := range bounds {
@@ -81,7 +81,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := input.NewSchema(spec.Inputs)
+	schema := input.NewSchema(spec.Inputs, spec.MaxKeys())
 	e := input.NewEncoder(schema)
 	rng := rand.New(rand.NewPCG(3, 1))
 	var accepted []*input.Record
@@ -164,7 +164,7 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := input.NewSchema(named.Inputs)
+	schema := input.NewSchema(named.Inputs, named.MaxKeys())
 	e := input.NewEncoder(schema)
 	limit, r := uint64(0), new(input.Record)
 	for n := range 200 {

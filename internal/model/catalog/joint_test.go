@@ -40,7 +40,7 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema := input.NewSchema(created.Inputs)
+	schema := input.NewSchema(created.Inputs, created.MaxKeys())
 	e := input.NewEncoder(schema)
 	var r input.Record
 	var o model.Outcome

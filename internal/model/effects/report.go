@@ -18,26 +18,38 @@ type Effect struct {
 }
 
 // Largest are the n largest effects of single keys on an output, by magnitude. Ties go to the lower
-// input, then the lower key. It costs O(K log K) for K keys.
+// input, then the lower key. It costs O(K n) for K keys.
 func (e *Effects) Largest(n, output int) []Effect {
-	var all []Effect
+	means, counts := make([]float64, e.o.Inputs), make([]float64, e.o.Inputs)
+	e.each(output, func(a Effect) {
+		if a.Count > 0 {
+			counts[a.Input] += a.Count
+			means[a.Input] += float64(a.Count / counts[a.Input] * (a.Mean - means[a.Input]))
+		}
+	})
+	var largest []Effect
+	e.each(output, func(a Effect) {
+		a.Mean -= means[a.Input]
+		at, _ := slices.BinarySearchFunc(largest, a, bySize)
+		if at < n {
+			largest = slices.Insert(largest, at, a)
+			largest = largest[:min(n, len(largest))]
+		}
+	})
+	return largest
+}
+
+// each calls visit for the keys of single inputs.
+func (e *Effects) each(output int, visit func(Effect)) {
 	best := e.best(output)
 	for slot := e.oldest; slot != none; slot = e.link(slot).newer {
 		code, numbers := restore(e.link(slot).hash), e.numbers(slot)
 		if input := int(code>>keyBits) - 1; input < e.o.Inputs {
-			all = append(all, Effect{input, code & keyMask, of(numbers, output)[best], numbers[countAt]})
+			visit(Effect{input, code & keyMask, of(numbers, output)[best], numbers[countAt]})
 		}
 	}
-	means, counts := make([]float64, e.o.Inputs), make([]float64, e.o.Inputs)
-	for _, a := range all {
-		counts[a.Input] += a.Count
-		means[a.Input] += float64(a.Count / counts[a.Input] * (a.Mean - means[a.Input]))
-	}
-	for i := range all {
-		all[i].Mean -= means[all[i].Input]
-	}
-	slices.SortFunc(all, func(a, b Effect) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.Mean), math.Abs(a.Mean)), cmp.Compare(a.Input, b.Input), cmp.Compare(a.Key, b.Key))
-	})
-	return all[:min(n, len(all))]
+}
+
+func bySize(a, b Effect) int {
+	return cmp.Or(cmp.Compare(math.Abs(b.Mean), math.Abs(a.Mean)), cmp.Compare(a.Input, b.Input), cmp.Compare(a.Key, b.Key))
 }

@@ -29,7 +29,8 @@ func cycleOf(name string) cycle { return cycle(slices.Index(cycleNames(), name))
 
 // Complete is a copy of declarations with every default filled in. It refuses those
 // that cannot be, with an error that names the field. What it returns is complete.
-func Complete(inputs []*model.Input) ([]*model.Input, error) {
+// With keys every categorical input has a key; without keys none has.
+func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
 	if len(inputs) > maxInputs {
 		return nil, refuse("inputs", plural(len(inputs), "input"), fmt.Sprintf("at most %d", maxInputs))
 	}
@@ -50,7 +51,7 @@ func Complete(inputs []*model.Input) ([]*model.Input, error) {
 			named[in.Name] = i
 		}
 		var err error
-		out[i], err = complete(at, in)
+		out[i], err = complete(at, in, keys)
 		errs = append(errs, err)
 	}
 	if err := model.JoinFields(errs...); err != nil {
@@ -77,7 +78,7 @@ func checkName(field, name string) error {
 }
 
 // complete completes one declaration. Its name was checked.
-func complete(at string, in *model.Input) (*model.Input, error) {
+func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	out := &model.Input{Name: in.Name, Missing: in.Missing}
 	kinds := 0
 	var err error
@@ -91,7 +92,7 @@ func complete(at string, in *model.Input) (*model.Input, error) {
 	}
 	if in.Categorical != nil && err == nil {
 		kinds++
-		out.Categorical, err = completeCategorical(at+".categorical", in.Categorical)
+		out.Categorical, err = completeCategorical(at+".categorical", in.Categorical, keys)
 	}
 	if in.Time != nil && err == nil {
 		kinds++
@@ -156,8 +157,17 @@ func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, er
 	return out, nil
 }
 
-func completeCategorical(at string, in *model.CategoricalInput) (*model.CategoricalInput, error) {
-	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true)}
+func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*model.CategoricalInput, error) {
+	if in.Key && in.MaxCategories == nil && in.HashBuckets == nil {
+		switch {
+		case !keys:
+			return nil, refuse(at+".key", "a key alone", "max_categories or hash_buckets: only auto learns of keys")
+		case in.JointScale != nil:
+			return nil, refuse(at+".joint_scale", strconv.FormatBool(*in.JointScale), "nothing: a key alone has no scale")
+		}
+		return &model.CategoricalInput{Key: true}, nil
+	}
+	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true), Key: keys}
 	switch {
 	case in.MaxCategories != nil && in.HashBuckets != nil:
 		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")

@@ -28,7 +28,8 @@
 //	               category that may have
 //	               a feature, and other     city=Oslo … city.other
 //	hash_buckets   one 1 or −1 among 0      city#0 city#1 …
-//	missing: indicator or category          load.missing, last
+//	missing: indicator or category          load.missing
+//	key            the key of the category  city.key, last
 //
 // A feature for a category that has not appeared yet is called city[3].
 //
@@ -38,6 +39,18 @@
 // A missing value with an indicator has the running mean of each of its features
 // over all observations that had one, 0 before the first; its indicator is 1. A
 // missing category is 1 in a feature of its own. Such a feature is 0 otherwise.
+//
+// # Keys
+//
+// A key identifies a category, whether or not the category has a feature: it is the highest
+// 52 bits of the hash of the category, 1 in place of 0. A learner of effects looks keys up
+// and does no arithmetic with them. A missing category has a key of its own, the one of the
+// byte 0xff, which is no text. Missing is so a category that may have an effect, such as
+// "no agent"; the key 0 never occurs. Two of 65,536 keys are equal with a probability of
+// 5e-7; they then have one effect.
+//
+// The encoder remembers texts of keys, so that effects can be named: up to a number over all
+// inputs and 32 bytes of text for each, the least recently observed leaving first.
 //
 // # Times
 //

@@ -20,6 +20,8 @@ type Encoder struct {
 	inputs []learned
 	// means are those of the features of the inputs that indicate missing values.
 	means []compensated.Sum
+	// texts has the texts of keys, nil without keys.
+	texts *texts
 	// scratch has the features of one input that Learn needs.
 	scratch []float64
 	// fixed is the memory that does not grow, grown what has been added to it.
@@ -30,8 +32,8 @@ type Encoder struct {
 type learned struct {
 	missing uint64
 	// outside counts the values that lay outside of what had been learned when they
-	// came: of the range of a number, of a vector's in any place, and of the
-	// categories.
+	// came: of the range of a number, of a vector's in any place, of the categories, and of
+	// the keys of a keyed input.
 	outside uint64
 	summary summary
 	// first is the first time that was observed.
@@ -52,6 +54,9 @@ func NewEncoder(s *Schema) *Encoder {
 			l.shift = newShift(f.kind == numeric || f.kind == vector)
 		}
 	}
+	if s.keys > 0 {
+		e.texts = newTexts(s.keys, len(s.fields))
+	}
 	e.scratch = make([]float64, s.widest)
 	e.fixed = s.fixedBytes()
 	return e
@@ -69,7 +74,13 @@ const (
 func (e *Encoder) Schema() *Schema { return e.schema }
 
 // Size is the memory that the state takes, in bytes, at a cost of O(1).
-func (e *Encoder) Size() uint64 { return e.fixed + e.grown }
+func (e *Encoder) Size() uint64 {
+	size := e.fixed + e.grown
+	if e.texts != nil {
+		size += e.texts.size()
+	}
+	return size
+}
 
 // Encode appends the features of a settled record to dst, by what has been learned. It
 // costs O(Dimension) and allocates only when dst has no room.
@@ -81,6 +92,10 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 	for i := range e.schema.fields {
 		f, v := &e.schema.fields[i], &r.values[i]
 		out := x[f.from:f.to]
+		if f.hasKey {
+			out[len(out)-1] = float64(v.key())
+			out = out[:len(out)-1]
+		}
 		switch {
 		case v.kind != Missing:
 			e.inputs[i].encode(f, out[:f.values()], r, v)
@@ -89,7 +104,7 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 				out[k] = mean.Value()
 			}
 			out[len(out)-1] = 1
-		default:
+		case f.categorizes:
 			out[len(out)-1] = 1
 		}
 	}
@@ -114,6 +129,7 @@ func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 		out[bucket] = sign
 	case moment:
 		l.encodeTime(f, out, v.time())
+	case keyed:
 	default:
 		copy(out, r.list(v))
 	}
@@ -156,12 +172,13 @@ func (l *learned) encodeTime(f *field, out []float64, t Time) {
 }
 
 // Learn takes a settled record in that was observed. It costs O(Dimension), and
-// allocates for a new category alone, and once for the bins of a number.
+// allocates for a new category or key alone, and once for the bins of a number.
 func (e *Encoder) Learn(r *Record) {
 	e.n++
 	for i := range e.schema.fields {
 		f, l, v := &e.schema.fields[i], &e.inputs[i], &r.values[i]
 		if v.kind == Missing {
+			// A missing category has a key without a text.
 			l.missing++
 			if l.shift != nil {
 				l.shift.addMissing()
@@ -170,6 +187,10 @@ func (e *Encoder) Learn(r *Record) {
 		}
 		if f.indicates {
 			e.learnMeans(f, l, r, v)
+		}
+		known := f.hasKey && e.texts.learn(i, v)
+		if f.kind == keyed && !known {
+			l.outside++
 		}
 		e.learnValue(f, l, r, v)
 	}
@@ -209,7 +230,7 @@ func (e *Encoder) learnValue(f *field, l *learned, r *Record, v *Value) {
 			column = restBin
 		}
 		l.shift.add(min(column, restBin))
-	case hashed:
+	case hashed, keyed:
 		bin, _ := bucketOf(v.hash(), missingBin)
 		l.shift.add(bin)
 	case moment:

@@ -161,11 +161,11 @@ func (o oracle) times(in *model.Input, v any) []float64 {
 }
 
 func TestFeaturesAreThoseOfTheOracle(t *testing.T) {
-	inputs, err := input.Complete(declared())
+	inputs, err := input.Complete(declared(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := input.NewSchema(inputs)
+	s := input.NewSchema(inputs, 0)
 	e := input.NewEncoder(s)
 	var o oracle
 	for n, m := range rows(1, 250) {
@@ -237,8 +237,12 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 }
 
 func TestRestoreContinuesBitForBit(t *testing.T) {
-	s := schemaOf(t, declared())
-	all := rows(2, 1500)
+	t.Run("without keys", func(t *testing.T) { testRestore(t, schemaOf(t, declared()), rows(2, 1500)) })
+	t.Run("with keys", func(t *testing.T) { testRestore(t, keyed(t, 40), keyedRows(2, 1500)) })
+}
+
+func testRestore(t *testing.T, s *input.Schema, all []row) {
+	t.Helper()
 	whole := input.NewEncoder(s)
 	cuts := map[int][]byte{}
 	for n, m := range all {
@@ -269,9 +273,9 @@ func TestRestoreContinuesBitForBit(t *testing.T) {
 }
 
 func TestRestoreRefuses(t *testing.T) {
-	s := schemaOf(t, declared())
+	s := keyed(t, 40)
 	e := input.NewEncoder(s)
-	for _, m := range rows(3, 700) {
+	for _, m := range keyedRows(3, 700) {
 		e.Learn(record(t, s, m))
 	}
 	good := state(t, e)
@@ -287,7 +291,7 @@ func TestRestoreRefuses(t *testing.T) {
 	same(t, "a refused state changed it", state(t, e), good)
 	for _, n := range []int{0, 30, 99, 100, 512, 699} {
 		short := input.NewEncoder(s)
-		for _, m := range rows(3, n) {
+		for _, m := range keyedRows(3, n) {
 			short.Learn(record(t, s, m))
 		}
 		other := state(t, short)
@@ -355,9 +359,9 @@ func TestARenamedCategoryChangesNamesAlone(t *testing.T) {
 }
 
 func TestReadersMayRunTogether(t *testing.T) {
-	s := schemaOf(t, declared())
+	s := keyed(t, 40)
 	e := input.NewEncoder(s)
-	all := rows(6, 100)
+	all := keyedRows(6, 100)
 	for _, m := range all {
 		e.Learn(record(t, s, m))
 	}
@@ -446,9 +450,9 @@ func TestNothingIsAllocated(t *testing.T) {
 	if modeltest.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
-	s := schemaOf(t, declared())
+	s := keyed(t, 40)
 	e := input.NewEncoder(s)
-	all := rows(9, 700)
+	all := keyedRows(9, 700)
 	for _, m := range all {
 		e.Learn(record(t, s, m))
 	}
@@ -480,7 +484,14 @@ func TestSizeIsTheMemory(t *testing.T) {
 		{Name: "at", Time: &model.TimeInput{}},
 		{Name: "v", Vector: &model.VectorInput{Length: ptr(100)}},
 	}
-	s := schemaOf(t, inputs)
+	t.Run("without keys", func(t *testing.T) { testSize(t, schemaOf(t, inputs)) })
+	inputs[1].Categorical = &model.CategoricalInput{Key: true}
+	t.Run("with keys", func(t *testing.T) { testSize(t, keysOf(t, inputs, 2000)) })
+	t.Run("with fewer keys", func(t *testing.T) { testSize(t, keysOf(t, inputs, 500)) })
+}
+
+func testSize(t *testing.T, s *input.Schema) {
+	t.Helper()
 	for _, n := range []int{0, 50, 1500} {
 		var all []*input.Record
 		for k := range n {

@@ -19,3 +19,22 @@ func bucketOf(h uint64, buckets int) (bucket int, sign float64) {
 	}
 	return int((h >> 1) % uint64(buckets)), sign
 }
+
+// keyBits is how many bits of a hash are a key: a float64 has each such integer, and the
+// differences of two.
+const (
+	keyBits  = 52
+	keyBound = 1 << keyBits // keys < keyBound
+	noText   = "\xff"       // Of a missing value: no category has this text, which is not UTF-8.
+)
+
+// keyOf is the key of a hash: its highest bits, and never 0.
+func keyOf(h uint64) uint64 { return max(h>>(64-keyBits), 1) }
+
+// key is the key of a category. A missing category has a key too.
+func (v *Value) key() uint64 {
+	if v.kind == Missing {
+		return keyOf(Hash(noText))
+	}
+	return keyOf(v.hash())
+}

@@ -25,6 +25,8 @@ const (
 	hashed
 	moment
 	vector
+	// keyed is a category that has its key alone.
+	keyed
 )
 
 // field is one declared input made ready.
@@ -33,9 +35,10 @@ type field struct {
 	kind kind
 	// refuses, indicates and categorizes say what becomes of a missing value.
 	refuses, indicates, categorizes bool
-	// The features from from to to are the input's. With an indicator or a
-	// category for missing values, it is the last of them.
+	// The features from from to to are the input's: those of a value, then the indicator of
+	// or the category for missing values, then the key. A keyed input has its key alone.
 	from, to int
+	hasKey   bool
 	// mean is the place of the mean of its first feature, if it indicates.
 	mean int
 	// Of a number.
@@ -54,8 +57,14 @@ func (f *field) values() int {
 	if f.indicates || f.categorizes {
 		n--
 	}
+	if f.hasKey {
+		n--
+	}
 	return n
 }
+
+// key is the feature that is the key of an input that has one.
+func (f *field) key() int { return f.to - 1 }
 
 // Schema is declarations made ready. It is immutable.
 type Schema struct {
@@ -64,11 +73,14 @@ type Schema struct {
 	// widest is the largest number of features of an input that indicates missing
 	// values.
 	widest int
+	// keys is the largest number of keys whose texts an encoder remembers, 0 without an input
+	// that has a key.
+	keys int
 }
 
 // NewSchema makes declarations ready that Complete has completed. It panics at
-// others.
-func NewSchema(inputs []*model.Input) *Schema {
+// others. An encoder remembers the texts of so many keys.
+func NewSchema(inputs []*model.Input, keys int) *Schema {
 	s := &Schema{fields: make([]field, len(inputs))}
 	for i, in := range inputs {
 		f := &s.fields[i]
@@ -76,6 +88,7 @@ func NewSchema(inputs []*model.Input) *Schema {
 		f.refuses, f.indicates, f.categorizes = in.Missing == model.MissingRefuse, in.Missing == model.MissingIndicator, in.Missing == model.MissingCategory
 		f.from = s.dimension
 		f.to = f.from + f.declare(in)
+		f.categorizes = f.categorizes && f.kind != keyed
 		if f.indicates {
 			f.mean = s.means
 			s.means += f.to - f.from
@@ -83,6 +96,10 @@ func NewSchema(inputs []*model.Input) *Schema {
 		}
 		if f.indicates || f.categorizes {
 			f.to++
+		}
+		if f.hasKey = in.Categorical != nil && in.Categorical.Key; f.hasKey {
+			f.to++
+			s.keys = keys
 		}
 		s.dimension = f.to
 	}
@@ -111,6 +128,9 @@ func (f *field) declare(in *model.Input) int {
 	case in.Categorical != nil && in.Categorical.HashBuckets != nil:
 		f.kind, f.limit = hashed, *in.Categorical.HashBuckets
 		return f.limit
+	case in.Categorical != nil && in.Categorical.MaxCategories == nil:
+		f.kind = keyed
+		return 0
 	case in.Categorical != nil:
 		f.kind, f.limit = oneHot, *in.Categorical.MaxCategories
 		return f.limit + 1
@@ -140,6 +160,12 @@ func (s *Schema) Name(i int) string { return s.fields[i].name }
 // Span are the places of the features of the input i, to excluded.
 func (s *Schema) Span(i int) (from, to int) { return s.fields[i].from, s.fields[i].to }
 
+// Key is the feature that is the key of the input i, if the input has one.
+func (s *Schema) Key(i int) (feature int, ok bool) {
+	f := &s.fields[i]
+	return f.key(), f.hasKey
+}
+
 // Dimension is the number of features.
 func (s *Schema) Dimension() int { return s.dimension }
 
@@ -163,6 +189,9 @@ func (s *Schema) Bounds() []float64 {
 		if f.trend {
 			bounds[own-1] = maxDays
 		}
+		if f.hasKey {
+			bounds[f.key()] = keyBound
+		}
 	}
 	return bounds
 }
@@ -184,6 +213,9 @@ func (s *Schema) MaxBytes() uint64 {
 			most += 8 * sampled
 		default:
 		}
+	}
+	if s.keys > 0 {
+		most += sizeOfText*uint64(s.keys) + textBytes(s.keys) + 4*uint64(len(s.fields))
 	}
 	return most
 }
@@ -220,7 +252,7 @@ func (f *field) settle(r *Record, v *Value) error {
 	case f.kind == boolean && v.kind == Boolean:
 	case f.kind == boolean && v.kind == Number && (v.number() == 0 || v.number() == 1):
 		*v = booleanValue(v.number() == 1)
-	case f.kind == oneHot || f.kind == hashed:
+	case f.kind == oneHot || f.kind == hashed || f.kind == keyed:
 		return f.settleCategory(v)
 	case f.kind == moment && v.kind == Moment:
 	case f.kind == moment && v.kind == Text:

@@ -28,7 +28,7 @@ const (
 //	a byte 1
 //	records n
 //	for every input: how many were missing
-//	  numeric, vector: how many were outside
+//	  numeric, vector, a key alone: how many were outside
 //	  all but categorical, if one was seen: low, high, mean in two parts, squares
 //	  time, if one was seen: seconds, nanoseconds (4 bytes), minutes of offset (2)
 //	  categorical by columns: how many (4 bytes), for each: length (2), text, count; and
@@ -36,6 +36,8 @@ const (
 //	  all but time: the numbers of before (11), of recent (11), of open (11)
 //	  numeric, vector: the first numbers, in the order in which they came, as long as
 //	    fewer than 100 were seen; after that the 9 edges
+//	with keys: how many texts (4 bytes), for each, the least recently observed first: the
+//	  place of its input (2), length (2), text
 //	for every feature that may be replaced by its mean: the mean in two parts
 func (e *Encoder) AppendBinary(dst []byte) ([]byte, error) {
 	v := codec.Appending(dst)
@@ -70,6 +72,7 @@ func (e *Encoder) visit(v *codec.Visitor) {
 			return
 		}
 	}
+	e.visitTexts(v)
 	for i := range e.schema.fields {
 		f, l := &e.schema.fields[i], &e.inputs[i]
 		if !f.indicates {
@@ -95,6 +98,9 @@ func visitCount(v *codec.Visitor, most uint64, n *uint64) {
 // measures tells whether the values are numbers with a range and edges.
 func (f *field) measures() bool { return f.kind == numeric || f.kind == vector }
 
+// summarizes tells whether the values have a range and moments.
+func (f *field) summarizes() bool { return f.kind != oneHot && f.kind != hashed && f.kind != keyed }
+
 // visit visits what was learned of one input in n records. What it returns is how many
 // bytes the state grows by, if v reads.
 func (l *learned) visit(v *codec.Visitor, f *field, n uint64) (grown uint64) {
@@ -103,13 +109,13 @@ func (l *learned) visit(v *codec.Visitor, f *field, n uint64) (grown uint64) {
 	if v.Reading() && l.missing > 0 && f.refuses {
 		v.Corrupt("a missing value that is refused")
 	}
-	if f.measures() {
+	if f.measures() || f.kind == keyed {
 		visitCount(v, seen, &l.outside)
 	}
 	if v.Err() != nil {
 		return 0
 	}
-	if seen > 0 && f.kind != oneHot && f.kind != hashed {
+	if seen > 0 && f.summarizes() {
 		l.summary.visit(v, f, seen)
 	}
 	if seen > 0 && f.kind == moment {

@@ -8,10 +8,13 @@ type Statistics struct {
 	Seen, Missing uint64
 	// Categories is how many categories have a feature of their own.
 	Categories int
+	// Keys is how many keys have a text: the newest, at most as many as the model remembers of
+	// all inputs.
+	Keys int
 	// Outside counts the values that lay outside of what had been learned when they
 	// came: outside of the range of a number, of the pooled range of a vector in any
-	// place, and the categories that were not known. It is 0 for booleans, hashes and
-	// times.
+	// place, the categories that were not known, and of a key alone the keys that were not
+	// known. It is 0 for booleans, hashes and times.
 	Outside uint64
 	// Low, High, Mean and Deviation are those of the values as they came, of all
 	// numbers of a vector, of 0 and 1 for booleans, of seconds since 1970 in UTC for
@@ -46,6 +49,9 @@ func (e *Encoder) Statistics(i int) Statistics {
 	if l.categories != nil {
 		s.Categories = len(l.categories.names)
 	}
+	if e.texts != nil {
+		s.Keys = int(e.texts.counts[i])
+	}
 	if l.shift != nil {
 		s.Shift, s.ShiftKnown = l.shift.index()
 	}
@@ -69,6 +75,9 @@ func (e *Encoder) Names() []string {
 		if f.indicates || f.categorizes {
 			names = append(names, f.name+".missing")
 		}
+		if f.hasKey {
+			names = append(names, f.name+".key")
+		}
 	}
 	return names
 }
@@ -88,6 +97,7 @@ func (l *learned) appendNames(names []string, f *field) []string {
 		for k := range f.limit {
 			names = append(names, fmt.Sprintf("%s#%d", f.name, k))
 		}
+	case keyed:
 	case moment:
 		for c, name := range cycleNames() {
 			if f.cycles[c] {

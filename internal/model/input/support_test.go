@@ -33,11 +33,39 @@ func declared() []*model.Input {
 
 func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
 	tb.Helper()
-	completed, err := input.Complete(inputs)
+	completed, err := input.Complete(inputs, false)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return input.NewSchema(completed)
+	return input.NewSchema(completed, 0)
+}
+
+// keyed are the declared inputs with keys, and one that has its key alone.
+func keyed(tb testing.TB, keys int) *input.Schema {
+	tb.Helper()
+	return keysOf(tb, append(declared(), &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true}}), keys)
+}
+
+func keysOf(tb testing.TB, inputs []*model.Input, keys int) *input.Schema {
+	tb.Helper()
+	completed, err := input.Complete(inputs, true)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return input.NewSchema(completed, keys)
+}
+
+// keyedRows are rows with users, some of which come again.
+func keyedRows(seed uint64, n int) []row {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	out := rows(seed, n)
+	for _, m := range out {
+		m["user"] = float64(1_000_000 + int(30*rng.ExpFloat64()))
+		if rng.IntN(6) == 0 {
+			m["user"] = nil
+		}
+	}
+	return out
 }
 
 // fromStruct makes a record of a Struct, as a translator at the edge does.

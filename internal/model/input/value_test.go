@@ -101,7 +101,7 @@ func TestComplete(t *testing.T) {
 		{Name: "at", Time: &model.TimeInput{}},
 		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingRefuse},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}}},
-	})
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestComplete(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if again, err := input.Complete(got); err != nil || !reflect.DeepEqual(again, got) {
+	if again, err := input.Complete(got, false); err != nil || !reflect.DeepEqual(again, got) {
 		t.Errorf("completed again: %+v, %v", again, err)
 	}
 	many := make([]*model.Input, 1001)
@@ -133,17 +133,18 @@ func TestComplete(t *testing.T) {
 		"inputs[0].categorical":                {{Name: "a", Categorical: &model.CategoricalInput{MaxCategories: ptr(1), HashBuckets: ptr(2)}}},
 		"inputs[0].categorical.max_categories": {{Name: "a", Categorical: &model.CategoricalInput{MaxCategories: ptr(0)}}},
 		"inputs[0].categorical.hash_buckets":   {{Name: "a", Categorical: &model.CategoricalInput{HashBuckets: ptr(4097)}}},
+		"inputs[0].categorical.key":            {{Name: "a", Categorical: &model.CategoricalInput{Key: true}}},
 		"inputs[0].time.cycles[1]":             {{Name: "a", Time: &model.TimeInput{Cycles: []string{"hour_of_day", "moon"}}}},
 		"inputs[0].time.cycles[2]":             {{Name: "a", Time: &model.TimeInput{Cycles: []string{"hour_of_day", "day_of_week", "hour_of_day"}}}},
 		"inputs[0].vector.length":              {{Name: "a", Vector: &model.VectorInput{}}},
 	} {
 		var bad *model.FieldError
-		if _, err := input.Complete(inputs); !errors.As(err, &bad) || bad.Field != field || !errors.Is(err, model.ErrInvalidSpec) {
+		if _, err := input.Complete(inputs, false); !errors.As(err, &bad) || bad.Field != field || !errors.Is(err, model.ErrInvalidSpec) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	for _, name := range []string{"a\nb", "\xff", strings.Repeat("x", 65)} {
-		if _, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}); !errors.Is(err, model.ErrInvalidSpec) {
+		if _, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}, false); !errors.Is(err, model.ErrInvalidSpec) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
@@ -336,12 +337,8 @@ func TestEveryDay(t *testing.T) {
 
 // FuzzRecord: any bytes are a record or an error, and a record survives its bytes.
 func FuzzRecord(f *testing.F) {
-	inputs, err := input.Complete(declared())
-	if err != nil {
-		f.Fatal(err)
-	}
-	s := input.NewSchema(inputs)
-	for _, m := range rows(11, 10) {
+	s := keyed(f, 40)
+	for _, m := range keyedRows(11, 10) {
 		f.Add(record(f, s, m).Append(nil))
 	}
 	f.Add([]byte{2, 5, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 8, 0xff, 0xff, 3})
@@ -384,11 +381,11 @@ func FuzzRecord(f *testing.F) {
 
 // FuzzStruct: the JSON of any object is a record or an error with the name of a field.
 func FuzzStruct(f *testing.F) {
-	inputs, err := input.Complete(declared())
+	inputs, err := input.Complete(declared(), false)
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := input.NewSchema(inputs)
+	s := input.NewSchema(inputs, 0)
 	for _, m := range rows(12, 5) {
 		from, err := structpb.NewStruct(m)
 		if err != nil {
@@ -425,19 +422,15 @@ func FuzzStruct(f *testing.F) {
 
 // FuzzRestore: any bytes are refused, or are a state that goes on as any other.
 func FuzzRestore(f *testing.F) {
-	inputs, err := input.Complete(declared())
-	if err != nil {
-		f.Fatal(err)
-	}
-	s := input.NewSchema(inputs)
+	s := keyed(f, 40)
 	for _, n := range []int{0, 1, 50, 120, 1100} {
 		e := input.NewEncoder(s)
-		for _, m := range rows(13, n) {
+		for _, m := range keyedRows(13, n) {
 			e.Learn(record(f, s, m))
 		}
 		f.Add(state(f, e))
 	}
-	next := rows(14, 20)
+	next := keyedRows(14, 20)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := input.NewEncoder(s)
 		fresh := state(t, e)

@@ -1506,7 +1506,9 @@ type ModelStats struct {
 	// auto: the weights of the families of experts in predictions of this state.
 	Families []*FamilyPart `protobuf:"bytes,38,rep,name=families,proto3" json:"families,omitempty"`
 	// If requested, how much each input matters to the trees of auto.
-	Importances   []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
+	Importances []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
+	// auto: the ten largest effects of keys, by size.
+	Effects       []*KeyEffect `protobuf:"bytes,40,rep,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1814,6 +1816,106 @@ func (x *ModelStats) GetImportances() []*InputImportance {
 	return nil
 }
 
+func (x *ModelStats) GetEffects() []*KeyEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+// KeyEffect is what auto has learned of a key: how far the labels of the category are from what
+// the other inputs say.
+type KeyEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The categorical input.
+	Input string `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// The category. Absent for missing values, and for a category whose text the model no longer
+	// has.
+	Category *string `protobuf:"bytes,2,opt,name=category,proto3,oneof" json:"category,omitempty"`
+	// The key is the one of missing values.
+	Missing bool `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
+	// The effect, in units of the label; of a classifier, of the indicator of the class.
+	Effect float64 `protobuf:"fixed64,4,opt,name=effect,proto3" json:"effect,omitempty"`
+	// How many observations had the key.
+	Observations uint64 `protobuf:"varint,5,opt,name=observations,proto3" json:"observations,omitempty"`
+	// The output that it is an effect on.
+	Output        int32 `protobuf:"varint,6,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyEffect) Reset() {
+	*x = KeyEffect{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyEffect) ProtoMessage() {}
+
+func (x *KeyEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyEffect.ProtoReflect.Descriptor instead.
+func (*KeyEffect) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *KeyEffect) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *KeyEffect) GetCategory() string {
+	if x != nil && x.Category != nil {
+		return *x.Category
+	}
+	return ""
+}
+
+func (x *KeyEffect) GetMissing() bool {
+	if x != nil {
+		return x.Missing
+	}
+	return false
+}
+
+func (x *KeyEffect) GetEffect() float64 {
+	if x != nil {
+		return x.Effect
+	}
+	return 0
+}
+
+func (x *KeyEffect) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *KeyEffect) GetOutput() int32 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
 // InputImportance is how much an input matters to the trees of auto, on a sample of the newest
 // 8192 rows.
 type InputImportance struct {
@@ -1832,7 +1934,7 @@ type InputImportance struct {
 
 func (x *InputImportance) Reset() {
 	*x = InputImportance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1946,7 @@ func (x *InputImportance) String() string {
 func (*InputImportance) ProtoMessage() {}
 
 func (x *InputImportance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1959,7 @@ func (x *InputImportance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputImportance.ProtoReflect.Descriptor instead.
 func (*InputImportance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InputImportance) GetInput() string {
@@ -1904,7 +2006,7 @@ type LabelGateStats struct {
 
 func (x *LabelGateStats) Reset() {
 	*x = LabelGateStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2018,7 @@ func (x *LabelGateStats) String() string {
 func (*LabelGateStats) ProtoMessage() {}
 
 func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2031,7 @@ func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
 func (*LabelGateStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LabelGateStats) GetSetAside() uint64 {
@@ -1992,7 +2094,7 @@ type InputStats struct {
 	Missing uint64 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
 	// Categories with a feature of their own.
 	Categories uint32 `protobuf:"varint,4,opt,name=categories,proto3" json:"categories,omitempty"`
-	// Values outside the learned range, or of an unknown category, on arrival.
+	// Values outside the learned range, or of an unknown category or key, on arrival.
 	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
 	// outside / seen. Absent before the first value.
 	OutsideShare *float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3,oneof" json:"outside_share,omitempty"`
@@ -2007,14 +2109,16 @@ type InputStats struct {
 	Deviation *float64 `protobuf:"fixed64,10,opt,name=deviation,proto3,oneof" json:"deviation,omitempty"`
 	// The population stability index of the last 512 records against all before: above 0.1 the
 	// input has moved, above 0.25 by much. Absent until known.
-	Shift         *float64 `protobuf:"fixed64,11,opt,name=shift,proto3,oneof" json:"shift,omitempty"`
+	Shift *float64 `protobuf:"fixed64,11,opt,name=shift,proto3,oneof" json:"shift,omitempty"`
+	// Keys whose category the model has: of all inputs together the max_keys newest at most.
+	Keys          uint32 `protobuf:"varint,12,opt,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2130,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2143,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InputStats) GetName() string {
@@ -2119,6 +2223,13 @@ func (x *InputStats) GetShift() float64 {
 	return 0
 }
 
+func (x *InputStats) GetKeys() uint32 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
 // ClassStats is the performance of a classifier.
 type ClassStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2136,7 +2247,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2259,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2272,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2208,7 +2319,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2331,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2344,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2278,7 +2389,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2401,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2414,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2367,7 +2478,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2490,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2503,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2449,7 +2560,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2572,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2585,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2529,7 +2640,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2652,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2665,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2602,7 +2713,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2725,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2738,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2677,7 +2788,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2800,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2813,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2775,7 +2886,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2898,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2911,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2886,7 +2997,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3009,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3022,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -2966,7 +3077,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3089,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3102,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Expert) GetName() string {
@@ -3031,7 +3142,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3043,7 +3154,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3056,7 +3167,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3070,7 +3181,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3193,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3206,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3120,7 +3231,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3243,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3256,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Learner) GetName() string {
@@ -3188,7 +3299,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3311,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3324,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3262,7 +3373,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3385,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3398,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3316,7 +3427,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3439,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3452,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3396,7 +3507,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3519,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3532,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3463,7 +3574,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3475,7 +3586,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3488,7 +3599,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3509,7 +3620,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +3632,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +3645,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3555,7 +3666,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3678,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3691,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3601,7 +3712,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3724,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3737,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3654,7 +3765,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3777,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3790,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3723,7 +3834,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3846,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3859,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3778,7 +3889,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +3901,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3803,7 +3914,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3831,7 +3942,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3843,7 +3954,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3856,7 +3967,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3879,7 +3990,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +4002,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +4015,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -3932,7 +4043,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4055,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4068,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -3978,7 +4089,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3990,7 +4101,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4003,7 +4114,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4030,7 +4141,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4153,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4166,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4109,7 +4220,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4121,7 +4232,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4134,7 +4245,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4215,7 +4326,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4227,7 +4338,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4240,7 +4351,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4280,7 +4391,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4403,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4416,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4346,7 +4457,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +4469,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +4482,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4455,7 +4566,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4467,7 +4578,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4480,7 +4591,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4537,7 +4648,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4660,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4673,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4584,7 +4695,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4596,7 +4707,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4609,7 +4720,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4646,7 +4757,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +4769,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +4782,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4762,7 +4873,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4774,7 +4885,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4787,7 +4898,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -4858,7 +4969,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4870,7 +4981,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4883,7 +4994,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4939,7 +5050,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +5062,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +5075,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Share) GetModel() string {
@@ -5012,7 +5123,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5024,7 +5135,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5037,7 +5148,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5079,7 +5190,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5091,7 +5202,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5104,7 +5215,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5123,7 +5234,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5246,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5259,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5162,7 +5273,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5174,7 +5285,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5187,7 +5298,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5208,7 +5319,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5220,7 +5331,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5233,7 +5344,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5252,7 +5363,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5264,7 +5375,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5277,7 +5388,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5412,7 +5523,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\x12/\n" +
 	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xa4\x0f\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xd7\x0f\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5464,7 +5575,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"label_gate\x18% \x01(\v2\x1c.hindsight.v1.LabelGateStatsR\tlabelGate\x124\n" +
 	"\bfamilies\x18& \x03(\v2\x18.hindsight.v1.FamilyPartR\bfamilies\x12?\n" +
-	"\vimportances\x18' \x03(\v2\x1d.hindsight.v1.InputImportanceR\vimportancesB\f\n" +
+	"\vimportances\x18' \x03(\v2\x1d.hindsight.v1.InputImportanceR\vimportances\x121\n" +
+	"\aeffects\x18( \x03(\v2\x17.hindsight.v1.KeyEffectR\aeffectsB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -5479,7 +5591,15 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\v_dictionaryB\x12\n" +
 	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"]\n" +
+	"\x11_parametric_share\"\xbd\x01\n" +
+	"\tKeyEffect\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x1f\n" +
+	"\bcategory\x18\x02 \x01(\tH\x00R\bcategory\x88\x01\x01\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\bR\amissing\x12\x16\n" +
+	"\x06effect\x18\x04 \x01(\x01R\x06effect\x12\"\n" +
+	"\fobservations\x18\x05 \x01(\x04R\fobservations\x12\x16\n" +
+	"\x06output\x18\x06 \x01(\x05R\x06outputB\v\n" +
+	"\t_category\"]\n" +
 	"\x0fInputImportance\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x12\n" +
 	"\x04gain\x18\x02 \x01(\x01R\x04gain\x12 \n" +
@@ -5493,7 +5613,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x06starts\x18\x06 \x01(\x04R\x06starts\x12\x1d\n" +
 	"\n" +
 	"last_start\x18\a \x01(\x04R\tlastStartB\x10\n" +
-	"\x0e_regret_beside\"\xfd\x02\n" +
+	"\x0e_regret_beside\"\x91\x03\n" +
 	"\n" +
 	"InputStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -5509,7 +5629,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x04mean\x18\t \x01(\x01H\x03R\x04mean\x88\x01\x01\x12!\n" +
 	"\tdeviation\x18\n" +
 	" \x01(\x01H\x04R\tdeviation\x88\x01\x01\x12\x19\n" +
-	"\x05shift\x18\v \x01(\x01H\x05R\x05shift\x88\x01\x01B\x10\n" +
+	"\x05shift\x18\v \x01(\x01H\x05R\x05shift\x88\x01\x01\x12\x12\n" +
+	"\x04keys\x18\f \x01(\rR\x04keysB\x10\n" +
 	"\x0e_outside_shareB\x06\n" +
 	"\x04_lowB\a\n" +
 	"\x05_highB\a\n" +
@@ -5799,7 +5920,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5821,199 +5942,201 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
-	(*InputImportance)(nil),         // 20: hindsight.v1.InputImportance
-	(*LabelGateStats)(nil),          // 21: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 22: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 23: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 24: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 25: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 26: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 27: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 28: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 29: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 30: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 31: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 32: hindsight.v1.Drift
-	(*Expert)(nil),                  // 33: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 34: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 35: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 36: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 37: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 38: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 39: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 40: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 41: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 42: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 43: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 44: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 45: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 46: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 47: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 48: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 49: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 50: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 51: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 52: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 53: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 54: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 55: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 56: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 57: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 58: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 59: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 60: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 61: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 62: hindsight.v1.Alias
-	(*Share)(nil),                   // 63: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 64: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 65: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 66: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 67: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 68: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 69: hindsight.v1.DeleteAliasResponse
-	nil,                             // 70: hindsight.v1.Model.LabelsEntry
-	nil,                             // 71: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 72: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 73: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 74: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 75: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 76: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 77: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 78: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 79: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 80: hindsight.v1.Outcome
-	(*Interval)(nil),                // 81: hindsight.v1.Interval
+	(*KeyEffect)(nil),               // 20: hindsight.v1.KeyEffect
+	(*InputImportance)(nil),         // 21: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 22: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 23: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 24: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 25: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 26: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 27: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 28: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 29: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 30: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 31: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 32: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 33: hindsight.v1.Drift
+	(*Expert)(nil),                  // 34: hindsight.v1.Expert
+	(*ListLearnersRequest)(nil),     // 35: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 36: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 37: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 38: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 39: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 40: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 41: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 42: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 43: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 44: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 45: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 46: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 47: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 48: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 49: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 50: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 51: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 52: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 53: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 54: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 55: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 56: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 57: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 58: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 59: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 60: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 61: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 62: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 63: hindsight.v1.Alias
+	(*Share)(nil),                   // 64: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 65: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 66: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 67: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 68: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 69: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 70: hindsight.v1.DeleteAliasResponse
+	nil,                             // 71: hindsight.v1.Model.LabelsEntry
+	nil,                             // 72: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 73: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 74: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 75: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 76: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 78: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 79: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 80: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 81: hindsight.v1.Outcome
+	(*Interval)(nil),                // 82: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	75,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	76,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	76,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	77,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	3,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	70,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	71,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	77,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	76,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	76,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	76,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	71,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	72,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	78,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	77,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	77,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	77,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	2,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	29,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	24,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	76,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	30,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	25,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	77,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
 	4,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	75,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	72,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	73,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	77,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	76,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	73,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	74,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	78,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	1,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	74,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	75,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	1,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	1,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	78,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	79,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
 	19,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	29,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	29,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	29,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	31,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	32,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	33,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	22,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	23,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	28,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	21,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	79,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	20,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	24,  // 41: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	24,  // 42: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	26,  // 43: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	27,  // 44: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	25,  // 45: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	25,  // 46: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	30,  // 47: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	30,  // 48: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	36,  // 49: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	37,  // 50: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	75,  // 51: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	75,  // 52: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	76,  // 53: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	40,  // 54: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	40,  // 55: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	76,  // 56: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 57: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 58: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	53,  // 59: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	54,  // 60: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	76,  // 61: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	29,  // 62: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	24,  // 63: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	76,  // 64: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	77,  // 65: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	57,  // 66: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19,  // 67: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	53,  // 68: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	80,  // 69: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	76,  // 70: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	81,  // 71: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	60,  // 72: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	29,  // 73: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	29,  // 74: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	24,  // 75: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	24,  // 76: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	61,  // 77: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	76,  // 78: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	63,  // 79: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	76,  // 80: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	63,  // 81: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	62,  // 82: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	62,  // 83: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,   // 84: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,   // 85: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,   // 86: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11,  // 87: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13,  // 88: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15,  // 89: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17,  // 90: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	51,  // 91: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	55,  // 92: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	58,  // 93: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	38,  // 94: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	34,  // 95: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	41,  // 96: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	43,  // 97: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	45,  // 98: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	47,  // 99: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	49,  // 100: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	64,  // 101: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	66,  // 102: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	68,  // 103: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,   // 104: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,   // 105: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10,  // 106: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12,  // 107: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14,  // 108: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16,  // 109: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18,  // 110: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	52,  // 111: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	56,  // 112: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	59,  // 113: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	39,  // 114: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	35,  // 115: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	42,  // 116: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	44,  // 117: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	46,  // 118: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	48,  // 119: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	50,  // 120: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	65,  // 121: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	67,  // 122: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	69,  // 123: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	104, // [104:124] is the sub-list for method output_type
-	84,  // [84:104] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	30,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	30,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	30,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	32,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	33,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	34,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	23,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	24,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	29,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	22,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	80,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	21,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	20,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
+	25,  // 42: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	25,  // 43: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	27,  // 44: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	28,  // 45: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	26,  // 46: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	26,  // 47: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	31,  // 48: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	31,  // 49: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	37,  // 50: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	38,  // 51: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	76,  // 52: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	76,  // 53: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	77,  // 54: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	41,  // 55: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	41,  // 56: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	77,  // 57: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 58: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 59: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	54,  // 60: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	55,  // 61: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	77,  // 62: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	30,  // 63: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	25,  // 64: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	77,  // 65: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	78,  // 66: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	58,  // 67: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19,  // 68: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	54,  // 69: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	81,  // 70: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	77,  // 71: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	82,  // 72: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	61,  // 73: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	30,  // 74: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	30,  // 75: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	25,  // 76: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	25,  // 77: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	62,  // 78: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	77,  // 79: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	64,  // 80: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	77,  // 81: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	64,  // 82: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	63,  // 83: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	63,  // 84: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,   // 85: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,   // 86: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,   // 87: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11,  // 88: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13,  // 89: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15,  // 90: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17,  // 91: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	52,  // 92: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	56,  // 93: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	59,  // 94: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	39,  // 95: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	35,  // 96: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	42,  // 97: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	44,  // 98: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	46,  // 99: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	48,  // 100: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	50,  // 101: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	65,  // 102: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	67,  // 103: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	69,  // 104: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,   // 105: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,   // 106: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10,  // 107: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12,  // 108: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14,  // 109: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16,  // 110: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18,  // 111: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	53,  // 112: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	57,  // 113: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	60,  // 114: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	40,  // 115: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	36,  // 116: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	43,  // 117: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	45,  // 118: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	47,  // 119: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	49,  // 120: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	51,  // 121: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	66,  // 122: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	68,  // 123: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	70,  // 124: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	105, // [105:125] is the sub-list for method output_type
+	85,  // [85:105] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6029,17 +6152,18 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[44].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[52].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[55].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[45].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[53].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[56].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6050,7 +6174,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

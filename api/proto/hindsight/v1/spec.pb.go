@@ -1197,7 +1197,13 @@ type CategoricalInput struct {
 	//	*CategoricalInput_HashBuckets
 	Encoding isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
 	// One scale for all features of the input. Used by auto, running and warmup. Default true.
-	JointScale    *bool `protobuf:"varint,3,opt,name=joint_scale,json=jointScale,proto3,oneof" json:"joint_scale,omitempty"`
+	JointScale *bool `protobuf:"varint,3,opt,name=joint_scale,json=jointScale,proto3,oneof" json:"joint_scale,omitempty"`
+	// A key: a feature that identifies the category, however many there are. auto learns an
+	// effect of each key. Without max_categories and hash_buckets the key is the only feature:
+	// right for identifiers of users, stores, devices or products. auto sets key for every
+	// categorical input. Other learners have no keys: they use the encoding, and refuse a key
+	// alone.
+	Key           bool `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,6 +1266,13 @@ func (x *CategoricalInput) GetHashBuckets() int32 {
 func (x *CategoricalInput) GetJointScale() bool {
 	if x != nil && x.JointScale != nil {
 		return *x.JointScale
+	}
+	return false
+}
+
+func (x *CategoricalInput) GetKey() bool {
+	if x != nil {
+		return x.Key
 	}
 	return false
 }
@@ -1778,8 +1791,11 @@ type Auto struct {
 	// each. Above it trees, neighbors, maps and short memories are left out, equally on every
 	// machine. Default 500; 60 leaves no trees.
 	MaxMicroseconds *float64 `protobuf:"fixed64,3,opt,name=max_microseconds,json=maxMicroseconds,proto3,oneof" json:"max_microseconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The largest number of keys with an effect, up to 1048576; the least recently seen leave
+	// first. A key is a category of an input, or a combination of categories. Default 65536.
+	MaxKeys       *int32 `protobuf:"varint,4,opt,name=max_keys,json=maxKeys,proto3,oneof" json:"max_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Auto) Reset() {
@@ -1829,6 +1845,13 @@ func (x *Auto) GetFrequencies() int32 {
 func (x *Auto) GetMaxMicroseconds() float64 {
 	if x != nil && x.MaxMicroseconds != nil {
 		return *x.MaxMicroseconds
+	}
+	return 0
+}
+
+func (x *Auto) GetMaxKeys() int32 {
+	if x != nil && x.MaxKeys != nil {
+		return *x.MaxKeys
 	}
 	return 0
 }
@@ -3465,12 +3488,13 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x04high\x18\x02 \x01(\x01H\x01R\x04high\x88\x01\x01B\x06\n" +
 	"\x04_lowB\a\n" +
 	"\x05_high\"\x0e\n" +
-	"\fBooleanInput\"\xa2\x01\n" +
+	"\fBooleanInput\"\xb4\x01\n" +
 	"\x10CategoricalInput\x12'\n" +
 	"\x0emax_categories\x18\x01 \x01(\x05H\x00R\rmaxCategories\x12#\n" +
 	"\fhash_buckets\x18\x02 \x01(\x05H\x00R\vhashBuckets\x12$\n" +
 	"\vjoint_scale\x18\x03 \x01(\bH\x01R\n" +
-	"jointScale\x88\x01\x01B\n" +
+	"jointScale\x88\x01\x01\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\bR\x03keyB\n" +
 	"\n" +
 	"\bencodingB\x0e\n" +
 	"\f_joint_scale\"\xcc\x01\n" +
@@ -3508,14 +3532,16 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06labels\x18\x02 \x01(\bH\x00R\x06labels\x88\x01\x01B\t\n" +
 	"\a_labels\"\x10\n" +
 	"\x0eRunningScaling\"\v\n" +
-	"\tNoScaling\"\xa4\x01\n" +
+	"\tNoScaling\"\xd1\x01\n" +
 	"\x04Auto\x12\x17\n" +
 	"\x04lags\x18\x01 \x01(\x05H\x00R\x04lags\x88\x01\x01\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x01R\vfrequencies\x88\x01\x01\x12.\n" +
-	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01B\a\n" +
+	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01\x12\x1e\n" +
+	"\bmax_keys\x18\x04 \x01(\x05H\x03R\amaxKeys\x88\x01\x01B\a\n" +
 	"\x05_lagsB\x0e\n" +
 	"\f_frequenciesB\x13\n" +
-	"\x11_max_microseconds\"\x9f\x02\n" +
+	"\x11_max_microsecondsB\v\n" +
+	"\t_max_keys\"\x9f\x02\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +

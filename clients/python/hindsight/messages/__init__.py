@@ -48,6 +48,7 @@ from hindsight.messages.stats import (
     InputImportance,
     InputStats,
     IntervalStats,
+    KeyEffect,
     LabelGateStats,
     ModelStats,
     ReliabilityBin,
@@ -56,8 +57,8 @@ from hindsight.messages.stats import (
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
     "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group", "History",
-    "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "LabelGateStats",
-    "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats", "ModelSummary",
-    "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
-    "Restored", "Server", "Share", "Snapshot", "SpecCost",
+    "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
+    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats",
+    "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
+    "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

@@ -122,7 +122,7 @@ class InputStats:
     missing: int
     #: Categories with a feature of their own.
     categories: int
-    #: Values outside the learned range, or of an unknown category, on arrival.
+    #: Values outside the learned range, or of an unknown category or key, on arrival.
     outside: int
     #: outside / seen. Absent before the first value.
     outside_share: Optional[float]
@@ -138,6 +138,8 @@ class InputStats:
     #: The population stability index of the last 512 records against all before: above 0.1 the
     #: input has moved, above 0.25 by much. Absent until known.
     shift: Optional[float]
+    #: Keys whose category the model has: of all inputs together the max_keys newest at most.
+    keys: int
 
     @classmethod
     def of(cls, m: model_pb2.InputStats) -> InputStats:
@@ -154,6 +156,7 @@ class InputStats:
             mean=m.mean if m.HasField("mean") else None,
             deviation=m.deviation if m.HasField("deviation") else None,
             shift=m.shift if m.HasField("shift") else None,
+            keys=m.keys,
         )
 
 
@@ -317,6 +320,38 @@ class InputImportance:
 
 
 @dataclass(frozen=True)
+class KeyEffect:
+    """KeyEffect is what auto has learned of a key: how far the labels of the category are from what
+    the other inputs say."""
+
+    #: The categorical input.
+    input: str
+    #: The category. Absent for missing values, and for a category whose text the model no longer
+    #: has.
+    category: Optional[str]
+    #: The key is the one of missing values.
+    missing: bool
+    #: The effect, in units of the label; of a classifier, of the indicator of the class.
+    effect: float
+    #: How many observations had the key.
+    observations: int
+    #: The output that it is an effect on.
+    output: int
+
+    @classmethod
+    def of(cls, m: model_pb2.KeyEffect) -> KeyEffect:
+        """Reads the message of the API."""
+        return cls(
+            input=m.input,
+            category=m.category if m.HasField("category") else None,
+            missing=m.missing,
+            effect=m.effect,
+            observations=m.observations,
+            output=m.output,
+        )
+
+
+@dataclass(frozen=True)
 class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
     the outputs."""
@@ -414,6 +449,8 @@ class ModelStats(ShownStats):
     families: tuple[FamilyPart, ...]
     #: If requested, how much each input matters to the trees of auto.
     importances: tuple[InputImportance, ...]
+    #: auto: the ten largest effects of keys, by size.
+    effects: tuple[KeyEffect, ...]
 
     def __repr__(self) -> str:
         return described(
@@ -465,4 +502,5 @@ class ModelStats(ShownStats):
             label_gate=LabelGateStats.of(m.label_gate) if m.HasField("label_gate") else None,
             families=tuple(FamilyPart.of(e) for e in m.families),
             importances=tuple(InputImportance.of(e) for e in m.importances),
+            effects=tuple(KeyEffect.of(e) for e in m.effects),
         )

@@ -345,10 +345,11 @@ class InputImportance(_message.Message):
     def __init__(self, input: _Optional[str] = ..., gain: _Optional[float] = ..., permutation: _Optional[float] = ...) -> None: ...
 
 class InputStats(_message.Message):
-    __slots__ = ["categories", "deviation", "high", "low", "mean", "missing", "name", "outside", "outside_share", "seen", "shift"]
+    __slots__ = ["categories", "deviation", "high", "keys", "low", "mean", "missing", "name", "outside", "outside_share", "seen", "shift"]
     CATEGORIES_FIELD_NUMBER: _ClassVar[int]
     DEVIATION_FIELD_NUMBER: _ClassVar[int]
     HIGH_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     LOW_FIELD_NUMBER: _ClassVar[int]
     MEAN_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +361,7 @@ class InputStats(_message.Message):
     categories: int
     deviation: float
     high: float
+    keys: int
     low: float
     mean: float
     missing: int
@@ -368,7 +370,7 @@ class InputStats(_message.Message):
     outside_share: float
     seen: int
     shift: float
-    def __init__(self, name: _Optional[str] = ..., seen: _Optional[int] = ..., missing: _Optional[int] = ..., categories: _Optional[int] = ..., outside: _Optional[int] = ..., outside_share: _Optional[float] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., mean: _Optional[float] = ..., deviation: _Optional[float] = ..., shift: _Optional[float] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., seen: _Optional[int] = ..., missing: _Optional[int] = ..., categories: _Optional[int] = ..., outside: _Optional[int] = ..., outside_share: _Optional[float] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., mean: _Optional[float] = ..., deviation: _Optional[float] = ..., shift: _Optional[float] = ..., keys: _Optional[int] = ...) -> None: ...
 
 class IntervalStats(_message.Message):
     __slots__ = ["coverage", "discounted", "least", "mean_score", "mean_width", "observations", "output", "realised", "recent"]
@@ -391,6 +393,22 @@ class IntervalStats(_message.Message):
     realised: float
     recent: float
     def __init__(self, coverage: _Optional[float] = ..., output: _Optional[int] = ..., observations: _Optional[int] = ..., realised: _Optional[float] = ..., recent: _Optional[float] = ..., least: _Optional[float] = ..., mean_width: _Optional[float] = ..., mean_score: _Optional[float] = ..., discounted: _Optional[float] = ...) -> None: ...
+
+class KeyEffect(_message.Message):
+    __slots__ = ["category", "effect", "input", "missing", "observations", "output"]
+    CATEGORY_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    category: str
+    effect: float
+    input: str
+    missing: bool
+    observations: int
+    output: int
+    def __init__(self, input: _Optional[str] = ..., category: _Optional[str] = ..., missing: bool = ..., effect: _Optional[float] = ..., observations: _Optional[int] = ..., output: _Optional[int] = ...) -> None: ...
 
 class LabelGateStats(_message.Message):
     __slots__ = ["last_set_aside", "last_start", "regret_beside", "set_aside", "set_aside_loss", "share", "starts"]
@@ -594,7 +612,7 @@ class Model(_message.Message):
     def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
-    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
+    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_OK_FIELD_NUMBER: _ClassVar[int]
     CERTIFIED_FIELD_NUMBER: _ClassVar[int]
@@ -604,6 +622,7 @@ class ModelStats(_message.Message):
     DRIFT_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
     EXPERTS_FIELD_NUMBER: _ClassVar[int]
     FAMILIES_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -643,6 +662,7 @@ class ModelStats(_message.Message):
     drift: Drift
     durability: str
     effective_dimension: float
+    effects: _containers.RepeatedCompositeFieldContainer[KeyEffect]
     experts: _containers.RepeatedCompositeFieldContainer[Expert]
     families: _containers.RepeatedCompositeFieldContainer[_prediction_pb2.FamilyPart]
     features: int
@@ -673,7 +693,7 @@ class ModelStats(_message.Message):
     state_bytes: int
     state_digest: str
     weights: _containers.RepeatedCompositeFieldContainer[FeatureWeight]
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
     __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]

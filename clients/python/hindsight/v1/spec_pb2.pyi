@@ -40,28 +40,32 @@ class AdaRaker(_message.Message):
     def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., step_cap: _Optional[float] = ..., weight_step: _Optional[float] = ..., base_interval: _Optional[int] = ..., restart: _Optional[_Union[AdaRaker.Restart, str]] = ..., track_regret: bool = ..., **kwargs) -> None: ...
 
 class Auto(_message.Message):
-    __slots__ = ["frequencies", "lags", "max_microseconds"]
+    __slots__ = ["frequencies", "lags", "max_keys", "max_microseconds"]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     LAGS_FIELD_NUMBER: _ClassVar[int]
+    MAX_KEYS_FIELD_NUMBER: _ClassVar[int]
     MAX_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
     frequencies: int
     lags: int
+    max_keys: int
     max_microseconds: float
-    def __init__(self, lags: _Optional[int] = ..., frequencies: _Optional[int] = ..., max_microseconds: _Optional[float] = ...) -> None: ...
+    def __init__(self, lags: _Optional[int] = ..., frequencies: _Optional[int] = ..., max_microseconds: _Optional[float] = ..., max_keys: _Optional[int] = ...) -> None: ...
 
 class BooleanInput(_message.Message):
     __slots__ = []
     def __init__(self) -> None: ...
 
 class CategoricalInput(_message.Message):
-    __slots__ = ["hash_buckets", "joint_scale", "max_categories"]
+    __slots__ = ["hash_buckets", "joint_scale", "key", "max_categories"]
     HASH_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     JOINT_SCALE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     MAX_CATEGORIES_FIELD_NUMBER: _ClassVar[int]
     hash_buckets: int
     joint_scale: bool
+    key: bool
     max_categories: int
-    def __init__(self, max_categories: _Optional[int] = ..., hash_buckets: _Optional[int] = ..., joint_scale: bool = ...) -> None: ...
+    def __init__(self, max_categories: _Optional[int] = ..., hash_buckets: _Optional[int] = ..., joint_scale: bool = ..., key: bool = ...) -> None: ...
 
 class Classes(_message.Message):
     __slots__ = ["max_classes"]

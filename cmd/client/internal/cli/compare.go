@@ -17,6 +17,7 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/infer"
 	"hindsight/cmd/internal/nearest"
 )
 
@@ -113,7 +114,7 @@ func (v *comparison) check() error {
 
 // specOf is the spec with a learner.
 func (v *comparison) specOf(learner string) *hindsightv1.ModelSpec {
-	spec := proto.CloneOf(v.spec)
+	spec := proto.CloneOf(infer.For(v.spec, learner))
 	m := spec.ProtoReflect()
 	m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(learner)))
 	if spec.GetRlsc() != nil {

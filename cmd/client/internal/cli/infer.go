@@ -26,11 +26,16 @@ learner; add one, or leave it to auto.
 ` + fileHelp + `
 
 Columns are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
-categories and times. A few different integers, such as hours or months, are categories. A
-column of texts nearly all of which differ is left out, by replay too. The reason names the
-cell that keeps a column from being one of numbers or times. Integers from 2^53 on are
-categories: no number has all of them. Vectors are not recognised. Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a
-zone they are UTC. Records have times in RFC 3339; replay converts them.
+categories and times. Integers that name things, such as users or stores, are categories: if
+the labels of neighboring integers are no more alike than others, or if the name of the
+column says so, as user, storeId or zip_code do. A few integers, such as hours, are
+categories if labels follow them in no line; grades, counts and years are numbers. Of more
+than 64 categories each is a key, whose effect auto learns; other learners need
+max_categories or hash_buckets in place of key. A column of texts of which most do not
+repeat another is left out, by replay too. The reason names the cell that keeps a column
+from being one of numbers or times. Integers from 2^53 on are categories: no number has all
+of them. Vectors are not recognised. Times have one of many forms, such as 2026-11-21 18:00
+or 21.11.2026; without a zone they are UTC. Records have times in RFC 3339; replay converts them.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
 are classes. Texts are classes; the spec has max_classes for the classes of the file. Rows

@@ -143,6 +143,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeHindsightPath(w, s.GetHindsightPath())
 	writeExperts(w, s)
 	writeImportances(w, s.GetImportances())
+	writeEffects(w, s)
 }
 
 // writeHindsightPath writes the losses in hindsight of the first m features for m = 0, for
@@ -323,4 +324,27 @@ func writeImportances(w *command.Page, importances []*hindsightv1.InputImportanc
 		w.Cells(cell(i.GetInput()), digits3(i.GetPermutation()), digits3(i.GetGain()))
 	}
 	writeRest(w, len(importances)-mostWeights)
+}
+
+// writeEffects writes the largest effects of keys.
+func writeEffects(w *command.Page, s *hindsightv1.ModelStats) {
+	if len(s.GetEffects()) == 0 {
+		return
+	}
+	several := slices.ContainsFunc(s.GetEffects(), func(e *hindsightv1.KeyEffect) bool { return e.GetOutput() > 0 })
+	w.Printf("\nkey\teffect\tobservations\n")
+	for _, e := range s.GetEffects() {
+		category := "(forgotten)"
+		switch {
+		case e.GetMissing():
+			category = "(missing)"
+		case e.Category != nil:
+			category = e.GetCategory()
+		}
+		name := e.GetInput() + "=" + category
+		if several {
+			name += fmt.Sprintf(", output %d", e.GetOutput())
+		}
+		w.Cells(cell(name), digits3(e.GetEffect()), e.GetObservations())
+	}
 }

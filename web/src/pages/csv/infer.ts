@@ -1,5 +1,6 @@
 import type { Spec } from "../../api/types";
 import { count, plural } from "../../format";
+import { areNames, evidenceOf, followNoLine, namesThings, ORDERED, ORDERLESS } from "./names";
 import { numbersOf } from "./numbers";
 import type { Table } from "./table";
 
@@ -11,14 +12,15 @@ export interface Column {
   kind: Kind;
   /** Why it is of this kind. */
   why: string;
+  /** The categories are so many that each is a key. */
+  key?: boolean;
 }
 
-// As hindsight infer: few different integers, each of them often enough, are categories.
-const FEW_INTEGERS = 31;
-const CELLS_EACH = 30;
 /** Above this share of different texts a column names its rows. */
 const OF_THEIR_OWN = 0.5;
 const LONGEST_TEXT = 256;
+/** As hindsight infer: more categories are keys. */
+const OWN_FEATURES = 64;
 
 // As of hindsight infer: none and nil may be texts.
 const UNKNOWN = ["", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "null", "?", "<na>", "nat", "\\n",
@@ -45,10 +47,24 @@ function timeOf(cell: string): string | undefined {
 export function infer(table: Table): Column[] {
   const named = table.columns.findIndex((c) => ["y", "label", "target"].includes(c.toLowerCase()));
   const target = named >= 0 ? named : table.columns.length - 1;
-  return table.columns.map((name, at) => columnOf(table, name, at, at === target));
+  const labels = labelsOf(table, target);
+  return table.columns.map((name, at) => columnOf(table, name, at, at === target, labels));
 }
 
-function columnOf(table: Table, name: string, at: number, target: boolean): Column {
+/** labelsOf are the labels, or whether a class is the first one, and undefined without a label. */
+function labelsOf(table: Table, target: number): (number | undefined)[] {
+  const read = numbersOf(table, target);
+  const cells = table.rows.map((r) => r[target] ?? "");
+  const first = cells.find((c) => !isUnknown(c)) ?? "";
+  const origin = read.of(first) ?? 0;
+  return cells.map((c) => {
+    const number = read.of(c);
+    if (isUnknown(c)) return undefined;
+    return number === undefined ? Number(c === first) : number - origin;
+  });
+}
+
+function columnOf(table: Table, name: string, at: number, target: boolean, labels: (number | undefined)[]): Column {
   const all = table.rows.map((r) => r[at] ?? "");
   const cells = all.filter((c) => !isGap(c));
   const texts = all.filter((c) => (target ? !isUnknown(c) : c !== ""));
@@ -58,7 +74,9 @@ function columnOf(table: Table, name: string, at: number, target: boolean): Colu
   const different = new Set(cells);
   const column = (kind: Kind, why: string, values = cells): Column => {
     const gaps = all.length - values.length;
-    return { name, kind, why: gaps > 0 ? `${why}; ${plural(gaps, "cell is", "cells are")} empty` : why };
+    const key = kind === "categorical" && new Set(values).size > OWN_FEATURES;
+    const says = key ? `${why}; more than ${OWN_FEATURES}, so that each is a key, whose effect auto learns` : why;
+    return { name, kind, why: gaps > 0 ? `${says}; ${plural(gaps, "cell is", "cells are")} empty` : says, ...(key ? { key } : {}) };
   };
   const place = (is: (cell: string) => boolean): string => {
     const row = all.findIndex((c) => !isGap(c) && is(c));
@@ -87,18 +105,23 @@ function columnOf(table: Table, name: string, at: number, target: boolean): Colu
     return column("categorical", odd(`${plural(different.size, "different id")}, because no number has all integers from 2^53 on`));
   }
   if (numbers === cells.length && !cells.some(isCode)) {
-    const few = different.size > 1 && different.size <= FEW_INTEGERS && CELLS_EACH * different.size <= cells.length && cells.every(isInteger);
-    return few ? column("categorical", `${different.size} different integers`) : column("numeric", `such as ${cells[0] ?? ""}`);
+    const repeat = cells.every(isInteger) && different.size > 1 && 2 * different.size <= cells.length;
+    const e = repeat ? evidenceOf(all.map((c) => (isGap(c) ? undefined : read.of(c))), labels) : {};
+    const integers = `${count(different.size)} different integers`;
+    if (repeat && areNames(e, different.size, cells.length)) return column("categorical", `${integers} that name things: labels of neighboring integers are no more alike than others`);
+    if (repeat && namesThings(name) && (e.ratio ?? ORDERLESS) >= ORDERED) return column("categorical", `${integers} that name things, as the name of the column says`);
+    if (repeat && followNoLine(e, different.size, cells.length)) return column("categorical", `${integers}, each a category: the labels follow no line`);
+    return column("numeric", `such as ${cells[0] ?? ""}`);
   }
   if (texts.some((c) => new TextEncoder().encode(c).length > LONGEST_TEXT)) return column("none", odd(`texts of more than ${LONGEST_TEXT} bytes`), texts);
   const kinds = new Set(texts).size;
-  if (kinds > OF_THEIR_OWN * table.rows.length && kinds > FEW_INTEGERS) return column("none", odd("most cells are texts of their own: it names the row"), texts);
+  if (kinds > OF_THEIR_OWN * texts.length && kinds > OWN_FEATURES) return column("none", odd("most cells do not repeat another: it names the row"), texts);
   return column("categorical", odd(plural(kinds, "different text")), texts);
 }
 
 /** specOf is the spec of a model that learns the columns. */
 export function specOf(table: Table, columns: Column[]): Spec {
-  const inputs = columns.filter((c) => !["label", "class", "none"].includes(c.kind)).map((c) => ({ name: c.name, [c.kind]: {} }));
+  const inputs = columns.filter((c) => !["label", "class", "none"].includes(c.kind)).map((c) => ({ name: c.name, [c.kind]: c.kind === "categorical" && c.key ? { key: true } : {} }));
   const target = columns.findIndex((c) => c.kind === "class");
   if (target < 0) return { inputs };
   const classes = new Set(table.rows.map((r) => r[target] ?? "").filter((c) => !isUnknown(c)));

@@ -1,0 +1,74 @@
+package infer_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/infer"
+)
+
+// The Python client reads the same cases.
+func TestCategoriesAndKeys(t *testing.T) {
+	raw, err := os.ReadFile("testdata/categories.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Case, Name, Kind string
+		Cells, Labels    []any
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		var b strings.Builder
+		w := csv.NewWriter(&b)
+		o := infer.Options{}
+		for i, cell := range c.Cells {
+			row, head := []string{fmt.Sprint(cell), "0.5"}, []string{c.Name, "other"}
+			if len(c.Labels) > 0 {
+				row, head, o.Target = append(row, fmt.Sprint(c.Labels[i])), append(head, "y"), "y"
+			}
+			if i == 0 {
+				_ = w.Write(head)
+			}
+			_ = w.Write(row)
+		}
+		w.Flush()
+		column := read(t, b.String(), o).Columns[0]
+		got := string(column.Kind)
+		if column.Input.GetCategorical().GetKey() {
+			got = "key"
+		}
+		if got != c.Kind {
+			t.Errorf("%s: %s (%s), want %s", c.Case, got, column.Reason, c.Kind)
+		}
+	}
+}
+
+// Learners without keys have the same inputs by their first categories.
+func TestForALearner(t *testing.T) {
+	spec := &hindsightv1.ModelSpec{Inputs: []*hindsightv1.Input{
+		{Name: "user", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{Key: true}}, Missing: hindsightv1.Input_MISSING_REFUSE},
+		{Name: "x", Kind: &hindsightv1.Input_Numeric{}},
+	}}
+	if got := infer.For(spec, "auto"); got != spec {
+		t.Errorf("for auto: %v", got)
+	}
+	got := infer.For(spec, "linear_awv")
+	user := got.GetInputs()[0]
+	if user.GetCategorical().GetKey() || user.GetCategorical().GetMaxCategories() != 64 || user.GetName() != "user" || user.GetMissing() == 0 {
+		t.Errorf("for linear_awv: %v", got)
+	}
+	if !spec.GetInputs()[0].GetCategorical().GetKey() {
+		t.Error("the spec has changed")
+	}
+	if got := infer.For(&hindsightv1.ModelSpec{Inputs: spec.GetInputs()[1:]}, "linear_awv"); len(got.GetInputs()) != 1 {
+		t.Errorf("without keys: %v", got)
+	}
+}

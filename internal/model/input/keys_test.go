@@ -1,0 +1,248 @@
+package input_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+// keyOf is the key of a text, after the package comment.
+func keyOf(text string) float64 {
+	if key := input.Hash(text) >> 12; key > 0 {
+		return float64(key)
+	}
+	return 1
+}
+
+func TestCompleteWithKeys(t *testing.T) {
+	inputs := []*model.Input{
+		{Name: "city", Categorical: &model.CategoricalInput{}},
+		{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(7), Key: true}},
+		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
+		{Name: "x", Numeric: &model.NumericInput{}},
+	}
+	got, err := input.Complete(inputs, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*model.CategoricalInput{
+		{MaxCategories: ptr(64), Key: true, JointScale: ptr(true)}, {HashBuckets: ptr(7), Key: true, JointScale: ptr(true)}, {Key: true}, nil,
+	}
+	for i, in := range got {
+		if !reflect.DeepEqual(in.Categorical, want[i]) {
+			t.Errorf("%s: %+v", in.Name, in.Categorical)
+		}
+	}
+	if again, err := input.Complete(got, true); err != nil || !reflect.DeepEqual(again, got) {
+		t.Errorf("completed again: %+v, %v", again, err)
+	}
+	// A learner without keys has the same inputs by their encodings.
+	without, err := input.Complete(got[:2], false)
+	if err != nil || without[0].Categorical.Key || without[1].Categorical.Key || *without[0].Categorical.MaxCategories != 64 {
+		t.Errorf("%+v, %v", without, err)
+	}
+	if _, err := input.Complete(got, false); err == nil || !strings.Contains(err.Error(), "hash_buckets") {
+		t.Errorf("a key alone without keys: %v", err)
+	}
+	scaled := &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true, JointScale: ptr(true)}}
+	if _, err := input.Complete([]*model.Input{scaled}, true); err == nil {
+		t.Error("a key alone has a scale")
+	}
+}
+
+// The key of an input follows its other features, and depends on the text of the category
+// alone, whatever was learned.
+func TestKeys(t *testing.T) {
+	s := keysOf(t, []*model.Input{
+		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
+		{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(3)}, Missing: model.MissingRefuse},
+		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
+		{Name: "x", Numeric: &model.NumericInput{}},
+	}, 100)
+	e := input.NewEncoder(s)
+	for range 2 {
+		for _, c := range []struct {
+			value any
+			text  string
+		}{
+			{"Oslo", "Oslo"}, {1000185.0, "1000185"}, {"1000185", "1000185"}, {true, "true"}, {"true", "true"}, {0.5, "0.5"},
+			{-0.0, "0"}, {"", ""}, {nil, "\xff"}, {"Rome", "Rome"}, {1e21 / 1e6, "1000000000000000"},
+		} {
+			shop := c.value
+			if shop == nil {
+				shop = "\u00ff"
+			}
+			r := record(t, s, row{"city": c.value, "shop": shop, "user": c.value, "x": 1.0})
+			x, want := e.Encode(nil, r), keyOf(c.text)
+			if x[4] != want || x[9] != want || (c.value != nil && x[8] != want) {
+				t.Errorf("%v has the features %v, want the key %g", c.value, x, want)
+			}
+			if x[4] < 1 || x[4] >= 1<<52 {
+				t.Errorf("the key of %v is %g", c.value, x[4])
+			}
+			e.Learn(r)
+		}
+	}
+	names := strings.Join(e.Names(), " ")
+	if want := "city=Oslo city=1000185 city.other city.missing city.key shop#0 shop#1 shop#2 shop.key user.key x x.missing"; names != want {
+		t.Errorf("got  %s\nwant %s", names, want)
+	}
+	for i, want := range map[int]int{0: 4, 1: 8, 2: 9} {
+		if got, ok := s.Key(i); !ok || got != want {
+			t.Errorf("the key of input %d is feature %d, %t", i, got, ok)
+		}
+		if from, to := s.Span(i); want != to-1 || want < from {
+			t.Errorf("input %d has the features %d to %d", i, from, to)
+		}
+		if b := s.Bounds()[want]; b != 1<<52 {
+			t.Errorf("the bound of a key is %g", b)
+		}
+	}
+	if _, ok := s.Key(3); ok {
+		t.Error("a number has a key")
+	}
+	if got := e.Statistics(2); got.Outside != 8 || got.Keys != 8 || got.Categories != 0 || got.Seen != 20 || got.Missing != 2 || got.NumbersKnown {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The texts are those of the keys that were observed last: a naive list of them says so.
+func TestTextsOfKeys(t *testing.T) {
+	for _, most := range []int{1, 2, 7, 60} {
+		s := keysOf(t, []*model.Input{
+			{Name: "a", Categorical: &model.CategoricalInput{Key: true}}, {Name: "b", Categorical: &model.CategoricalInput{MaxCategories: ptr(1)}},
+		}, most)
+		e := input.NewEncoder(s)
+		rng := rand.New(rand.NewPCG(uint64(most), 7))
+		type seen struct {
+			input int
+			text  string
+		}
+		var newest []seen // The last is the newest.
+		bytes := func() (n int) {
+			for _, k := range newest {
+				n += len(k.text)
+			}
+			return n
+		}
+		outside := uint64(0)
+		for n := range 3000 {
+			values := row{}
+			var came []seen
+			for i := range 2 {
+				text := strconv.Itoa(int(8*rng.ExpFloat64()) * 1_000_003)
+				if rng.IntN(20) == 0 {
+					text = strings.Repeat(text, 20)[:min(20*len(text), 200)]
+				}
+				values[s.Name(i)] = text
+				came = append(came, seen{i, text})
+			}
+			if rng.IntN(10) == 0 {
+				values["b"], came = nil, came[:1]
+			}
+			e.Learn(record(t, s, values))
+			for _, k := range came {
+				at := slices.Index(newest, k)
+				if at >= 0 {
+					newest = slices.Delete(newest, at, at+1)
+				} else if k.input == 0 {
+					outside++
+				}
+				newest = append(newest, k)
+				for len(newest) > most || bytes() > max(32*most, 256) {
+					newest = newest[1:]
+				}
+			}
+			if n%17 == 0 {
+				if e2 := input.NewEncoder(s); e2.Restore(state(t, e)) != nil {
+					t.Fatal("refused")
+				} else {
+					e = e2
+				}
+			}
+			counts := [2]int{}
+			for _, k := range newest {
+				counts[k.input]++
+				feature, _ := s.Key(k.input)
+				got, ok := e.KeyOf(feature, uint64(keyOf(k.text)))
+				if want := (input.Key{Input: k.input, Text: k.text, Known: true}); !ok || got != want {
+					t.Fatalf("record %d of %d texts: %+v, want %+v", n, most, got, want)
+				}
+			}
+			if e.Statistics(0).Keys != counts[0] || e.Statistics(1).Keys != counts[1] || e.Statistics(0).Outside != outside {
+				t.Fatalf("record %d of %d texts: %+v and %+v, want %v texts, %d outside", n, most, e.Statistics(0), e.Statistics(1), counts, outside)
+			}
+			if e.Size() > s.MaxBytes() {
+				t.Fatalf("%d bytes, at most %d", e.Size(), s.MaxBytes())
+			}
+		}
+		if got, ok := e.KeyOf(0, uint64(keyOf("never"))); !ok || got.Known || got.Text != "" {
+			t.Errorf("a key that never came: %+v", got)
+		}
+		if got, ok := e.KeyOf(0, uint64(keyOf("\xff"))); !ok || !got.Missing || !got.Known {
+			t.Errorf("the key of missing values: %+v", got)
+		}
+		if _, ok := e.KeyOf(1, 1); ok {
+			t.Error("a column of a category is a key")
+		}
+	}
+}
+
+// A state of keys that cannot be is refused: each number of it is changed in turn.
+func TestRestoreOfOneWrongByte(t *testing.T) {
+	s := keysOf(t, []*model.Input{{Name: "a", Categorical: &model.CategoricalInput{Key: true}}}, 4)
+	e := input.NewEncoder(s)
+	for n := range 20 {
+		e.Learn(record(t, s, row{"a": fmt.Sprint("user ", n%6)}))
+	}
+	good := state(t, e)
+	restored := 0
+	for at := range good {
+		for _, by := range []byte{1, 2, 0x80, 0xff} {
+			bad := slices.Clone(good)
+			bad[at] ^= by
+			other := input.NewEncoder(s)
+			if other.Restore(bad) != nil {
+				continue
+			}
+			restored++
+			same(t, "restored", state(t, other), bad)
+			for n := range 20 {
+				other.Learn(record(t, s, row{"a": fmt.Sprint("user ", n)}))
+			}
+			if err := input.NewEncoder(s).Restore(state(t, other)); err != nil {
+				t.Fatalf("byte %d: the state that goes on is refused: %v", at, err)
+			}
+		}
+	}
+	if restored == 0 || restored > 2*len(good) {
+		t.Errorf("%d changed states are taken, of %d", restored, 4*len(good))
+	}
+}
+
+// The index of an input that has its key alone tells a change of the categories.
+func TestShiftOfKeys(t *testing.T) {
+	s := keysOf(t, []*model.Input{{Name: "a", Categorical: &model.CategoricalInput{Key: true}}}, 1000)
+	e := input.NewEncoder(s)
+	rng := rand.New(rand.NewPCG(8, 9))
+	take := func(n, from int) {
+		for range n {
+			e.Learn(record(t, s, row{"a": float64(from + int(3*rng.ExpFloat64()))}))
+		}
+	}
+	take(5000, 0)
+	if got := e.Statistics(0); !got.ShiftKnown || got.Shift > 0.1 {
+		t.Errorf("%+v without a change", got)
+	}
+	take(600, 1000)
+	if got := e.Statistics(0); got.Shift < 0.25 {
+		t.Errorf("%+v after a change", got)
+	}
+}
