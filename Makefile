@@ -115,9 +115,12 @@ TEST_TIMEOUT := -timeout 30m
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
 run = echo '$(1)'; $(1) || status=1
 
+# Packages that run the server program share one. It is linked again only when it changes.
 .PHONY: test
 test: export CGO_ENABLED := 0
+test: export HINDSIGHT_TEST_SERVER := $(CURDIR)/bin/test/hindsight-server
 test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
+	@$(GO) build -o $(HINDSIGHT_TEST_SERVER) ./cmd/server
 	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
