@@ -10,6 +10,11 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 ARGS     ?=
 
+# Programs, tests and checks have the same flags, so the build cache holds each package once, and paths of
+# directories are in none. Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
+BUILD_FLAGS := -trimpath -tags=grpcnotrace
+export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS)) $(BUILD_FLAGS))
+
 GOLANGCI_LINT_VERSION      := v2.15.0
 BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
@@ -44,13 +49,12 @@ help: ## list the targets
 
 .PHONY: build
 build: programs ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
-# Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
 .PHONY: programs
 programs: ## build bin/hindsight-server and bin/hindsight alone
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
 
 .PHONY: demo
 demo: programs ## start a server, stream a changing environment, draw skill and regret
@@ -99,6 +103,11 @@ performance: build bin/hindsight-research ## calls, kernels and learners beside 
 sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-research sizing --server bin/hindsight-server $(ARGS)
 
+.PHONY: compile
+compile: ## compile every package and its tests into the build cache, and link nothing
+	@CGO_ENABLED=0 $(GO) list -export -test -f '{{with .Error}}{{.}}{{end}}' ./...
+	@CGO_ENABLED=0 $(GO) -C research list -export -test -f '{{with .Error}}{{.}}{{end}}' ./...
+
 # A test that takes minutes, or that needs another program, asks for HINDSIGHT_E2E and skips without it.
 
 # The race detector finds something only where two goroutines run: in a package that starts a goroutine,
@@ -115,13 +124,16 @@ TEST_TIMEOUT := -timeout 30m
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
 run = echo '$(1)'; $(1) || status=1
 
+# The packages that take longest, longest first, so that no processor waits for one of them at the end.
+LONGEST := ./web ./cmd/server ./clients ./internal/cluster ./internal/store ./cmd ./internal/model/catalog
+
 # Packages that run the server program share one. It is linked again only when it changes.
 .PHONY: test
 test: export CGO_ENABLED := 0
 test: export HINDSIGHT_TEST_SERVER := $(CURDIR)/bin/test/hindsight-server
 test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
 	@$(GO) build -o $(HINDSIGHT_TEST_SERVER) ./cmd/server
-	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
+	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) $(LONGEST) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1
