@@ -72,11 +72,12 @@ cluster-ratios: ## compare three servers with one, on this machine at the same t
 SERVERS ?= 1
 
 .PHONY: torture
-torture: ## kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour; SERVERS=5 ARGS='-torture-groups 4': of groups
+torture: ## crashes and damage of the store, often; kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour; SERVERS=5 ARGS='-torture-groups 4': of groups
 ifeq ($(SERVERS),1)
+	$(GO) test -count 1 -timeout 30m ./internal/store -long
 	$(GO) test -run 'TestTorture$$' -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 else
-	$(GO) test -run TestPowerCutsOfAllServers -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8
+	$(GO) test -run TestPowerCuts -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8 -storm-rounds 60
 	$(GO) test -run TestTortureCluster -count 1 -v -timeout 3h ./cmd/server -torture 1h -torture-servers $(SERVERS) $(ARGS)
 endif
 

@@ -315,10 +315,7 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	rounds := 240
-	if os.Getenv("HINDSIGHT_E2E") != "" {
-		rounds = 600
-	}
+	const rounds = 240
 
 	calm := launch(t, t.TempDir())
 	calm.create(t)
