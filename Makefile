@@ -10,6 +10,11 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 ARGS     ?=
 
+# Programs, tests and checks have the same flags, so the build cache holds each package once, and paths of
+# directories are in none. Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
+BUILD_FLAGS := -trimpath -tags=grpcnotrace
+export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS)) $(BUILD_FLAGS))
+
 GOLANGCI_LINT_VERSION      := v2.15.0
 BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
@@ -45,11 +50,10 @@ help: ## list the targets
 .PHONY: build
 build: programs bin/hindsight-bench ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 
-# Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
 .PHONY: programs
 programs: ## build bin/hindsight-server and bin/hindsight alone
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
 
 .PHONY: demo
 demo: programs ## start a server, stream a changing environment, draw skill and regret
@@ -63,11 +67,12 @@ cluster: programs ## start three servers as one cluster, stream through it, kill
 SERVERS ?= 1
 
 .PHONY: torture
-torture: ## kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour; SERVERS=5 ARGS='-torture-groups 4': of groups
+torture: ## crashes and damage of the store, often; kill a server under load for a minute, and check the data it leaves; SERVERS=3: a cluster, all faults, an hour; SERVERS=5 ARGS='-torture-groups 4': of groups
 ifeq ($(SERVERS),1)
+	$(GO) test -count 1 -timeout 30m ./internal/store -long
 	$(GO) test -run 'TestTorture$$' -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 else
-	$(GO) test -run TestPowerCutsOfAllServers -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8
+	$(GO) test -run TestPowerCuts -count 1 -v -timeout 3h ./internal/cluster -power-cuts 5000 -power-runs 8 -storm-rounds 60
 	$(GO) test -run TestTortureCluster -count 1 -v -timeout 3h ./cmd/server -torture 1h -torture-servers $(SERVERS) $(ARGS)
 endif
 
@@ -84,7 +89,7 @@ compare: bin/hindsight-research ## published streams through the papers' methods
 
 .PHONY: bin/hindsight-bench bin/hindsight-research
 bin/hindsight-bench:
-	CGO_ENABLED=0 $(GO) -C research build -trimpath -ldflags '-s -w' -o ../$@ ./bench
+	CGO_ENABLED=0 $(GO) -C research build -ldflags '-s -w' -o ../$@ ./bench
 
 bin/hindsight-research:
 	CGO_ENABLED=0 $(GO) -C research build -o ../$@ .
@@ -96,6 +101,11 @@ performance: build bin/hindsight-research ## calls, kernels and learners beside 
 .PHONY: sizing
 sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-research sizing --server bin/hindsight-server $(ARGS)
+
+.PHONY: compile
+compile: ## compile every package and its tests into the build cache, and link nothing
+	@CGO_ENABLED=0 $(GO) list -export -test -f '{{with .Error}}{{.}}{{end}}' ./...
+	@CGO_ENABLED=0 $(GO) -C research list -export -test -f '{{with .Error}}{{.}}{{end}}' ./...
 
 # A test that takes minutes, or that needs another program, asks for HINDSIGHT_E2E and skips without it.
 
@@ -113,10 +123,16 @@ TEST_TIMEOUT := -timeout 30m
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
 run = echo '$(1)'; $(1) || status=1
 
+# The packages that take longest, longest first, so that no processor waits for one of them at the end.
+LONGEST := ./web ./cmd/server ./clients ./internal/cluster ./internal/store ./cmd ./internal/model/catalog
+
+# Packages that run the server program share one. It is linked again only when it changes.
 .PHONY: test
 test: export CGO_ENABLED := 0
+test: export HINDSIGHT_TEST_SERVER := $(CURDIR)/bin/test/hindsight-server
 test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
-	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
+	@$(GO) build -o $(HINDSIGHT_TEST_SERVER) ./cmd/server
+	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) $(LONGEST) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1

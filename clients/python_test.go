@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"hindsight/internal/servertest"
 )
 
 // TestBlockingPython checks that the blocking Python client is what its tool writes from the
@@ -46,9 +48,9 @@ func TestPython(t *testing.T) {
 		t.Skip("end to end: run make test-e2e, or set HINDSIGHT_E2E=1")
 	}
 	python := pythonWithGRPC(t)
-	server := filepath.Join(t.TempDir(), "hindsight-server")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../cmd/server").CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, out)
+	server, err := servertest.Program(t.Context(), "..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()

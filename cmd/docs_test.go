@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hindsight/cmd/internal/child"
+	"hindsight/internal/servertest"
 )
 
 // limit bounds one command.
@@ -275,7 +276,7 @@ func (r *reader) golang(t *testing.T, b block) {
 	for name, text := range map[string]string{"main.go": r.here(b.text), "go.mod": mod, "go.sum": string(sums)} {
 		write(t, filepath.Join(module, name), text)
 	}
-	r.compare(t, b, r.run(t, "bash", "-e", "-c", "cd module && GOWORK=off GOFLAGS=-mod=mod GOCACHE="+goEnv(t, "GOCACHE")+
+	r.compare(t, b, r.run(t, "bash", "-e", "-c", "cd module && GOWORK=off GOFLAGS=\"$GOFLAGS -mod=mod\" GOCACHE="+goEnv(t, "GOCACHE")+
 		" GOMODCACHE="+goEnv(t, "GOMODCACHE")+" go run ."))
 }
 
@@ -333,11 +334,16 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, source := range map[string]string{"hindsight": "./client", "hindsight-server": "./server"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(r.dir, "bin", name), source)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
+	client := filepath.Join(r.dir, "bin", "hindsight")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "./client").CombinedOutput(); err != nil {
+		t.Fatalf("build the command line: %v\n%s", err, out)
+	}
+	server, err := servertest.Program(t.Context(), "..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(server, filepath.Join(r.dir, "bin", "hindsight-server")); err != nil {
+		t.Fatal(err)
 	}
 	r.serve(t, nil)
 	defer func() {

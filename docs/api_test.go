@@ -63,7 +63,7 @@ field ` + "`model`" + ` (string), an id or an alias; it is listed where it diffe
 			a.enum(file.Enums().Get(n))
 		}
 	}
-	if err := reference.Compare("api.md", strings.TrimRight(a.String(), "\n")+"\n", *update); err != nil {
+	if err := reference.Compare("reference/api.md", strings.TrimRight(a.String(), "\n")+"\n", *update); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"hindsight/internal/servertest"
 )
 
 // limit bounds an example, and the start of a server.
@@ -37,10 +39,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		binary = filepath.Join(dir, "hindsight-server")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../cmd/server")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
+		if binary, err = servertest.Program(context.Background(), "..", dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"hindsight/internal/servertest"
 	"hindsight/web"
 )
 
@@ -64,10 +65,9 @@ func TestConsole(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
 	defer cancel()
-	server := filepath.Join(t.TempDir(), "hindsight-server")
-	build := exec.CommandContext(ctx, "go", "build", "-o", server, "../cmd/server")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, out)
+	server, err := servertest.Program(ctx, "..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	// A file has a server and a browser of its own, and much of its time waits for them.
 	args := append([]string{"--test", "--test-concurrency=3", "--test-reporter=tap"}, scripts...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hindsight/cmd/internal/child"
+	"hindsight/internal/servertest"
 )
 
 // moduleRoot is the directory of the module.
@@ -60,8 +61,12 @@ func TestOutsideModule(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	server, err := servertest.Program(t.Context(), root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	// The modules that the build of this one needed are here already.
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	t.Setenv("GOWORK", "off")
 	command(t, dir, "go", "mod", "init", "outside")
 	command(t, dir, "go", "mod", "edit", "-require", "hindsight@v0.0.0", "-replace", "hindsight="+root)
@@ -69,9 +74,7 @@ func TestOutsideModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	command(t, dir, "go", "build", "-o", "outside", ".")
-	server := filepath.Join(dir, "server")
-	command(t, root, "go", "build", "-mod=readonly", "-o", server, "./cmd/server")
-	err := child.Serve(t.Context(), server, func(s *child.Server) error {
+	err = child.Serve(t.Context(), server, func(s *child.Server) error {
 		out := command(t, dir, filepath.Join(dir, "outside"), s.GRPC)
 		if !strings.Contains(documented, out) {
 			t.Errorf("README.md does not show this output:\n%s", out)

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/servertest"
 )
 
 // patience ends the wait for a process that hangs. A process on a busy machine takes less.
@@ -43,10 +44,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		binary = filepath.Join(dir, "hindsight-server")
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, ".")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
+		if binary, err = servertest.Program(context.Background(), "../..", dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
@@ -316,10 +315,7 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	rounds := 240
-	if os.Getenv("HINDSIGHT_E2E") != "" {
-		rounds = 600
-	}
+	const rounds = 240
 
 	calm := launch(t, t.TempDir())
 	calm.create(t)

@@ -7,6 +7,7 @@ import (
 
 // A server whose clock is ahead is known by its status.
 func TestServersCompareClocks(t *testing.T) {
+	t.Parallel()
 	servers := newServers(t, 3)
 	servers[2].ahead = 25 * time.Hour
 	for _, s := range servers {

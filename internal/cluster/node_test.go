@@ -406,6 +406,7 @@ func TestAServerWithModelsFounds(t *testing.T) {
 }
 
 func TestFoundingWaitsForEveryServer(t *testing.T) {
+	t.Parallel()
 	servers := newServers(t, 3)
 	servers[0].start(t)
 	servers[1].start(t)
@@ -502,6 +503,7 @@ func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
 }
 
 func TestMoveDrainRemove(t *testing.T) {
+	t.Parallel()
 	servers := startAll(t, 3)
 	first := owner(t, servers...)
 	to := servers[1]
@@ -544,6 +546,7 @@ func TestMoveDrainRemove(t *testing.T) {
 }
 
 func TestDrainNeedsASuccessor(t *testing.T) {
+	t.Parallel()
 	servers := newServers(t, 1)
 	servers[0].start(t)
 	only := owner(t, servers...).node()
@@ -573,6 +576,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestRepairReplacesTheStore(t *testing.T) {
+	t.Parallel()
 	servers := startAll(t, 2)
 	first := owner(t, servers...)
 	learn(t, "m", 2, servers...)

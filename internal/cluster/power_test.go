@@ -486,6 +486,7 @@ func (w *world) once(cut int, verified bool) (acknowledged int, good bool) {
 // rewind, delete, and send checkpoints. Afterwards the cluster has every acknowledged change, and all or nothing of
 // the change in flight, and all servers have the same state.
 func TestPowerCutsOfAllServers(t *testing.T) {
+	t.Parallel()
 	seeds := make(chan uint64)
 	var cuts, acknowledged int
 	var mu sync.Mutex

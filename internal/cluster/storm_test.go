@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -134,12 +135,15 @@ func (w *writer) append(ctx context.Context, s storage.Store, data string) {
 	}
 }
 
+var stormRounds = flag.Int("storm-rounds", 8, "power cuts and moves of TestPowerCuts")
+
 // One, two or all servers lose power, and ownership moves, while models learn. Every acknowledged record is in the
 // log of every server, once, and all servers have the same contents.
 func TestPowerCuts(t *testing.T) {
-	seed, rounds := uint64(1), 6
+	t.Parallel()
+	seed := uint64(1)
 	if os.Getenv("HINDSIGHT_E2E") != "" {
-		seed, rounds = uint64(time.Now().UnixNano()), 60
+		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -162,7 +166,7 @@ func TestPowerCuts(t *testing.T) {
 		writers = append(writers, w)
 		writing.Go(func() { w.run(ctx) })
 	}
-	for range rounds {
+	for range *stormRounds {
 		first := owner(t, servers...)
 		if err := pauseFor(ctx, time.Duration(rng.IntN(500))*time.Millisecond); err != nil {
 			t.Fatal(err)

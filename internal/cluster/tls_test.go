@@ -78,6 +78,7 @@ func sign(t *testing.T, by *authority, template *x509.Certificate) (*x509.Certif
 }
 
 func TestAClusterWithTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	servers := newServers(t, 3)
 	for _, s := range servers {

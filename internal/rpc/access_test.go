@@ -191,7 +191,7 @@ func TestEveryCallByEveryRole(t *testing.T) {
 func TestAccessReference(t *testing.T) {
 	const head = "# Access\n\nGenerated from the proto files by `make reference`; do not edit. " +
 		"[Security](../security.md#who-may-do-what) explains the roles.\n\n"
-	if err := reference.Compare("access.md", head+rpc.AccessTable(), *update); err != nil {
+	if err := reference.Compare("../../docs/reference/access.md", head+rpc.AccessTable(), *update); err != nil {
 		t.Error(err)
 	}
 }

@@ -86,7 +86,7 @@ unknown reason by its code, and send again only with a RetryInfo. Without a reas
 	for _, answer := range answers {
 		fmt.Fprintf(&b, "| %s | %s", strings.Join(names[answer], ", "), answer)
 	}
-	if err := reference.Compare("errors.md", b.String(), *update); err != nil {
+	if err := reference.Compare("../../docs/reference/errors.md", b.String(), *update); err != nil {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -68,15 +69,18 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 3))
 }
 
-// isLong tells whether make test-e2e runs the tests.
-func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
+// long makes tests of crashes and damage repeat up to ten times as often. make torture sets the flag.
+var long = flag.Bool("long", false, "repeat tests of crashes and damage more often")
 
-// times is how often a test repeats: short, or long in make test-e2e.
-func times(short, long int) int {
-	if isLong() {
-		return long
+// isLong tells whether make test-e2e or make torture runs the tests: seeds are new, and durabilities are both.
+func isLong() bool { return *long || os.Getenv("HINDSIGHT_E2E") != "" }
+
+// times is how often a test repeats: few times, or many with -long.
+func times(few, many int) int {
+	if *long {
+		return many
 	}
-	return short
+	return few
 }
 
 // contexts are contexts without and with a position.

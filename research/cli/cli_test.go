@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hindsight/cmd/research/cli"
+	"hindsight/internal/servertest"
 )
 
 // programs is a directory for programs that tests build.
@@ -45,12 +45,7 @@ func TestMain(m *testing.M) {
 
 // build builds the server once for all tests.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "server")
-	output, err := exec.CommandContext(context.Background(), "go", "-C", "../..", "build", "-o", path, "./cmd/server").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, output)
-	}
-	return path, err
+	return servertest.Program(context.Background(), "../..", programs)
 })
 
 // server returns the path of the server program.

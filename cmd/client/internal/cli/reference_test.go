@@ -85,7 +85,7 @@ hindsight](../using.md#the-client) says what they are for.
 	if commands < 25 {
 		t.Errorf("%d commands found", commands)
 	}
-	if err := reference.Compare("cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update); err != nil {
+	if err := reference.Compare("../../../../docs/reference/cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update); err != nil {
 		t.Error(err)
 	}
 }

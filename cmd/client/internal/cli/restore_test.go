@@ -2,9 +2,7 @@ package cli_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,16 +10,12 @@ import (
 	"time"
 
 	"hindsight/cmd/internal/child"
+	"hindsight/internal/servertest"
 )
 
 // build builds the server once for all tests.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "server")
-	output, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "hindsight/cmd/server").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, output)
-	}
-	return path, err
+	return servertest.Program(context.Background(), "../../../..", programs)
 })
 
 // realServer starts the server until the test ends.

@@ -49,7 +49,7 @@ environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-di
 		}
 		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(value), reference.Plain(s.Usage))
 	}
-	if err := reference.Compare("server.md", b.String(), *update); err != nil {
+	if err := reference.Compare("../../../../docs/reference/server.md", b.String(), *update); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hindsight/cmd/research/bench/internal/cli"
+	"hindsight/internal/servertest"
 )
 
 // programs is a directory for programs that tests build.
@@ -45,12 +44,7 @@ func TestMain(m *testing.M) {
 
 // build builds the server once for all tests.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "server")
-	output, err := exec.CommandContext(context.Background(), "go", "-C", "../../../..", "build", "-o", path, "./cmd/server").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w: %s", err, output)
-	}
-	return path, err
+	return servertest.Program(context.Background(), "../../../..", programs)
 })
 
 // server returns the path of the server program.
