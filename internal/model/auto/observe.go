@@ -87,8 +87,8 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 		a := &l.mixers[j].account
 		o.Regret += a.experts[a.best(l.plan.experts())].Regret.Value()
 	}
-	l.inputs.add(r.x, r.counts, l.counted)
-	l.labels.add(r.y, r.counts, l.counted)
+	l.inputs.add(r.x, r.counts)
+	l.labels.add(r.y, r.counts)
 	l.keep(r, s)
 	k := l.o.Outputs
 	copy(l.lags[k:], l.lags[:len(l.lags)-k])
@@ -189,7 +189,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		}
 	}
 	m.learn(advice, final, mixed, value, y, r.weight, s.awake[now], s.finalAwake[now])
-	m.observe(y, l.n, r)
+	m.observe(y, l.n, l.counted, r)
 	s.answers[j] = value
 	return loss
 }

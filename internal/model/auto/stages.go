@@ -63,7 +63,7 @@ func (l *Learner) advance() {
 func (l *Learner) units() {
 	for j := range l.mixers {
 		m := &l.mixers[j]
-		m.offset, m.scale = l.labels.moments[j].Mean, l.labels.scale[j]
+		m.offset, m.scale = l.labels.Mean(j), l.labels.scale[j]
 		if m.signs {
 			m.offset, m.scale = 0, 1
 		}

@@ -18,6 +18,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/moments"
 )
 
 const (
@@ -101,6 +102,9 @@ func (w *Window) Value(column int, stored float32) float64 {
 func (w *Window) Round(dst []float32, columns []float64) {
 	for j, v := range columns {
 		scaled := (v - w.offsets[j]) / w.units[j]
+		if math.Abs(v-w.offsets[j]) <= float64(moments.Rounding*math.Abs(w.offsets[j])) {
+			scaled = 0
+		}
 		dst[j] = float32(math.Max(-Limit, math.Min(Limit, scaled))) + 0 // No −0.
 	}
 }
