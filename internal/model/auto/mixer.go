@@ -36,7 +36,7 @@ type mixer struct {
 
 func newMixer(experts int) mixer {
 	return mixer{
-		stacked: newStacked(experts, finalists), units: units{scale: 1}, passed: make([]compensated.Sum, experts), signs: true,
+		stacked: newStacked(experts, finalists), units: units{scale: 1, stackScale: 1}, passed: make([]compensated.Sum, experts), signs: true,
 		calibration: newCalibration(), account: newAccount(experts + finalists),
 	}
 }

@@ -53,6 +53,9 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	switch {
 	case l.awake():
 		l.learnLevel2(o, r, served)
+		for _, m := range l.memories {
+			m.change(l.inputs.Changes())
+		}
 	case !l.lineup.empty():
 		l.sleep(o, r)
 	}
@@ -96,6 +99,13 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 		copy(l.lags, r.y)
 	}
 	l.advance()
+	if l.n > uint64(l.o.last()) {
+		for j := range l.mixers {
+			if m := &l.mixers[j]; !m.signs {
+				m.follow(l.labels.scale[j])
+			}
+		}
+	}
 }
 
 // rotate teaches the row to every expert but the baselines, and writes their advice of before.

@@ -67,6 +67,7 @@ func (l *Learner) units() {
 		if m.signs {
 			m.offset, m.scale = 0, 1
 		}
+		m.stackScale = m.scale
 	}
 	rows := make([][]float64, len(l.kept))
 	for i, r := range l.kept {

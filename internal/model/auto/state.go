@@ -152,7 +152,7 @@ func visitFactor(v *codec.Visitor, f *qr.Factor, lambda float64) {
 func (m *mixer) visit(v *codec.Visitor, n uint64) {
 	m.stacked.visit(v)
 	v.Bool(&m.signs)
-	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.mean, &m.recent, &m.offset, &m.scale)
+	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.mean, &m.recent, &m.offset, &m.scale, &m.stackScale)
 	m.calibration.visit(v)
 	m.account.visit(v)
 	m.reach.visit(v)
@@ -172,8 +172,8 @@ func (m *mixer) check(v *codec.Visitor, n uint64) {
 		v.Corrupt("labels from %g to %g", m.low, m.high)
 	case m.signs && n > 0 && most != 1:
 		v.Corrupt("signs from %g to %g", m.low, m.high)
-	case !(m.scale >= leastScale):
-		v.Corrupt("a label scale of %g", m.scale)
+	case !(m.scale >= leastScale && m.stackScale >= leastScale/2):
+		v.Corrupt("label scales of %g and %g", m.scale, m.stackScale)
 	}
 	if m.cutAfter(n); n > 0 && !(m.lowest <= m.floor && m.highest >= m.ceiling) {
 		v.Corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, m.lowest, m.highest)

@@ -16,7 +16,7 @@ func TestDirtyInputs(t *testing.T) {
 	if modeltest.RaceDetector {
 		t.Skip("takes streams through auto: not with the race detector")
 	}
-	const rows, change = 2500, 1200
+	const rows, change = 3600, 1800
 	type sent struct {
 		x      []float64
 		y      float64
@@ -106,9 +106,9 @@ func TestDirtyInputs(t *testing.T) {
 				{"garbage of weight 1e-3", garbage(1e-3), true, 1.05},
 			} {
 				ratio := loss(t, spec, c.stream) / base[c.whole]
-				t.Logf("%s: %.3f of the clean loss", c.name, ratio)
+				t.Logf("%s, %s: %.3f of the clean loss", name, c.name, ratio)
 				if !(ratio <= c.bar) {
-					t.Errorf("%s: %.3f of the clean loss, want at most %g", c.name, ratio, c.bar)
+					t.Errorf("%s, %s: %.3f of the clean loss, want at most %g", name, c.name, ratio, c.bar)
 				}
 			}
 		})

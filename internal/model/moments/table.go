@@ -14,10 +14,13 @@ import (
 //     column has learned a value as far on that side. The moments leave strange values out, and
 //     Cut moves them to the greater of both distances.
 //   - A strange value adds ω to an alarm, any other subtracts ω/10. At an alarm of 20 the
-//     strange values are a lasting change: the values before then count one row together.
-//     Strange values whose deviation is below s/12 are a sentinel: no change, and from an alarm
-//     of 3 on Cut moves them to 2 s from m: they say that a value is missing, at a small
-//     leverage.
+//     strange values are a lasting change: the values before then count one row together. If
+//     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
+//     unit has changed: the values before count 200 rows together, in the new unit.
+//     Strange values whose deviation is below s/12 are a sentinel, and no change.
+//   - From an alarm of 3 on a sentinel, and always a value of more than ten times the distance at
+//     which a value is strange, is moved to 2 s from m by Cut: such a value says that a value is
+//     missing, at a small leverage.
 //   - Strange values that carry more than half of Σω(x − m)² are no errors, such as the rare
 //     ones of an indicator: they count as all others do, and Cut keeps them.
 //   - Every 1,000 rows a column compares the rows of this block with all rows. A block whose
@@ -25,10 +28,20 @@ import (
 //     a half-life of 1,000 rows while the column changes. A column that swings with the
 //     seasons, or whose flag is rare, forgets nothing.
 //   - A block whose values move in half of its rows and whose mean square is below 10⁻⁴ of
-//     that of all rows replaces the rows before: the unit has grown.
+//     that of all rows is a lasting change: the unit has grown.
 //
 // It costs O(1) a value.
-type Table struct{ columns []column }
+type Table struct {
+	columns []column
+	// changes are those that the last row made.
+	changes []Change
+}
+
+// Change is a change of the unit of a column: v has become Factor v + Shift.
+type Change struct {
+	Column        int
+	Factor, Shift float64
+}
 
 // sample are the moments of numbers that count total together.
 type sample struct {
@@ -61,8 +74,12 @@ const (
 	lasting      = 20
 	doubted      = 3
 	sentinelAt   = 2
-	// After a lasting change the values before count remembered rows together.
+	beyond       = 10
+	// After a lasting change the values before count remembered rows together, after one by a
+	// power of ten trusted ones. Ratios of mean squares tell a power up to a factor of likely.
 	remembered = 1
+	trusted    = 200
+	likely     = 1.5
 
 	blockRows = 1000
 	// A block lets the rows count half at a mean leastGap deviations off, or at leastRate
@@ -77,7 +94,7 @@ const (
 )
 
 // NewTable is a table without rows.
-func NewTable(columns int) Table { return Table{make([]column, columns)} }
+func NewTable(columns int) Table { return Table{columns: make([]column, columns)} }
 
 // Columns is the number of columns.
 func (t *Table) Columns() int { return len(t.columns) }
@@ -87,10 +104,17 @@ const Numbers = 19
 
 // Add takes a row that counts ω.
 func (t *Table) Add(x []float64, counts float64) {
+	t.changes = t.changes[:0]
 	for j, v := range x {
-		t.columns[j].add(v, counts)
+		if made := t.columns[j].add(v, counts); made.Factor != 0 {
+			made.Column = j
+			t.changes = append(t.changes, made)
+		}
 	}
 }
+
+// Changes are the changes that the last row made, valid until the next row.
+func (t *Table) Changes() []Change { return t.changes }
 
 // Mean is m of a column, 0 before the first row.
 func (t *Table) Mean(column int) float64 { return t.columns[column].now.Mean.Value() }
@@ -105,7 +129,7 @@ func (t *Table) Cut(column int, v float64) float64 {
 		return v
 	}
 	mean, far := c.now.Mean.Value(), float64(c.limit()*c.scale)
-	if c.alarm >= doubted && c.sentinel() {
+	if off := math.Abs(v - mean); off > float64(beyond*far) || (c.alarm >= doubted && c.sentinel()) {
 		return mean + math.Copysign(float64(sentinelAt*c.scale), v-mean)
 	}
 	if v > c.high {
@@ -125,7 +149,8 @@ func (c *column) strange(v float64) bool {
 // heavy tells whether strange values carry the deviation.
 func (c *column) heavy() bool { return 2*c.far > c.now.Squares }
 
-func (c *column) add(v, counts float64) {
+// add takes a value. The change is of factor 0 if none was made.
+func (c *column) add(v, counts float64) (made Change) {
 	switch {
 	case !c.strange(v):
 		if c.alarm = math.Max(0, c.alarm-float64(relief*counts)); c.alarm == 0 {
@@ -135,11 +160,11 @@ func (c *column) add(v, counts float64) {
 		c.alarm += counts
 		c.other.add(v, counts)
 		if c.alarm >= lasting && !c.sentinel() {
-			c.change()
+			made = c.change(&c.other)
 			c.low, c.high = v, v
 		}
 		c.alarm = math.Min(c.alarm, lasting)
-		return
+		return made
 	}
 	mean, squares := c.now.Mean.Value(), c.now.Squares
 	c.now.add(v, counts)
@@ -156,8 +181,9 @@ func (c *column) add(v, counts float64) {
 	}
 	c.low, c.high = math.Min(c.low, v), math.Max(c.high, v)
 	if c.block.add(v, counts); c.block.total >= blockRows {
-		c.compare()
+		return c.compare()
 	}
+	return Change{}
 }
 
 // sentinel tells whether the strange values are one value, or nearly so.
@@ -165,23 +191,61 @@ func (c *column) sentinel() bool {
 	return float64(strangeLimit*c.other.Deviation(c.other.total)) <= c.scale
 }
 
-// change makes the strange values the present ones.
-func (c *column) change() {
-	c.now.keep(math.Min(1, remembered/c.now.total))
-	c.now.join(&c.other)
+// change makes the sample the present values. It costs O(1), beside a power of ten of at most
+// 400 steps.
+func (c *column) change(to *sample) Change {
+	mean, scale := c.now.Mean.Value(), c.scale
+	factor, ok := c.power(to)
+	if ok {
+		c.now.Mean.Scale(factor)
+		c.now.Squares = float64(float64(c.now.Squares*factor) * factor)
+		c.now.keep(math.Min(1, trusted/c.now.total))
+	} else {
+		c.now.keep(math.Min(1, remembered/c.now.total))
+	}
+	c.now.join(to)
+	c.rescale()
+	shift := 0.0
+	if !ok {
+		factor = c.scale / scale
+		shift = c.now.Mean.Value() - float64(factor*mean)
+	}
 	c.far, c.alarm, c.other = 0, 0, sample{}
 	c.block, c.moved = sample{}, 0
-	c.rescale()
+	return Change{Factor: factor, Shift: shift}
+}
+
+// power is the power of ten that takes the values to those of the sample.
+func (c *column) power(to *sample) (factor float64, ok bool) {
+	mean, deviation := to.Mean.Value(), to.Deviation(to.total)
+	ratio := size(mean, deviation) / size(c.now.Mean.Value(), c.scale)
+	factor = 1
+	for range 200 {
+		switch {
+		case ratio > float64(likely*factor):
+			factor *= 10
+		case float64(likely*ratio) < factor:
+			factor /= 10
+		}
+	}
+	scale := float64(factor * c.scale)
+	return factor, ratio <= float64(likely*factor) && float64(likely*ratio) >= factor && factor != 1 &&
+		math.Abs(mean-float64(factor*c.now.Mean.Value())) <= scale && deviation <= 2*scale && 2*deviation >= scale
+}
+
+// size is the root of the mean square. math.Hypot differs from machine to machine.
+func size(mean, deviation float64) float64 {
+	return math.Sqrt(float64(mean*mean) + float64(deviation*deviation))
 }
 
 // compare ends a block.
-func (c *column) compare() {
+func (c *column) compare() (made Change) {
 	mean, own, before := c.now.Mean.Value(), c.block.Mean.Value(), c.scale
 	deviation := c.block.Deviation(c.block.total)
 	gap := math.Abs(own - mean)
 	switch {
 	case 2*c.moved >= c.block.total && shrunk*(float64(mean*mean)+float64(before*before)) > float64(own*own)+float64(deviation*deviation):
-		c.now, c.far = c.block, 0
+		made = c.change(&c.block)
 		c.low, c.high = c.last, c.last
 	case gap > float64(leastGap*before) || deviation > float64(leastRate*before):
 		c.now.keep(0.5)
@@ -189,6 +253,7 @@ func (c *column) compare() {
 	}
 	c.block, c.moved = sample{}, 0
 	c.rescale()
+	return made
 }
 
 // rescale finds the scale.

@@ -74,7 +74,7 @@ func (n *naive) cut(x float64) float64 {
 		return x
 	}
 	mean, _, total := figures(n.now)
-	if n.alarm >= 3 && n.sentinel() {
+	if n.alarm >= 3 && n.sentinel() || math.Abs(x-mean) > 120*(1+50/total)*deviation(n.now) {
 		return mean + math.Copysign(2*deviation(n.now), x-mean)
 	}
 	if x > mean {
@@ -95,7 +95,7 @@ func (n *naive) add(x, counts float64) {
 	if strange && !n.heavy() {
 		n.other, n.alarm = append(n.other, counted{value: x, counts: counts}), n.alarm+counts
 		if n.alarm >= 20 && !n.sentinel() {
-			n.change(x)
+			n.change(n.other, x)
 		}
 		n.alarm = math.Min(n.alarm, 20)
 		return
@@ -121,13 +121,30 @@ func (n *naive) add(x, counts float64) {
 
 func (n *naive) sentinel() bool { return deviation(n.other) <= deviation(n.now)/12 }
 
-func (n *naive) change(x float64) {
-	_, _, total := figures(n.now)
-	keep(n.now, math.Min(1, 1/total))
+// change makes values the present ones, of which x is the newest.
+func (n *naive) change(to []counted, x float64) {
+	mean, _, total := figures(n.now)
+	own, s, all := 0.0, deviation(to), deviation(n.now)
+	own, _, _ = figures(to)
+	factor := math.Pow(10, math.Round(math.Log10(math.Hypot(own, s)/math.Hypot(mean, all))))
+	ratio := math.Hypot(own, s) / math.Hypot(mean, all) / factor
+	part := math.Min(1, 1/total)
+	if factor != 1 && ratio <= 1.5 && ratio >= 1/1.5 && math.Abs(own-factor*mean) <= factor*all &&
+		s <= 2*factor*all && 2*s >= factor*all {
+		part = math.Min(1, 200/total)
+		for i := range n.now {
+			n.now[i].value *= factor
+		}
+	}
+	keep(n.now, part)
 	for i := range n.now {
 		n.now[i].squares = 0
 	}
-	*n = naive{now: append(n.now, n.other...), seen: []float64{x}}
+	for _, v := range to {
+		v.squares = 0
+		n.now = append(n.now, v)
+	}
+	*n = naive{now: n.now, seen: []float64{x}}
 }
 
 func (n *naive) compare() {
@@ -141,7 +158,7 @@ func (n *naive) compare() {
 	}
 	switch {
 	case moved >= total/2 && own*own+s*s < 1e-4*(mean*mean+all*all):
-		n.now, n.seen = n.block, n.seen[len(n.seen)-1:]
+		n.change(n.block, n.block[len(n.block)-1].value)
 	case math.Abs(own-mean) > 2*all || s > 4*all:
 		keep(n.now, 0.5)
 	}
@@ -172,6 +189,12 @@ func TestTableIsTheNaiveOne(t *testing.T) {
 		"unit 1000 times": {1800, func(rng *rand.Rand, n int) float64 {
 			if n > 700 {
 				return 1000 * gauss(rng, n)
+			}
+			return gauss(rng, n)
+		}},
+		"another distribution": {1800, func(rng *rand.Rand, n int) float64 {
+			if n > 700 {
+				return 500 + gauss(rng, n)
 			}
 			return gauss(rng, n)
 		}},

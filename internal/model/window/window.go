@@ -66,6 +66,17 @@ func (w *Window) Begin(offsets, units []float64) {
 	copy(w.units, units)
 }
 
+// leastUnit is the least unit after a change.
+const leastUnit = 1e-150
+
+// Change follows a change of the unit of a column: what was v is factor v + shift from here on,
+// and is stored as v was.
+func (w *Window) Change(column int, factor, shift float64) {
+	offset := float64(w.offsets[column]*factor) + shift
+	w.offsets[column] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
+	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, float64(w.units[column]*factor)))
+}
+
 // Capacity is the largest Len.
 func (w *Window) Capacity() int { return w.capacity }
 
