@@ -29,4 +29,4 @@ func (w *Weights) Of(weight float64) float64 {
 }
 
 // Light is the ω below which a row says nothing of a range of labels.
-const Light = 1e-3
+const Light = 1e-2

@@ -303,7 +303,7 @@ func (l *Learner) baselines(s *scratch) {
 	for j := range l.mixers {
 		m, advice := &l.mixers[j], s.advice[j*k:][:k]
 		clear(advice)
-		advice[meanBaseline] = within(l.labels.moments[j].Mean, m.low, m.high)
+		advice[meanBaseline] = within(m.mean, m.low, m.high)
 		advice[lastBaseline] = within(s.lags[j], m.low, m.high)
 		advice[recentBaseline] = within(m.recent, m.low, m.high)
 	}

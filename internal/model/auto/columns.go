@@ -3,12 +3,13 @@ package auto
 import (
 	"math"
 
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/moments"
 )
 
-// columns are running means and deviations of columns.
+// columns are the running means and deviations of columns.
 type columns struct {
-	moments []moments.Running
+	moments.Table
 	// scale is the deviation; max(|mean|, 1) of a column that has not changed but by rounding,
 	// and 1 before the first row.
 	scale []float64
@@ -17,56 +18,50 @@ type columns struct {
 }
 
 func newColumns(count int, joint []Span) columns {
-	c := columns{make([]moments.Running, count), make([]float64, count), joint}
-	c.rescale(0)
+	c := columns{moments.NewTable(count), make([]float64, count), joint}
+	c.rescale()
 	return c
 }
 
-// add learns a row that counts ω, given Σω of all rows.
-func (c *columns) add(x []float64, counts, total float64) {
-	for j, v := range x {
-		c.moments[j].Add(v, counts, total)
-	}
-	c.rescale(total)
+// add learns a row that counts ω.
+func (c *columns) add(x []float64, counts float64) {
+	c.Add(x, counts)
+	c.rescale()
 }
 
-// rescale finds the scales of rows that count total together.
-func (c *columns) rescale(total float64) {
-	for j, m := range c.moments {
-		c.scale[j] = spread(m.Mean, m.Squares, total)
+// rescale finds the scales.
+func (c *columns) rescale() {
+	for j := range c.scale {
+		if c.scale[j] = c.Deviation(j); c.scale[j] < leastScale {
+			c.scale[j] = math.Max(math.Abs(c.Mean(j)), 1)
+		}
 	}
 	for _, span := range c.joint {
-		squares := 0.0
-		for _, m := range c.moments[span.From:span.To] {
-			squares += m.Squares
+		square := 0.0
+		for j := span.From; j < span.To; j++ {
+			square += float64(c.Deviation(j) * c.Deviation(j))
 		}
-		common := spread(0, squares, total)
+		common := math.Sqrt(square)
+		if common < leastScale {
+			common = 1
+		}
 		for j := span.From; j < span.To; j++ {
 			c.scale[j] = common
 		}
 	}
 }
 
-func spread(mean, squares, total float64) float64 {
-	if total > 0 && squares > 0 {
-		if s := math.Sqrt(squares / total); s >= leastScale && s > moments.Rounding*math.Abs(mean) {
-			return s
-		}
-	}
-	return math.Max(math.Abs(mean), 1)
-}
-
 const (
-	// A column whose deviation is less counts as constant.
+	// A scale that is less counts as none.
 	leastScale = 1e-100
-	// The largest scaled input. No number of n is more than √n deviations off their mean.
+	// The largest scaled input.
 	maxScaled = 1e6
 )
 
-// scaled writes (x − mean)/scale into dst.
+// scaled writes (x − mean)/scale into dst, of a strange value that of the limit.
 func (c *columns) scaled(dst, x []float64) {
 	for j, v := range x {
-		dst[j] = within((v-c.moments[j].Mean)/c.scale[j], -maxScaled, maxScaled)
+		dst[j] = within((c.Cut(j, v)-c.Mean(j))/c.scale[j], -maxScaled, maxScaled)
 	}
 }
 
@@ -78,4 +73,10 @@ func within(v, low, high float64) float64 {
 		return high
 	}
 	return v
+}
+
+func (c *columns) visit(v *codec.Visitor) {
+	if c.Visit(v); v.Reading() {
+		c.rescale()
+	}
 }

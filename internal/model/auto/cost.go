@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/mix"
+	"hindsight/internal/model/moments"
 	"hindsight/internal/model/qr"
 )
 
@@ -85,8 +86,8 @@ func (o Options) bytes(p Plan) uint64 {
 		total += 8 * uint64(descentCount*o.size(m)*k)
 	}
 	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
-		8*uint64(4*(experts+finalists)+6+14+2*experts+2*overshoots+2)
-	columns := 3*(o.Dimension+k) + o.remembered()*k
+		8*uint64(4*(experts+finalists)+8+14+2*experts+2*overshoots+2)
+	columns := (moments.Numbers+1)*(o.Dimension+k) + o.remembered()*k
 	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + 1024
 }

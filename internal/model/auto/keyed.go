@@ -113,7 +113,7 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 	for j := range l.mixers {
 		own := k.effects[j*experts:][:experts]
 		e.Say(own, k.row, j)
-		e.Fill(k.columnsOf(j), k.row, j, l.n, l.labels.moments[j].Mean)
+		e.Fill(k.columnsOf(j), k.row, j, l.n, l.mixers[j].mean)
 		l.mixers[j].cutColumns(k.columnsOf(j), l.o.windowKeys())
 		k.units[j] = l.mixers[j].units
 		if served != nil {

@@ -1,8 +1,11 @@
 package auto
 
 import (
+	"slices"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/moments"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
@@ -180,6 +183,16 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)
+	}
+}
+
+// change follows the units of the inputs, so that the trees and the rows of the window stay
+// right.
+func (m *memory) change(changes []moments.Change) {
+	for _, c := range changes {
+		if column := slices.Index(m.view.numbers, c.Column); column >= 0 {
+			m.window.Change(column, c.Factor, c.Shift)
+		}
 	}
 }
 

@@ -24,8 +24,9 @@ type mixer struct {
 	// passed are the losses of the experts on the rows that a gate before the learner did not
 	// admit.
 	passed []compensated.Sum
-	// recent is the exponentially weighted mean of the labels: a row takes ω of the step.
-	recent float64
+	// mean is the mean of the labels, recent the exponentially weighted one: a row takes ω of the
+	// step.
+	mean, recent float64
 	// signs says that all labels are −1 or 1.
 	signs bool
 	// calibration follows the predictions of both levels.
@@ -35,17 +36,18 @@ type mixer struct {
 
 func newMixer(experts int) mixer {
 	return mixer{
-		stacked: newStacked(experts, finalists), units: units{scale: 1}, passed: make([]compensated.Sum, experts), signs: true,
+		stacked: newStacked(experts, finalists), units: units{scale: 1, stackScale: 1}, passed: make([]compensated.Sum, experts), signs: true,
 		calibration: newCalibration(), account: newAccount(experts + finalists),
 	}
 }
 
-// observe learns the n-th label, from 1, of row r.
-func (m *mixer) observe(y float64, n uint64, r row) {
+// observe learns the n-th label, from 1, of row r, given Σω of all rows.
+func (m *mixer) observe(y float64, n uint64, counted float64, r row) {
 	heavy := r.counts >= model.Light
 	if n > 1 && heavy {
 		m.overshoot(y, m.low, m.high)
 	}
+	m.mean += float64(r.counts*(y-m.mean)) / counted
 	if n == 1 {
 		m.low, m.high, m.recent = y, y, y
 	} else {

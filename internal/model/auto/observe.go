@@ -60,6 +60,9 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	switch {
 	case l.awake():
 		l.learnLevel2(o, r, served)
+		for _, m := range l.memories {
+			m.change(l.inputs.Changes())
+		}
 	case !l.lineup.empty():
 		l.sleep(o, r)
 	}
@@ -94,8 +97,8 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 		a := &l.mixers[j].account
 		o.Regret += a.experts[a.best(l.plan.experts())].Regret.Value()
 	}
-	l.inputs.add(r.x, r.counts, l.counted)
-	l.labels.add(r.y, r.counts, l.counted)
+	l.inputs.add(r.x, r.counts)
+	l.labels.add(r.y, r.counts)
 	l.keep(r, s)
 	k := l.o.Outputs
 	copy(l.lags[k:], l.lags[:len(l.lags)-k])
@@ -103,6 +106,13 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 		copy(l.lags, r.y)
 	}
 	l.advance()
+	if l.n > uint64(l.o.last()) {
+		for j := range l.mixers {
+			if m := &l.mixers[j]; !m.signs {
+				m.follow(l.labels.scale[j])
+			}
+		}
+	}
 }
 
 // rotate teaches the row to every expert but the baselines, and writes their advice of before.
@@ -196,7 +206,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		}
 	}
 	m.learn(advice, final, mixed, value, y, r.weight, s.awake[now], s.finalAwake[now])
-	m.observe(y, l.n, r)
+	m.observe(y, l.n, l.counted, r)
 	s.answers[j] = value
 	return loss
 }

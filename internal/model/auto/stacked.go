@@ -93,6 +93,9 @@ func newStackScratch(experts int) stackScratch {
 type units struct {
 	// The labels of the experts are (y − offset)/scale, as of the last stage.
 	offset, scale float64
+	// stackScale is what the stacks measure in: the scale times a power of two, which follows the
+	// deviation of the labels.
+	stackScale float64
 	// floor and ceiling are what advice is cut to.
 	floor, ceiling float64
 }
@@ -111,18 +114,38 @@ func (u units) relative(v float64) float64 {
 	return within(v/u.scale, -model.MaxMagnitude, model.MaxMagnitude)
 }
 
+func (u units) stackRelative(v float64) float64 {
+	return within(v/u.stackScale, -model.MaxMagnitude, model.MaxMagnitude)
+}
+
+// follow doubles or halves the unit of the stacks until the deviation of the labels is at most
+// unitSlack times or a part of it. The experts before need no new units: a ridge is linear in
+// its labels. The penalty of a stack is one of residuals in its unit, which each row has of its
+// own round, and on labels that grow for ever would be none.
+func (u *units) follow(deviation float64) {
+	for deviation > float64(unitSlack*u.stackScale) && u.stackScale < model.MaxMagnitude {
+		u.stackScale *= 2
+	}
+	for float64(unitSlack*deviation) < u.stackScale && u.stackScale > leastScale {
+		u.stackScale /= 2
+	}
+}
+
+// unitSlack is above what a trend makes of the first labels.
+const unitSlack = 32
+
 // stackRow writes the features ((f_k − b)/s, residual/s, 1).
 func (u units) stackRow(row, advice []float64, mixed, residual float64) {
 	for k, f := range advice {
-		row[k] = u.relative(f - mixed)
+		row[k] = u.stackRelative(f - mixed)
 	}
-	row[len(advice)] = u.relative(residual)
+	row[len(advice)] = u.stackRelative(residual)
 	row[len(advice)+1] = 1
 }
 
 // stack is the prediction of a stack, given its ridge prediction p and q = zᵀA⁻¹z.
 func (u units) stack(mixed, p, q float64) float64 {
-	return u.cut(mixed + float64(p/(1+q)*u.scale))
+	return u.cut(mixed + float64(p/(1+q)*u.stackScale))
 }
 
 // solve writes the predictions of the stacks into final, behind b.
@@ -147,7 +170,7 @@ func (m *stacked) rotate(
 ) {
 	first := s.turns[0].Row
 	u.stackRow(first, advice, mixed, residual)
-	first[len(first)-1] = u.relative(y - mixed)
+	first[len(first)-1] = u.stackRelative(y - mixed)
 	if weight != 1 {
 		loops.Scale(first, math.Sqrt(weight))
 	}

@@ -74,10 +74,11 @@ func (l *Learner) advance() {
 func (l *Learner) units() {
 	for j := range l.mixers {
 		m := &l.mixers[j]
-		m.offset, m.scale = l.labels.moments[j].Mean, l.labels.scale[j]
+		m.offset, m.scale = l.labels.Mean(j), l.labels.scale[j]
 		if m.signs {
 			m.offset, m.scale = 0, 1
 		}
+		m.stackScale = m.scale
 	}
 	rows := make([][]float64, len(l.kept))
 	for i, r := range l.kept {

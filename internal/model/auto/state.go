@@ -61,8 +61,8 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 			v.Corrupt("weights of %g together, that count %g, of %d observations", l.weights.Sum, l.counted, l.n)
 		}
 	}
-	l.inputs.visit(v, l.counted)
-	l.labels.visit(v, l.counted)
+	l.inputs.visit(v)
+	l.labels.visit(v)
 	v.FloatsWithin(model.MaxMagnitude, l.lags)
 	if v.Reading() && l.n < uint64(o.last()) {
 		l.kept = make([]row, l.n)
@@ -119,21 +119,6 @@ func (l *state) visitLevel2(v *codec.Visitor, of *Learner) {
 	}
 }
 
-func (c *columns) visit(v *codec.Visitor, counted float64) {
-	for j := range c.moments {
-		v.Within(model.MaxMagnitude, &c.moments[j].Mean)
-	}
-	for j := range c.moments {
-		squares := &c.moments[j].Squares
-		if v.Within(ledger.MaxSum, squares); v.Reading() && *squares < 0 {
-			v.Corrupt("a column has a sum of squares of %g", *squares)
-		}
-	}
-	if v.Reading() {
-		c.rescale(counted)
-	}
-}
-
 // visit visits the row after at others.
 func (r *row) visit(v *codec.Visitor, at uint64, o Options) {
 	if v.Reading() {
@@ -171,7 +156,7 @@ func visitFactor(v *codec.Visitor, f *qr.Factor, lambda float64) {
 func (m *mixer) visit(v *codec.Visitor, n uint64) {
 	m.stacked.visit(v)
 	v.Bool(&m.signs)
-	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.recent, &m.offset, &m.scale)
+	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.mean, &m.recent, &m.offset, &m.scale, &m.stackScale)
 	m.calibration.visit(v)
 	m.account.visit(v)
 	m.reach.visit(v)
@@ -191,8 +176,8 @@ func (m *mixer) check(v *codec.Visitor, n uint64) {
 		v.Corrupt("labels from %g to %g", m.low, m.high)
 	case m.signs && n > 0 && most != 1:
 		v.Corrupt("signs from %g to %g", m.low, m.high)
-	case !(m.scale >= leastScale):
-		v.Corrupt("a label scale of %g", m.scale)
+	case !(m.scale >= leastScale && m.stackScale >= leastScale/2):
+		v.Corrupt("label scales of %g and %g", m.scale, m.stackScale)
 	}
 	if m.cutAfter(n); n > 0 && !(m.lowest <= m.floor && m.highest >= m.ceiling) {
 		v.Corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, m.lowest, m.highest)

@@ -142,7 +142,7 @@ func (v view) units(offsets, scales []float64, inputs columns, own units) {
 		offsets[j], scales[j] = own.offset, own.scale
 	}
 	for i, j := range v.numbers {
-		offsets[i], scales[i] = inputs.moments[j].Mean, inputs.scale[j]
+		offsets[i], scales[i] = inputs.Mean(j), inputs.scale[j]
 	}
 	for i := len(v.numbers); i < v.layout().Inputs; i++ {
 		offsets[i], scales[i] = 0, 1

@@ -4,11 +4,16 @@ import "slices"
 
 // Large labels that come all the time are part of the distribution, foretold or not: claims,
 // amounts that are mostly 0. Without them the learner predicts too little for good. Errors
-// are rarer, or they grow without a limit, or they are sentinels: a few values.
+// are rarer, or they grow without a limit, or they are sentinels: a few values. Beside labels
+// that stand still, such as the zeros between amounts, a few values are amounts of whole
+// units, and no deviation tells an error from an amount.
 const (
-	// The gate admits large labels from asideRows rows and a share of leastShare of the
-	// rows of a start.
+	// The gate admits large labels from asideRows rows, of labels that stand still from
+	// stillRows rows, and a share of leastShare of the rows of a start.
 	leastShare = 0.005
+	stillRows  = 8
+	// The labels stand still if a share of leastRepeats is equal to the label before.
+	leastRepeats = 0.9
 	// A sentinel is more than one in mostEqual of the kept labels.
 	mostEqual = 4
 )
@@ -27,8 +32,11 @@ func (l *Learner) meet(y []float64) {
 // are many, half of them came after the last that stretched their range, and their labels
 // are no sentinels.
 func (l *Learner) distributed() bool {
-	rows := l.rows - l.lastStart
-	if l.taken <= l.o.last() || l.large < asideRows || l.large < 2*l.stretched ||
+	rows, least := l.rows-l.lastStart, uint64(asideRows)
+	if l.still() {
+		least = stillRows
+	}
+	if l.taken <= l.o.last() || l.large < least || l.large < 2*l.stretched ||
 		float64(l.large) < leastShare*float64(rows) {
 		return false
 	}
@@ -40,10 +48,23 @@ func (l *Learner) distributed() bool {
 	return true
 }
 
+// still tells whether the labels of all outputs stand still.
+func (l *Learner) still() bool {
+	for j := range l.trackers {
+		if !l.trackers[j].still(l.count) {
+			return false
+		}
+	}
+	return true
+}
+
 // sentinel tells whether a value repeats among the labels of an output that are set aside,
 // and is more than one in mostEqual of them.
 func (l *Learner) sentinel(output int) bool {
 	t := &l.trackers[output]
+	if t.still(l.count) {
+		return false
+	}
 	var labels []float64
 	for i := range l.aside {
 		if y := l.aside[i].y[output]; t.strange(y, t.size(y), l.count) {

@@ -127,8 +127,21 @@ func (n *naive) setAside(y float64) {
 
 // distributed tells whether the labels that are set aside are part of the distribution.
 func (n *naive) distributed() bool {
-	if n.taken <= 128 || n.large < 16 || n.large < 2*n.stretched || float64(n.large) < 0.005*float64(n.rows) {
+	repeats := 0
+	for i, y := range n.tracked {
+		if i > 0 && y == n.tracked[i-1] {
+			repeats++
+		}
+	}
+	still, least := float64(repeats) >= 0.9*float64(len(n.tracked)), 16
+	if still {
+		least = 8
+	}
+	if n.taken <= 128 || n.large < least || n.large < 2*n.stretched || float64(n.large) < 0.005*float64(n.rows) {
 		return false
+	}
+	if still {
+		return true
 	}
 	times, all := map[float64]int{}, 0
 	for _, y := range n.aside {

@@ -84,7 +84,7 @@ func (o Options) mostAdvice() (most int) {
 
 // ownBytes is the memory of a gate without kept rows.
 func (o Options) ownBytes() uint64 {
-	numbers := 12*o.Outputs + lastStage + 42
+	numbers := 13*o.Outputs + lastStage + 42
 	if o.Dimension <= maxInputs {
 		numbers += (compared + 3 + asideRows) * o.Dimension
 	}

@@ -100,8 +100,8 @@ func (t *tracker) visit(v *codec.Visitor) {
 	v.Within(maxLabel, &t.mean, &t.near, &t.far)
 	v.Within(maxLabel, &t.moves, &t.last, &t.values[0], &t.values[1])
 	v.Within(maxLabel, &t.admitted.low, &t.admitted.high, &t.met.low, &t.met.high)
-	v.Uint64(&t.distinct)
-	if v.Reading() && (t.near < 0 || t.far < 0 || t.moves < 0 || t.moves > 1 || t.distinct > 3) {
+	v.Uint64(&t.distinct, &t.repeats)
+	if v.Reading() && (t.near < 0 || t.far < 0 || t.moves < 0 || t.moves > 1 || t.distinct > 3 || t.repeats > maxRows) {
 		v.Corrupt("a tracker of %g, %g, %g and %d values", t.near, t.far, t.moves, t.distinct)
 	}
 }

@@ -26,6 +26,8 @@ type tracker struct {
 	// moves is v, the share of the last labels that differ from the label before. last is
 	// the newest label.
 	moves, last float64
+	// repeats counts the labels equal to the label before.
+	repeats uint64
 	// values are the first two values of the labels. distinct counts the values up to 3.
 	values   [2]float64
 	distinct uint64
@@ -63,6 +65,9 @@ func newTracker() tracker { return tracker{admitted: noSpan(), met: noSpan()} }
 
 // twoValued tells whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
+
+// still tells whether nearly all of n labels are equal to the label before.
+func (t *tracker) still(n uint64) bool { return float64(t.repeats) >= leastRepeats*float64(n) }
 
 // scale is s = max(a, A).
 func (t *tracker) scale() float64 { return math.Max(t.near, t.far) }
@@ -122,7 +127,9 @@ func (t *tracker) learn(y float64, n uint64) {
 	t.far += (d - t.far) / count
 	t.mean += float64(math.Max(1.0/memory, 1/(count+1)) * (y - t.mean))
 	moved := 0.0
-	if y != t.last {
+	if y == t.last {
+		t.repeats++
+	} else {
 		moved = 1
 	}
 	t.moves += float64(movesRate * (moved - t.moves))

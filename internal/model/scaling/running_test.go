@@ -88,7 +88,7 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 		}
 		return out
 	}
-	total, learned, sum := 0.0, 0.0, 0.0
+	total, learned, sum, weight := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
 		p, err := modeltest.Predict(l, s.X)
 		if err != nil {
@@ -110,8 +110,8 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 		total += out.Loss
 		learned += inner.Loss * square
 		if i < n {
-			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(1, float64(i)), 1e-12)
-			sum += s.Y
+			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(weight, 1e-300), 1e-12)
+			sum, weight = sum+s.Weight*s.Y, weight+s.Weight
 		} else {
 			near(t, fmt.Sprint("prediction ", i), p.Value, want.Value*deviation+mean, 1e-9)
 			near(t, fmt.Sprint("prequential prediction ", i), out.Prediction, inner.Prediction*deviation+mean, 1e-9)

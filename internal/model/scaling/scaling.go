@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/moments"
 )
 
 // Affine is a scaling: x_i becomes (x_i − Offset_i) Scale_i, and y_j becomes
@@ -69,8 +70,8 @@ type List struct {
 // the best constant of each label.
 //
 // A running scaling scales each input by the mean and the deviation of the observations
-// before, in the warm-up of all its observations. An observation counts ω, see model.Weights,
-// in means and deviations. Loss, loss in hindsight, regret and bounds are against the best
+// before, in the warm-up of all its observations, as a moments.Table has them: an observation
+// counts ω, see model.Weights, and a strange value stands at the limit of the others. Loss, loss in hindsight, regret and bounds are against the best
 // fixed function of the inputs as they were scaled in their rounds.
 //
 // During the warm-up nothing can be refused because of its scaled value, which is not known
@@ -154,10 +155,10 @@ func (o Options) Cost() uint64 {
 func (o Options) ownBytes() uint64 {
 	numbers := 3*o.Dimension + 2*o.Outputs + 3
 	if o.Warmup > 0 {
-		numbers += 4*o.Outputs + 4
+		numbers += 2*o.Outputs + 4
 	}
 	if o.Running {
-		numbers += 3*o.Dimension + 1
+		numbers += moments.Numbers*o.Dimension + 1
 	}
 	return 8 * uint64(numbers)
 }
@@ -243,6 +244,9 @@ func (l *Learner) take() *[]float64 {
 
 func (l *Learner) scaleInput(dst, x []float64) {
 	for i, v := range x {
+		if l.moments != nil {
+			v = l.moments.Cut(i, v)
+		}
 		dst[i] = l.within((v-l.affine.Offset[i])*l.affine.Scale[i], l.o.InputLimit)
 	}
 }

@@ -187,7 +187,7 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 		given.Fixed.LabelScale = 1
 	}
 	warm, frozen := scaling.New(warming(n, 1, 1)), scaling.New(given)
-	sum, squares, count, lost, total := 0.0, 0.0, 0.0, 0.0, 0.0
+	sum, weight, lost, total := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
 		p, err := modeltest.Predict(warm, s.X)
 		if err != nil {
@@ -215,17 +215,18 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 			}
 		}
 		if i < caughtUp(n) {
-			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(1, count), 1e-12)
+			if i > 0 {
+				near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/weight, 1e-12)
+				near(t, "standard error", p.StandardError, math.Sqrt(leastOfConstants(samples[:i])/weight/float64(i)), 1e-9)
+			}
 			near(t, "the mean as predicted", p.Value, out.Prediction, 0)
-			near(t, "standard error", p.StandardError, math.Sqrt(squares)/math.Max(1, count), 1e-9)
 			lost += out.Loss - want.Loss
-			squares += (s.Y - sum/math.Max(1, count)) * (s.Y - (sum+s.Y)/(count+1))
 		} else {
 			near(t, "prediction as predicted", p.Value, out.Prediction, 1e-9)
 			near(t, fmt.Sprint("prediction ", i), out.Prediction, want.Prediction, 1e-9)
 			near(t, "regret", out.Regret, want.Regret+lost, 1e-7)
 		}
-		sum, count = sum+s.Y, count+1
+		sum, weight = sum+s.Weight*s.Y, weight+s.Weight
 	}
 	got, want := warm.Stats(), frozen.Stats()
 	near(t, "loss", got.Loss, total, 1e-12)

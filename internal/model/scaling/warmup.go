@@ -31,20 +31,18 @@ type warmup struct {
 	rows   []row
 	// n counts the observations.
 	n uint64
-	// sums are Σy of each output, squares Σ(y−mean)². loss is the loss of the means, own
-	// the learner's own loss of the rows that it has learned.
-	sums    []compensated.Sum
-	squares []float64
-	loss    compensated.Sum
-	own     float64
-	// best are the constants of the least loss.
+	// loss is the loss of the means, own the learner's own loss of the rows that it has
+	// learned.
+	loss compensated.Sum
+	own  float64
+	// best are the constants of the least loss: the means.
 	best constants
 	// learned is scratch.
 	learned model.Outcome
 }
 
 func newWarmup(o Options) *warmup {
-	return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs), squares: make([]float64, o.Outputs), best: newConstants(o.Outputs)}
+	return &warmup{o: o, best: newConstants(o.Outputs)}
 }
 
 // constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
@@ -73,22 +71,21 @@ func (w *warmup) hindsight() (total float64) {
 	return total
 }
 
-// addOutput adds an output whose labels were 0. Its sums are 0.
+// addOutput adds an output whose labels were 0. Its mean is 0.
 func (w *warmup) addOutput() {
 	w.o.Outputs++
 	for i := range w.rows {
 		w.rows[i].y = append(w.rows[i].y, 0)
 	}
-	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
 	w.best.outputs = append(w.best.outputs, moments.Running{})
 }
 
-// mean is the mean label of an output, Start before the first observation.
+// mean is the mean label of an output by weight, Start before the first observation.
 func (w *warmup) mean(output int) float64 {
 	if w.n == 0 {
 		return w.o.Start
 	}
-	return w.sums[output].Value() / math.Max(float64(w.n), 1)
+	return w.best.outputs[output].Mean
 }
 
 // predict answers the means, with the standard error and the leverage of a constant feature
@@ -99,7 +96,7 @@ func (w *warmup) predict(p *model.Prediction) {
 	p.Leverage = 1 / (n + 2)
 	for j := range p.Values {
 		p.Values[j] = w.mean(j)
-		p.StandardErrors[j] = math.Sqrt(w.squares[j]) / n
+		p.StandardErrors[j] = math.Sqrt(w.best.outputs[j].Squares / w.best.weight / n)
 	}
 	if w.n == 0 {
 		p.StandardErrors = p.StandardErrors[:0]
@@ -115,11 +112,6 @@ func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label 
 		o.Loss += float64(r.weight * lossOf(o.Predictions[j], y))
 	}
 	w.n++
-	for j, y := range r.y {
-		w.sums[j].Add(y)
-		// Welford's update: Σ(y−mean)² rises by (y−mean before)(y−mean after).
-		w.squares[j] += math.Max(0, float64((y-o.Predictions[j])*(y-w.mean(j))))
-	}
 	w.loss.Add(o.Loss)
 	w.best.add(r.y, r.weight)
 	kept := newRow(w.o)

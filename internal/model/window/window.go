@@ -18,6 +18,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/moments"
 )
 
 const (
@@ -65,6 +66,17 @@ func (w *Window) Begin(offsets, units []float64) {
 	copy(w.units, units)
 }
 
+// leastUnit is the least unit after a change.
+const leastUnit = 1e-150
+
+// Change follows a change of the unit of a column: what was v is factor v + shift from here on,
+// and is stored as v was.
+func (w *Window) Change(column int, factor, shift float64) {
+	offset := float64(w.offsets[column]*factor) + shift
+	w.offsets[column] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
+	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, float64(w.units[column]*factor)))
+}
+
 // Capacity is the largest Len.
 func (w *Window) Capacity() int { return w.capacity }
 
@@ -101,6 +113,9 @@ func (w *Window) Value(column int, stored float32) float64 {
 func (w *Window) Round(dst []float32, columns []float64) {
 	for j, v := range columns {
 		scaled := (v - w.offsets[j]) / w.units[j]
+		if math.Abs(v-w.offsets[j]) <= float64(moments.Rounding*math.Abs(w.offsets[j])) {
+			scaled = 0
+		}
 		dst[j] = float32(math.Max(-Limit, math.Min(Limit, scaled))) + 0 // No −0.
 	}
 }

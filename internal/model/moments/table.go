@@ -1,0 +1,326 @@
+package moments
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// Table standardizes the columns of rows that come one by one. A row counts ω, 0 < ω <= 1. A
+// column keeps the mean m and the deviation s of its values, with these rules:
+//
+//   - A value further than 12 (1 + 50/n) s from m is strange, n = Σω of the column, unless the
+//     column has learned a value as far on that side. The moments leave strange values out, and
+//     Cut moves them to the greater of both distances.
+//   - A strange value adds ω to an alarm, any other subtracts ω/10. At an alarm of 20 the
+//     strange values are a lasting change: the values before then count one row together. If
+//     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
+//     unit has changed: the values before count 200 rows together, in the new unit.
+//     Strange values whose deviation is below s/12 are a sentinel, and no change.
+//   - From an alarm of 3 on a sentinel, and always a value of more than ten times the distance at
+//     which a value is strange, is moved to 2 s from m by Cut: such a value says that a value is
+//     missing, at a small leverage.
+//   - Strange values that carry more than half of Σω(x − m)² are no errors, such as the rare
+//     ones of an indicator: they count as all others do, and Cut keeps them.
+//   - Every 1,000 rows a column compares the rows of this block with all rows. A block whose
+//     mean is off by more than 2 s, or whose deviation is above 4 s, lets all rows count half:
+//     a half-life of 1,000 rows while the column changes. A column that swings with the
+//     seasons, or whose flag is rare, forgets nothing.
+//   - A block whose values move in half of its rows and whose mean square is below 10⁻⁴ of
+//     that of all rows is a lasting change: the unit has grown.
+//
+// It costs O(1) a value.
+type Table struct {
+	columns []column
+	// changes are those that the last row made.
+	changes []Change
+}
+
+// Change is a change of the unit of a column: v has become Factor v + Shift.
+type Change struct {
+	Column        int
+	Factor, Shift float64
+}
+
+// sample are the moments of numbers that count total together.
+type sample struct {
+	Exact
+	total float64
+}
+
+// column: 0 <= far <= now.Squares, 0 <= alarm <= lasting, 0 <= moved <= block.total < blockRows.
+type column struct {
+	now sample
+	// far is the part of now.Squares of values that were strange or would be now.
+	far float64
+	// alarm is that of the strange values in other.
+	alarm float64
+	other sample
+	// block are the values since the last comparison. moved counts those that differ from the
+	// value before, last.
+	block       sample
+	moved, last float64
+	// low and high are the range of the values in now, since the last change.
+	low, high float64
+	// scale is the deviation, 0 of a constant column.
+	scale float64
+}
+
+const (
+	strangeLimit = 12
+	caution      = 50
+	relief       = 0.1
+	lasting      = 20
+	doubted      = 3
+	sentinelAt   = 2
+	beyond       = 10
+	// After a lasting change the values before count remembered rows together, after one by a
+	// power of ten trusted ones. Ratios of mean squares tell a power up to a factor of likely.
+	remembered = 1
+	trusted    = 200
+	likely     = 1.5
+
+	blockRows = 1000
+	// A block lets the rows count half at a mean leastGap deviations off, or at leastRate
+	// times the deviation.
+	leastGap  = 2
+	leastRate = 4
+	// shrunk is the ratio of mean squares at which the unit has grown.
+	shrunk = 1e-4
+
+	// A deviation below leastScale, whose square is out of range, counts as none.
+	leastScale = 1e-150
+)
+
+// NewTable is a table without rows.
+func NewTable(columns int) Table { return Table{columns: make([]column, columns)} }
+
+// Columns is the number of columns.
+func (t *Table) Columns() int { return len(t.columns) }
+
+// Numbers is how many numbers a column keeps.
+const Numbers = 19
+
+// Add takes a row that counts ω.
+func (t *Table) Add(x []float64, counts float64) {
+	t.changes = t.changes[:0]
+	for j, v := range x {
+		if made := t.columns[j].add(v, counts); made.Factor != 0 {
+			made.Column = j
+			t.changes = append(t.changes, made)
+		}
+	}
+}
+
+// Changes are the changes that the last row made, valid until the next row.
+func (t *Table) Changes() []Change { return t.changes }
+
+// Mean is m of a column, 0 before the first row.
+func (t *Table) Mean(column int) float64 { return t.columns[column].now.Mean.Value() }
+
+// Deviation is s of a column, 0 of one that has not changed but by rounding.
+func (t *Table) Deviation(column int) float64 { return t.columns[column].scale }
+
+// Cut moves a strange value to the limit.
+func (t *Table) Cut(column int, v float64) float64 {
+	c := &t.columns[column]
+	if !c.strange(v) || c.heavy() {
+		return v
+	}
+	mean, far := c.now.Mean.Value(), float64(c.limit()*c.scale)
+	if off := math.Abs(v - mean); off > float64(beyond*far) || (c.alarm >= doubted && c.sentinel()) {
+		return mean + math.Copysign(float64(sentinelAt*c.scale), v-mean)
+	}
+	if v > c.high {
+		return math.Max(c.high, mean+far)
+	}
+	return math.Min(c.low, mean-far)
+}
+
+// limit is how many deviations off the mean a value is strange.
+func (c *column) limit() float64 { return strangeLimit * (1 + caution/c.now.total) }
+
+// strange is false of every value without a deviation.
+func (c *column) strange(v float64) bool {
+	return c.scale > 0 && (v < c.low || v > c.high) && math.Abs(v-c.now.Mean.Value()) > float64(c.limit()*c.scale)
+}
+
+// heavy tells whether strange values carry the deviation.
+func (c *column) heavy() bool { return 2*c.far > c.now.Squares }
+
+// add takes a value. The change is of factor 0 if none was made.
+func (c *column) add(v, counts float64) (made Change) {
+	switch {
+	case !c.strange(v):
+		if c.alarm = math.Max(0, c.alarm-float64(relief*counts)); c.alarm == 0 {
+			c.other = sample{}
+		}
+	case !c.heavy():
+		c.alarm += counts
+		c.other.add(v, counts)
+		if c.alarm >= lasting && !c.sentinel() {
+			made = c.change(&c.other)
+			c.low, c.high = v, v
+		}
+		c.alarm = math.Min(c.alarm, lasting)
+		return made
+	}
+	mean, squares := c.now.Mean.Value(), c.now.Squares
+	c.now.add(v, counts)
+	c.rescale()
+	// The first value of another kind makes the deviation by which it is strange.
+	if math.Abs(v-mean) > float64(c.limit()*c.scale) {
+		c.far = math.Min(c.now.Squares, c.far+math.Max(0, c.now.Squares-squares))
+	}
+	if c.block.total > 0 && v != c.last {
+		c.moved += counts
+	}
+	if c.last = v; c.now.total == counts {
+		c.low, c.high = v, v
+	}
+	c.low, c.high = math.Min(c.low, v), math.Max(c.high, v)
+	if c.block.add(v, counts); c.block.total >= blockRows {
+		return c.compare()
+	}
+	return Change{}
+}
+
+// sentinel tells whether the strange values are one value, or nearly so.
+func (c *column) sentinel() bool {
+	return float64(strangeLimit*c.other.Deviation(c.other.total)) <= c.scale
+}
+
+// change makes the sample the present values. It costs O(1), beside a power of ten of at most
+// 400 steps.
+func (c *column) change(to *sample) Change {
+	mean, scale := c.now.Mean.Value(), c.scale
+	factor, ok := c.power(to)
+	if ok {
+		c.now.Mean.Scale(factor)
+		c.now.Squares = float64(float64(c.now.Squares*factor) * factor)
+		c.now.keep(math.Min(1, trusted/c.now.total))
+	} else {
+		c.now.keep(math.Min(1, remembered/c.now.total))
+	}
+	c.now.join(to)
+	c.rescale()
+	shift := 0.0
+	if !ok {
+		factor = c.scale / scale
+		shift = c.now.Mean.Value() - float64(factor*mean)
+	}
+	c.far, c.alarm, c.other = 0, 0, sample{}
+	c.block, c.moved = sample{}, 0
+	return Change{Factor: factor, Shift: shift}
+}
+
+// power is the power of ten that takes the values to those of the sample.
+func (c *column) power(to *sample) (factor float64, ok bool) {
+	mean, deviation := to.Mean.Value(), to.Deviation(to.total)
+	ratio := size(mean, deviation) / size(c.now.Mean.Value(), c.scale)
+	factor = 1
+	for range 200 {
+		switch {
+		case ratio > float64(likely*factor):
+			factor *= 10
+		case float64(likely*ratio) < factor:
+			factor /= 10
+		}
+	}
+	scale := float64(factor * c.scale)
+	return factor, ratio <= float64(likely*factor) && float64(likely*ratio) >= factor && factor != 1 &&
+		math.Abs(mean-float64(factor*c.now.Mean.Value())) <= scale && deviation <= 2*scale && 2*deviation >= scale
+}
+
+// size is the root of the mean square. math.Hypot differs from machine to machine.
+func size(mean, deviation float64) float64 {
+	return math.Sqrt(float64(mean*mean) + float64(deviation*deviation))
+}
+
+// compare ends a block.
+func (c *column) compare() (made Change) {
+	mean, own, before := c.now.Mean.Value(), c.block.Mean.Value(), c.scale
+	deviation := c.block.Deviation(c.block.total)
+	gap := math.Abs(own - mean)
+	switch {
+	case 2*c.moved >= c.block.total && shrunk*(float64(mean*mean)+float64(before*before)) > float64(own*own)+float64(deviation*deviation):
+		made = c.change(&c.block)
+		c.low, c.high = c.last, c.last
+	case gap > float64(leastGap*before) || deviation > float64(leastRate*before):
+		c.now.keep(0.5)
+		c.far = math.Min(c.now.Squares, c.far/2)
+	}
+	c.block, c.moved = sample{}, 0
+	c.rescale()
+	return made
+}
+
+// rescale finds the scale.
+func (c *column) rescale() {
+	c.scale = c.now.Deviation(c.now.total)
+	if c.scale < leastScale || c.scale <= float64(Rounding*math.Abs(c.now.Mean.Value())) {
+		c.scale = 0
+	}
+}
+
+func (s *sample) add(v, counts float64) {
+	s.total += counts
+	s.Add(v, counts, s.total)
+}
+
+// keep lets all numbers count less.
+func (s *sample) keep(part float64) {
+	s.total *= part
+	s.Squares *= part
+}
+
+// join adds the numbers of another sample.
+//
+// Source: Chan, Golub and LeVeque, The American Statistician 37 (1983).
+func (s *sample) join(o *sample) {
+	total := s.total + o.total
+	off := ((o.Mean.High - s.Mean.High) - s.Mean.Low) + o.Mean.Low
+	s.Mean.Add(float64(off * (o.total / total)))
+	s.Squares += o.Squares + float64(float64(off*off)*float64(s.total*(o.total/total)))
+	s.total = total
+}
+
+// Limits of the numbers in a state: 2⁶⁴ values count at most 1 each, and a sum of squares is
+// of 2⁶⁴ times (2e100)².
+const (
+	maxCounted = 1e20
+	maxSquares = 1e221
+)
+
+// Visit visits the columns. The scales follow from them.
+func (t *Table) Visit(v *codec.Visitor) {
+	for j := range t.columns {
+		t.columns[j].visit(v, j)
+	}
+}
+
+func (c *column) visit(v *codec.Visitor, at int) {
+	for _, s := range [...]*sample{&c.now, &c.other, &c.block} {
+		v.Within(2*model.MaxMagnitude, &s.Mean.High, &s.Mean.Low)
+		v.Within(maxSquares, &s.Squares)
+		v.Within(maxCounted, &s.total)
+		if v.Reading() && (s.Squares < 0 || s.total < 0 || s.total == 0 && *s != sample{}) {
+			v.Corrupt("column %d: %g rows with a sum of squares of %g", at, s.total, s.Squares)
+		}
+	}
+	v.Within(maxSquares, &c.far)
+	v.Within(lasting, &c.alarm)
+	v.Within(blockRows, &c.moved)
+	v.Within(model.MaxMagnitude, &c.last, &c.low, &c.high)
+	if !v.Reading() {
+		return
+	}
+	if c.low > c.high || c.far < 0 || c.far > c.now.Squares || c.alarm < 0 ||
+		c.moved < 0 || c.moved > c.block.total || c.block.total >= blockRows {
+		v.Corrupt("column %d: a share of %g, an alarm of %g, %g of %g rows moved", at, c.far, c.alarm, c.moved, c.block.total)
+	}
+	if c.rescale(); !(c.scale <= 4*model.MaxMagnitude) {
+		v.Corrupt("column %d: a deviation of %g", at, c.scale)
+	}
+}
