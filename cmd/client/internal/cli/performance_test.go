@@ -61,6 +61,10 @@ func known(s *hindsightv1.ModelStats) {
 	s.Importances = []*hindsightv1.InputImportance{
 		{Input: "temperature", Gain: 0.75, Permutation: 1.25}, {Input: "past_labels", Gain: 0.25, Permutation: -0.00125},
 	}
+	s.Effects = []*hindsightv1.KeyEffect{
+		{Input: "user", Category: proto.String("u7"), Effect: -2.5, Observations: 40},
+		{Input: "user", Missing: true, Effect: 1.25, Observations: 3}, {Input: "shop", Effect: 0.5, Observations: 1},
+	}
 	s.Experts = []*hindsightv1.Expert{
 		{Name: "affine/forgetting_1/value", LossSum: 20, Weight: 0.25, Awake: true},
 		{Name: "affine/forgetting_0.99/value", LossSum: 12.5, Weight: 0.125, Awake: true},
@@ -104,6 +108,11 @@ weights in the prediction
 input, to the trees  permutation  gain
 temperature          1.25         0.75
 past_labels          -0.00125     0.25
+
+key               effect  observations
+user=u7           -2.5    40
+user=(missing)    1.25    3
+shop=(forgotten)  0.5     1
 `)
 	csv, _ := table(t, 10, false)
 	args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", "2"}
