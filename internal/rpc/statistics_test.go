@@ -171,3 +171,17 @@ func TestStatsOfWeights(t *testing.T) {
 		t.Errorf("%d weights: %s", len(got), order(got))
 	}
 }
+
+// Effects have the category of the key, if the model still knows its text.
+func TestEffects(t *testing.T) {
+	s := engine.Stats{}
+	s.Effects = []engine.KeyEffect{
+		{Input: "user", Key: input.Key{Text: "u7", Known: true}, Effect: model.Effect{Value: -2.5, Observations: 40, Output: 1}},
+		{Input: "user", Key: input.Key{Text: "", Known: true}, Effect: model.Effect{Value: 2}},
+		{Input: "user", Key: input.Key{Known: true, Missing: true}, Effect: model.Effect{Value: 1, Observations: 3}},
+		{Input: "shop", Key: input.Key{Input: 1}, Effect: model.Effect{Value: 0.5, Observations: 1}},
+	}
+	wantMessage(t, "effects", &hindsightv1.ModelStats{Effects: rpc.StatsToProto(s).GetEffects()}, `{"effects": [
+		{"input": "user", "category": "u7", "effect": -2.5, "observations": 40, "output": 1}, {"input": "user", "category": "", "effect": 2},
+		{"input": "user", "missing": true, "effect": 1, "observations": 3}, {"input": "shop", "effect": 0.5, "observations": 1}]}`)
+}
