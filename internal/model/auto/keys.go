@@ -14,6 +14,8 @@ const (
 	// The most outputs that keys have effects on: the memory of a key and the time of a row grow
 	// with the outputs.
 	mostKeyedOutputs = 8
+	// What effects are learned beside: v, and v with what the trees add to u.
+	keyBases = 2
 )
 
 // validKeys tells whether the keys are inputs, in order.
@@ -81,7 +83,7 @@ func (o Options) effects() effects.Options {
 	if keys == 0 {
 		keys = DefaultMaxKeys
 	}
-	return effects.Options{Inputs: o.keyed, Outputs: o.Outputs, MaxKeys: keys}
+	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys}
 }
 
 // keyExperts is the number of experts of the keys.

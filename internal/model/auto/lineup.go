@@ -13,6 +13,8 @@ import (
 type lineup struct {
 	columns            []trees.Kind
 	neighbors, crosses bool
+	// keys are the effects beside trees.
+	keys bool
 }
 
 // lineups are all lineups, the most expensive first.
@@ -54,7 +56,7 @@ func (o Options) lineup() lineup {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
-		l.crosses = v.crossed() > 0
+		l.crosses, l.keys = v.crossed() > 0, o.keyed > 0
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -83,6 +85,9 @@ func (l lineup) experts() int {
 	if l.crosses {
 		count += crossExperts
 	}
+	if l.keys {
+		count += treeKeyExperts
+	}
 	return count
 }
 
@@ -105,6 +110,9 @@ func (l lineup) names() []string {
 	}
 	if l.crosses {
 		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
+	}
+	if l.keys {
+		names = append(names, "keys/trees/single", "keys/trees/several")
 	}
 	return names
 }
