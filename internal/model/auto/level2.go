@@ -156,7 +156,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		v = served.base(j) // Level 2 slept, and learns from v alone.
 	}
 	if l.keyed != nil && (served == nil || len(served.level2.numbers) > 0) {
-		s.keyed.bases[l.o.Outputs+j] = l.treeBase(experts, s.keyed.vs[j])
+		s.keyed.bases[l.o.Outputs+j] = l.treeBase(s.keyed, experts, j)
 	}
 	if served == nil || len(served.level2.numbers) > 0 {
 		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)

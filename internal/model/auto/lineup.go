@@ -1,6 +1,8 @@
 package auto
 
 import (
+	"slices"
+
 	"hindsight/internal/model/mix"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/qr"
@@ -56,7 +58,10 @@ func (o Options) lineup() lineup {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
-		l.crosses, l.keys = v.crossed() > 0, o.keyed > 0
+		l.crosses = v.crossed() > 0
+		if l.keys = o.keyed > 0; l.keys {
+			l.columns[slices.Index(l.columns, trees.Labels)] = trees.Beside
+		}
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -69,6 +74,7 @@ func (o Options) forestOptions(l lineup, output int) trees.Options {
 	layout := o.view().layout()
 	return trees.Options{
 		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Columns: l.columns,
+		Keys: trees.Keys{From: o.view().differing(), Effect: o.view().differing() + o.keyed, To: o.view().discretes()},
 		Work: max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
 	}
 }
@@ -103,7 +109,7 @@ const levelOne = "level_1"
 func (l lineup) names() []string {
 	var names []string
 	for _, kind := range l.columns {
-		names = append(names, "trees/"+[...]string{"label", "increment", "residual", "plain"}[kind])
+		names = append(names, "trees/"+[...]string{"label", "increment", "residual", "plain", "beside"}[kind])
 	}
 	if l.neighbors {
 		names = append(names, "neighbors/affine", "neighbors/residual", "neighbors/mean")

@@ -10,15 +10,19 @@ import (
 // source that pays most.
 const treeKeyExperts = 2
 
-// treeBase is v with what the trees of residuals add to u, given the experts of level 2.
-func (l *Learner) treeBase(experts []float64, v float64) float64 {
-	trees := l.lineupOf(experts)[slices.Index(l.lineup.columns, trees.Residuals)]
-	return v + (trees - experts[0])
+// treeBase is what the trees beside effects predict of the row without the effect, given the
+// experts of level 2.
+func (l *Learner) treeBase(k *keyedScratch, experts []float64, output int) float64 {
+	base := l.lineupOf(experts)[slices.Index(l.lineup.columns, trees.Beside)]
+	for _, mu := range k.columnsOf(output)[:l.o.keyed] {
+		base -= mu
+	}
+	return base
 }
 
 // adviseTreeKeys writes the predictions of the effects beside trees.
 func (l *Learner) adviseTreeKeys(k *keyedScratch, experts []float64, output int) {
-	base := l.treeBase(experts, k.predictionsOf(output)[0])
+	base := l.treeBase(k, experts, output)
 	lineup := l.lineupOf(experts)
 	for i := range treeKeyExperts {
 		lineup[len(lineup)-treeKeyExperts+i] = k.units[output].cut(base + k.beside[treeKeyExperts*output+i])
