@@ -118,7 +118,7 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 		own := k.effects[j*experts:][:experts]
 		e.Say(own, k.row, j)
 		k.beside[treeKeyExperts*j], k.beside[treeKeyExperts*j+1] = e.Best(k.row, l.o.Outputs+j)
-		e.Fill(k.columnsOf(j), k.row, j, l.n, l.labels.moments[j].Mean)
+		e.Fill(k.columnsOf(j), k.row, l.o.Outputs+j, l.n, l.labels.moments[j].Mean)
 		l.mixers[j].cutColumns(k.columnsOf(j), l.o.windowKeys())
 		k.units[j] = l.mixers[j].units
 		if served != nil {
