@@ -52,10 +52,10 @@ type keyedScratch struct {
 	// us are u, vs the served v, and served the served v + e.
 	us, vs, served []float64
 	// bases are what the effects are learned beside, labels the labels of the bases, and beside
-	// what the best effects beside trees say.
+	// the best effects beside trees, those of several inputs included.
 	bases, labels, beside []float64
-	units          []units
-	weights        []float64
+	units                 []units
+	weights               []float64
 	// said are the predictions of the affine experts, less v of the second; by outputs.
 	affine keyAffineScratch
 }
@@ -69,7 +69,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 		numbers: make([]float64, o.Dimension), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
 		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
-		beside: make([]float64, treeKeyExperts*k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
+		beside: make([]float64, k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
 	}
 }
 
@@ -117,7 +117,7 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 	for j := range l.mixers {
 		own := k.effects[j*experts:][:experts]
 		e.Say(own, k.row, j)
-		k.beside[treeKeyExperts*j], k.beside[treeKeyExperts*j+1] = e.Best(k.row, l.o.Outputs+j)
+		k.beside[j] = e.Best(k.row, l.o.Outputs+j)
 		e.Fill(k.columnsOf(j), k.row, l.o.Outputs+j, l.n, l.labels.moments[j].Mean)
 		l.mixers[j].cutColumns(k.columnsOf(j), l.o.windowKeys())
 		k.units[j] = l.mixers[j].units

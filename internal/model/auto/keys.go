@@ -14,8 +14,6 @@ const (
 	// The most outputs that keys have effects on: the memory of a key and the time of a row grow
 	// with the outputs.
 	mostKeyedOutputs = 8
-	// What effects are learned beside: v, and v with what the trees add to u.
-	keyBases = 2
 )
 
 // validKeys tells whether the keys are inputs, in order.

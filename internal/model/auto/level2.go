@@ -88,7 +88,7 @@ func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64)
 	}
 	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
 	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q)
-	if s.keyed != nil {
+	if l.lineup.keys {
 		l.adviseTreeKeys(s.keyed, experts, output)
 	}
 	final = s.level2.final[output*level2Finalists:][:level2Finalists]

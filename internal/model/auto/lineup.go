@@ -1,8 +1,6 @@
 package auto
 
 import (
-	"slices"
-
 	"hindsight/internal/model/mix"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/qr"
@@ -15,13 +13,18 @@ import (
 type lineup struct {
 	columns            []trees.Kind
 	neighbors, crosses bool
-	// keys are the effects beside trees.
+	// keys is the expert of several keys beside trees.
 	keys bool
 }
 
-// lineups are all lineups, the most expensive first.
-func lineups() []lineup {
-	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
+// lineups are all lineups, the most expensive first. With keys, trees beside their effects are in
+// place of the trees of labels.
+func (o Options) lineups() []lineup {
+	first := trees.Labels
+	if o.keyed > 0 {
+		first = trees.Beside
+	}
+	all := []trees.Kind{first, trees.Residuals, trees.Changes, trees.Plain}
 	return []lineup{
 		{columns: all, neighbors: true},
 		{columns: all[:3], neighbors: true},
@@ -54,14 +57,11 @@ func (o Options) lineup() lineup {
 	if v.layout().Capacity() < leastWindow || o.last() < lastStage {
 		return lineup{}
 	}
-	for _, l := range lineups() {
+	for _, l := range o.lineups() {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
-		l.crosses = v.crossed() > 0
-		if l.keys = o.keyed > 0; l.keys {
-			l.columns[slices.Index(l.columns, trees.Labels)] = trees.Beside
-		}
+		l.crosses, l.keys = v.crossed() > 0, o.keyed > 1
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -92,7 +92,7 @@ func (l lineup) experts() int {
 		count += crossExperts
 	}
 	if l.keys {
-		count += treeKeyExperts
+		count++
 	}
 	return count
 }
@@ -118,7 +118,7 @@ func (l lineup) names() []string {
 		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
 	}
 	if l.keys {
-		names = append(names, "keys/trees/single", "keys/trees/several")
+		names = append(names, "keys/trees/several")
 	}
 	return names
 }

@@ -1,32 +1,24 @@
 package auto
 
-import (
-	"slices"
+// keyBases is the number of predictions that effects are learned beside: v, and what the trees
+// beside effects predict of a row without its effect. Until level 2 is awake both are v. The
+// columns of the keys are those of the effects beside trees.
+const keyBases = 2
 
-	"hindsight/internal/model/trees"
-)
-
-// The experts of the effects beside trees: the best variant of single keys, alone and with the
-// source that pays most.
-const treeKeyExperts = 2
-
-// treeBase is what the trees beside effects predict of the row without the effect, given the
+// treeBase is what the trees beside effects, the first of the lineup, predict of a row without its effect, given the
 // experts of level 2.
 func (l *Learner) treeBase(k *keyedScratch, experts []float64, output int) float64 {
-	base := l.lineupOf(experts)[slices.Index(l.lineup.columns, trees.Beside)]
+	base := l.lineupOf(experts)[0]
 	for _, mu := range k.columnsOf(output)[:l.o.keyed] {
 		base -= mu
 	}
 	return base
 }
 
-// adviseTreeKeys writes the predictions of the effects beside trees.
+// adviseTreeKeys writes the prediction of the last expert of the lineup: the trees beside effects
+// with the effect of the source of several inputs that pays most.
 func (l *Learner) adviseTreeKeys(k *keyedScratch, experts []float64, output int) {
-	base := l.treeBase(k, experts, output)
-	lineup := l.lineupOf(experts)
-	for i := range treeKeyExperts {
-		lineup[len(lineup)-treeKeyExperts+i] = k.units[output].cut(base + k.beside[treeKeyExperts*output+i])
-	}
+	experts[len(experts)-1] = k.units[output].cut(l.treeBase(k, experts, output) + k.beside[output])
 }
 
 // learnEffects teaches the effects a row, beside v and beside trees as served. Which variant is

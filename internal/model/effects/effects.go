@@ -241,21 +241,20 @@ func (e *Effects) Say(dst []float64, r *Row, output int) {
 	}
 }
 
-// Best is what the best variant of single keys says of an output, alone and with the source that
-// pays most.
-func (e *Effects) Best(r *Row, output int) (single, several float64) {
+// Best is what the best variant of single keys says of an output, with the source that pays most.
+func (e *Effects) Best(r *Row, output int) float64 {
 	var said [Variants]float64
 	e.singles(&said, r, output)
-	single = said[e.best(output)]
+	single := said[e.best(output)]
 	if e.o.Inputs == 1 {
-		return single, single
+		return single
 	}
 	source := e.paying(output)
 	if source < 0 || r.slots[source] == none {
-		return single, single
+		return single
 	}
 	variant, _ := e.bestOf(output, source)
-	return single, single + of(e.numbers(r.slots[source]), output)[variant]
+	return single + of(e.numbers(r.slots[source]), output)[variant]
 }
 
 // Fill writes the columns of an output after n observations with labels of a mean.
