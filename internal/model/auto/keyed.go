@@ -51,8 +51,11 @@ type keyedScratch struct {
 	effects, predictions, columns []float64
 	// us are u, vs the served v, and served the served v + e.
 	us, vs, served []float64
-	units          []units
-	weights        []float64
+	// bases are what the effects are learned beside, labels the labels of the bases, and beside
+	// the best effects beside trees, those of several inputs included.
+	bases, labels, beside []float64
+	units                 []units
+	weights               []float64
 	// said are the predictions of the affine experts, less v of the second; by outputs.
 	affine keyAffineScratch
 }
@@ -65,7 +68,8 @@ func newKeyedScratch(o Options) *keyedScratch {
 	return &keyedScratch{
 		numbers: make([]float64, o.Dimension), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
-		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, e*k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
+		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
+		beside: make([]float64, k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
 	}
 }
 
@@ -113,7 +117,8 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 	for j := range l.mixers {
 		own := k.effects[j*experts:][:experts]
 		e.Say(own, k.row, j)
-		e.Fill(k.columnsOf(j), k.row, j, l.n, l.mixers[j].mean)
+		k.beside[j] = e.Best(k.row, l.o.Outputs+j)
+		e.Fill(k.columnsOf(j), k.row, l.o.Outputs+j, l.n, l.mixers[j].mean)
 		l.mixers[j].cutColumns(k.columnsOf(j), l.o.windowKeys())
 		k.units[j] = l.mixers[j].units
 		if served != nil {
@@ -176,6 +181,7 @@ func (l *Learner) learnKeys(o *model.Outcome, r row, served *advice) {
 			m.mixture.Update(float64(2*r.weight)*(u-y), u, said, nil)
 		}
 		s.answers[j], k.vs[j] = u, said[0]
+		k.bases[j], k.bases[l.o.Outputs+j] = said[0], said[0]
 		copy(k.served[j*l.o.effects().Experts():][:l.o.effects().Experts()], said[1:])
 	}
 	for j := range l.mixers {
@@ -184,7 +190,6 @@ func (l *Learner) learnKeys(o *model.Outcome, r row, served *advice) {
 		}
 	}
 	l.learnKeyAffine(r)
-	l.keyed.effects.Learn(k.row, n, r.counts, r.y, k.vs, k.served)
 }
 
 // compared is the comparison of u with expert e, or with v if e is negative.

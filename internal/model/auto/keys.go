@@ -81,7 +81,7 @@ func (o Options) effects() effects.Options {
 	if keys == 0 {
 		keys = DefaultMaxKeys
 	}
-	return effects.Options{Inputs: o.keyed, Outputs: o.Outputs, MaxKeys: keys}
+	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys}
 }
 
 // keyExperts is the number of experts of the keys.

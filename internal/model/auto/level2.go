@@ -88,6 +88,9 @@ func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64)
 	}
 	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
 	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q)
+	if l.lineup.keys {
+		l.adviseTreeKeys(s.keyed, experts, output)
+	}
 	final = s.level2.final[output*level2Finalists:][:level2Finalists]
 	final[0], final[1] = experts[0], l.level2[output].mixBase(s.level2.weights, experts, nil)
 	return final
@@ -151,6 +154,9 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		v = final[0]
 	default:
 		v = served.base(j) // Level 2 slept, and learns from v alone.
+	}
+	if l.keyed != nil && (served == nil || len(served.level2.numbers) > 0) {
+		s.keyed.bases[l.o.Outputs+j] = l.treeBase(s.keyed, experts, j)
 	}
 	if served == nil || len(served.level2.numbers) > 0 {
 		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)

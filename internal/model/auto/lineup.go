@@ -13,11 +13,18 @@ import (
 type lineup struct {
 	columns            []trees.Kind
 	neighbors, crosses bool
+	// keys is the expert of several keys beside trees.
+	keys bool
 }
 
-// lineups are all lineups, the most expensive first.
-func lineups() []lineup {
-	all := []trees.Kind{trees.Labels, trees.Residuals, trees.Changes, trees.Plain}
+// lineups are all lineups, the most expensive first. With keys, trees beside their effects are in
+// place of the trees of labels.
+func (o Options) lineups() []lineup {
+	first := trees.Labels
+	if o.keyed > 0 {
+		first = trees.Beside
+	}
+	all := []trees.Kind{first, trees.Residuals, trees.Changes, trees.Plain}
 	return []lineup{
 		{columns: all, neighbors: true},
 		{columns: all[:3], neighbors: true},
@@ -50,11 +57,11 @@ func (o Options) lineup() lineup {
 	if v.layout().Capacity() < leastWindow || o.last() < lastStage {
 		return lineup{}
 	}
-	for _, l := range lineups() {
+	for _, l := range o.lineups() {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
-		l.crosses = v.crossed() > 0
+		l.crosses, l.keys = v.crossed() > 0, o.keyed > 1
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -67,6 +74,7 @@ func (o Options) forestOptions(l lineup, output int) trees.Options {
 	layout := o.view().layout()
 	return trees.Options{
 		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Columns: l.columns,
+		Keys: trees.Keys{From: o.view().differing(), Effect: o.view().differing() + o.keyed, To: o.view().discretes()},
 		Work: max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
 	}
 }
@@ -83,6 +91,9 @@ func (l lineup) experts() int {
 	if l.crosses {
 		count += crossExperts
 	}
+	if l.keys {
+		count++
+	}
 	return count
 }
 
@@ -98,13 +109,16 @@ const levelOne = "level_1"
 func (l lineup) names() []string {
 	var names []string
 	for _, kind := range l.columns {
-		names = append(names, "trees/"+[...]string{"label", "increment", "residual", "plain"}[kind])
+		names = append(names, "trees/"+[...]string{"label", "increment", "residual", "plain", "beside"}[kind])
 	}
 	if l.neighbors {
 		names = append(names, "neighbors/affine", "neighbors/residual", "neighbors/mean")
 	}
 	if l.crosses {
 		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
+	}
+	if l.keys {
+		names = append(names, "keys/trees/several")
 	}
 	return names
 }

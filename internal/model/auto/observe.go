@@ -66,6 +66,9 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	case !l.lineup.empty():
 		l.sleep(o, r)
 	}
+	if l.keyed != nil {
+		l.learnEffects(r)
+	}
 	if l.n == uint64(l.o.last()) {
 		l.kept = nil
 	}

@@ -41,11 +41,15 @@ func (o Options) view() view {
 // differing is the number of inputs that have differences: the numbers and the means.
 func (v view) differing() int { return len(v.numbers) + len(v.categories) }
 
-// near is the number of inputs that have distances: the numbers, the means and as many kinds of
-// columns of the keys as there is room for.
+// nearKinds are the kinds of columns of the keys that have distances: the effect and the shrunk mean
+// of keys that say nothing are near those of others, the last labels are not.
+const nearKinds = 2
+
+// near is the number of inputs that have distances: the numbers, the means and, as far as there is
+// room, the columns of the keys.
 func (v view) near() int {
 	near, groups := v.differing(), v.keys/effects.ColumnsEach
-	for range effects.ColumnsEach {
+	for range nearKinds {
 		if near+groups <= neighbors.MostInputs {
 			near += groups
 		}

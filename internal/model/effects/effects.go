@@ -241,6 +241,22 @@ func (e *Effects) Say(dst []float64, r *Row, output int) {
 	}
 }
 
+// Best is what the best variant of single keys says of an output, with the source that pays most.
+func (e *Effects) Best(r *Row, output int) float64 {
+	var said [Variants]float64
+	e.singles(&said, r, output)
+	single := said[e.best(output)]
+	if e.o.Inputs == 1 {
+		return single
+	}
+	source := e.paying(output)
+	if source < 0 || r.slots[source] == none {
+		return single
+	}
+	variant, _ := e.bestOf(output, source)
+	return single + of(e.numbers(r.slots[source]), output)[variant]
+}
+
 // Fill writes the columns of an output after n observations with labels of a mean.
 func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64) {
 	single := e.best(output)

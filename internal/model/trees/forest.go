@@ -57,12 +57,12 @@ func New(o Options, w *window.Window) *Forest {
 	}
 	mostLeaves, groups := 1, 1
 	for _, k := range o.Columns {
-		r := ring{kind: k, inputs: k.inputs(f.layout), trees: make([]tree, Trees), residuals: make([]int64, w.Slots())}
+		r := ring{kind: k, inputs: o.inputs(k), trees: make([]tree, Trees), residuals: make([]int64, w.Slots())}
 		for i := range r.trees {
 			r.trees[i] = newTree(k.leaves())
 		}
 		f.rings = append(f.rings, r)
-		mostLeaves, groups = max(mostLeaves, k.leaves()), max(groups, k.groups(f.layout))
+		mostLeaves, groups = max(mostLeaves, k.leaves()), max(groups, o.groups(k))
 	}
 	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()+padding), grew: make([]uint8, w.Slots()+padding)}
 	f.grower = newGrower(w.Slots(), mostLeaves, groups, w.Columns())
@@ -95,6 +95,15 @@ func (f *Forest) last(row []float32) float64 {
 	return f.w.Value(lag, row[lag])
 }
 
+// effect is the effect of the keys of a row.
+func (f *Forest) effect(row []float32) float64 {
+	effect := 0.0
+	for j := f.o.Keys.From; j < f.o.Keys.Effect; j++ {
+		effect += f.w.Value(j, row[j])
+	}
+	return effect
+}
+
 // Predict writes the predictions of the columns for a row as Window.Round wrote it, served
 // with the prediction v, and the sums of their trees. The caller cuts predictions to the
 // labels seen.
@@ -108,6 +117,8 @@ func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served floa
 			offset = f.mean
 		case Changes:
 			offset = f.last(row)
+		case Beside:
+			offset = f.mean + f.effect(row)
 		case Residuals:
 		}
 		sums[c] = sumTrees(r.trees, row)
@@ -123,6 +134,8 @@ func (f *Forest) target(r *ring, slot int) int64 {
 		target -= f.fixed(f.last(f.w.Row(slot)))
 	case Residuals:
 		target -= f.fixed(f.w.Served[slot])
+	case Beside:
+		target = f.fixed(f.w.Labels[slot] - f.effect(f.w.Row(slot)))
 	case Labels, Plain:
 	}
 	return target

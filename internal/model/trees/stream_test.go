@@ -9,7 +9,7 @@ import (
 )
 
 func allKinds() []trees.Kind {
-	return []trees.Kind{trees.Labels, trees.Changes, trees.Residuals, trees.Plain}
+	return []trees.Kind{trees.Labels, trees.Changes, trees.Residuals, trees.Plain, trees.Beside}
 }
 
 // stream feeds a forest as auto does: the window begins with the rows that are kept.
@@ -81,7 +81,8 @@ func (s *stream) begin() {
 func (s *stream) predict(dst, x []float64, v float64) {
 	s.fill(x, v)
 	s.w.Round(s.row, s.columns)
-	s.f.Predict(dst, make([]int64, len(dst)), s.row, v)
+	var sums [trees.Kinds]int64
+	s.f.Predict(dst, sums[:len(dst)], s.row, v)
 	for c := range dst {
 		dst[c] = math.Max(s.low, math.Min(s.high, dst[c]))
 	}

@@ -65,10 +65,13 @@ const (
 	Residuals
 	// Plain learns the label from the inputs alone, in larger trees; o is the running mean.
 	Plain
+	// Beside learns the label less the effect of the row's keys from the inputs that are no columns
+	// of keys and two lags; o is the running mean of the labels and the effect.
+	Beside
 )
 
 // Kinds is the number of kinds.
-const Kinds = 4
+const Kinds = 5
 
 const (
 	// Trees is the number of trees of a column.
@@ -99,12 +102,18 @@ type Options struct {
 	Inputs int
 	// Deltas is the number of differences of inputs of the Layout.
 	Deltas int
+	// Keys are the columns of keys. The effect is the sum of the columns from Keys.From to
+	// Keys.Effect − 1.
+	Keys Keys
 	// Columns are the columns, in the order of their predictions.
 	Columns []Kind
 	// Work is the number of work units of one Observe, 0 for DefaultWork. With less than a fit
 	// needs within window.Slack rounds, the last round of the slack does the rest.
 	Work int
 }
+
+// Keys are the columns From to To − 1 of the window.
+type Keys struct{ From, Effect, To int }
 
 func (o Options) work() int64 {
 	if o.Work > 0 {
@@ -129,13 +138,14 @@ func (k Kind) leastSide() int {
 }
 
 // centred says that the offset of a column is the running mean.
-func (k Kind) centred() bool { return k == Labels || k == Plain }
+func (k Kind) centred() bool { return k == Labels || k == Plain || k == Beside }
 
 // inputs are the columns of the window that trees may split.
-func (k Kind) inputs(l window.Layout) []uint16 {
+func (o Options) inputs(k Kind) []uint16 {
+	l := o.layout()
 	count := l.Inputs
 	switch k {
-	case Labels:
+	case Labels, Beside:
 		count += window.Lags
 	case Residuals:
 		count += window.Lags + 1
@@ -143,7 +153,9 @@ func (k Kind) inputs(l window.Layout) []uint16 {
 	}
 	var inputs []uint16
 	for j := range count {
-		inputs = append(inputs, uint16(j))
+		if k != Beside || j < o.Keys.From || j >= o.Keys.To {
+			inputs = append(inputs, uint16(j))
+		}
 	}
 	if k == Changes {
 		for j := l.Ladder(); j < l.Columns(); j++ {
@@ -164,8 +176,8 @@ func (k Kind) drawn(count int) int {
 func (o Options) layout() window.Layout { return window.Layout{Inputs: o.Inputs, Deltas: o.Deltas} }
 
 // groups is the number of histograms of a leaf.
-func (k Kind) groups(l window.Layout) int {
-	return (k.drawn(len(k.inputs(l))) + lanes - 1) / lanes
+func (o Options) groups(k Kind) int {
+	return (k.drawn(len(o.inputs(k))) + lanes - 1) / lanes
 }
 
 // Bytes is the memory of a Forest over a window of a capacity.
@@ -174,7 +186,7 @@ func (o Options) Bytes(capacity int) uint64 {
 	slots, groups, bytes := capacity+window.Slack, 0, uint64(0)
 	for _, k := range o.Columns {
 		bytes += uint64(8*slots + Trees*17*(2*k.leaves()-1))
-		groups = max(groups, k.groups(l))
+		groups = max(groups, o.groups(k))
 	}
 	histograms := max(slots, places(slots)*groups*groupSize)
 	return bytes + uint64(slots*(l.Columns()+8+4+2)+l.Columns()*4*bins+8*histograms)

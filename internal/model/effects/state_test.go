@@ -1,0 +1,120 @@
+package effects_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/effects"
+)
+
+// Largest tells the inputs and the values of single keys.
+func TestLargest(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1000}
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	const big = 1<<52 - 1
+	rng := rand.New(rand.NewPCG(4, 4))
+	for n := range uint64(2000) {
+		x := []float64{float64(1 + rng.IntN(9)), float64(1 + rng.IntN(9)), big - float64(rng.IntN(9))}
+		y := 0.1 * rng.NormFloat64()
+		if x[2] == big {
+			y -= 5
+		}
+		if x[0] == 7 {
+			y += 3
+		}
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, 1, []float64{y}, []float64{0}, said)
+	}
+	found := e.Largest(2, 0)
+	if len(found) != 2 || found[0].Input != 2 || found[0].Key != big || found[1].Input != 0 || found[1].Key != 7 ||
+		found[0].Mean > -4 || found[1].Mean < 2 || found[0].Count < 150 {
+		t.Errorf("%+v", found)
+	}
+	if all := e.Largest(1000, 0); len(all) != 27 {
+		t.Errorf("%d keys of single inputs, want 27", len(all))
+	}
+}
+
+func FuzzVisit(f *testing.F) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	const rows = 50
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := range uint64(rows) {
+		x, y, v, counts := draw(rng, o)
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, counts, y, v, said)
+	}
+	f.Add(stateOf(f, e, rows))
+	f.Fuzz(func(t *testing.T, state []byte) {
+		e, r, rng := effects.New(o), effects.NewRow(o), rand.New(rand.NewPCG(6, 6))
+		said := make([]float64, o.Experts())
+		read := codec.Reading(state)
+		if e.Visit(&read, rows); read.End() != nil {
+			return
+		}
+		if !bytes.Equal(stateOf(t, e, rows), state) {
+			t.Fatal("the state changed on its way")
+		}
+		for n := range uint64(3) {
+			x, y, v, counts := draw(rng, o)
+			e.Find(r, x)
+			e.Say(said, r, 0)
+			e.Learn(r, rows+n, counts, y, v, said)
+			for _, s := range said {
+				if math.IsNaN(s) {
+					t.Fatal("an effect is no number")
+				}
+			}
+		}
+	})
+}
+
+// A state with one wrong number is refused, or a table that goes on.
+func TestOneWrongNumber(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	const rows = 50
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(5, 5))
+	for n := range uint64(rows) {
+		x, y, v, counts := draw(rng, o)
+		e.Find(r, x)
+		e.Say(said, r, 0)
+		e.Learn(r, n, counts, y, v, said)
+	}
+	state, refused := stateOf(t, e, rows), 0
+	wrong := []float64{0, 1, -1, 1e-300, 1e100, -1e101, 1e300, math.NaN(), math.Inf(1), math.Float64frombits(3)}
+	for at := 0; at < len(state); at += 8 {
+		for _, w := range wrong {
+			bad := slices.Clone(state)
+			binary.LittleEndian.PutUint64(bad[at:], math.Float64bits(w))
+			e := effects.New(o)
+			read := codec.Reading(bad)
+			if e.Visit(&read, rows); read.End() != nil {
+				refused++
+				continue
+			}
+			for n := range uint64(5) {
+				x, y, v, counts := draw(rng, o)
+				e.Find(r, x)
+				e.Say(said, r, 0)
+				e.Learn(r, rows+n, counts, y, v, said)
+				for _, s := range said {
+					if math.IsNaN(s) || math.IsInf(s, 0) {
+						t.Fatalf("%g at %d: an effect is %g", w, at, s)
+					}
+				}
+			}
+		}
+	}
+	if refused < len(state)/8*3 {
+		t.Errorf("only %d states are refused", refused)
+	}
+}
