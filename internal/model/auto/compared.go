@@ -7,7 +7,10 @@ import (
 )
 
 // Experts of an output are numbered as level 2 has them: 0 is v, 1 to K the experts of
-// level 1, and the lineup follows.
+// level 1, and the lineup follows. The ridges of the opening come last.
+
+// ridgeAt is the number of the first ridge.
+func (l *Learner) ridgeAt() int { return 1 + l.plan.experts() + l.lineup.experts() }
 
 // compared is the comparison of level 2 of an output with v (e = 0), or with an expert e > K of the lineup.
 func (l *Learner) compared(output, e int) *ledger.Comparison {
@@ -19,14 +22,18 @@ func (l *Learner) compared(output, e int) *ledger.Comparison {
 }
 
 // regretOf is the regret of an output against expert e: against an expert of level 1 the sum
-// of the regrets against v and of v.
+// of the regrets against v and of v. Against an expert of either level the regret against the
+// levels is added.
 func (l *Learner) regretOf(output, e int) float64 {
-	if e > l.plan.experts() {
-		return l.compared(output, e).Regret.Value()
+	if r := e - l.ridgeAt(); r >= 0 {
+		return l.opening.outputs[output].account.experts[1+r].Regret.Value()
 	}
-	regret := 0.0
+	regret := l.openingRegret(output)
+	if e > l.plan.experts() {
+		return regret + l.compared(output, e).Regret.Value()
+	}
 	if l.awake() {
-		regret = l.compared(output, 0).Regret.Value()
+		regret += l.compared(output, 0).Regret.Value()
 	}
 	if e > 0 {
 		regret += l.mixers[output].account.experts[e-1].Regret.Value()
@@ -34,33 +41,44 @@ func (l *Learner) regretOf(output, e int) float64 {
 	return regret
 }
 
-// best is the expert of an output with the largest regret, of level 1 while level 2 sleeps.
+// best is the expert of an output with the largest regret, of level 1 and the opening while
+// level 2 sleeps.
 func (l *Learner) best(output int) int {
 	k := l.plan.experts()
 	first := 1 + l.mixers[output].account.best(k)
-	if !l.awake() {
-		return first
+	best, after := first, 1+k
+	if l.awake() {
+		best, after = 0, l.ridgeAt()
 	}
-	best, largest := 0, l.regretOf(output, 0)
+	largest := l.regretOf(output, best)
 	consider := func(e int) {
 		if r := l.regretOf(output, e); r > largest {
 			best, largest = e, r
 		}
 	}
 	consider(first)
-	for e := 1 + k; e < l.level2[output].base.Experts(); e++ {
+	for e := 1 + k; e < after; e++ {
 		consider(e)
+	}
+	for r := range l.ridges {
+		consider(l.ridgeAt() + r)
 	}
 	return best
 }
 
 // promise is the certificate and the bound of ML-Poly of the regret of an output against
-// expert e: of the final mixture of level 2 against v, of the final mixture of level 1 against
+// expert e: of the opening against the levels or against a ridge; of the final mixture of level 2 against v, of the final mixture of level 1 against
 // b, and of b against the expert; or of the final mixture of level 2 against its b, and of b.
 func (l *Learner) promise(output, e int) (certificate, bound float64) {
 	add := func(m *mix.Mixture, expert int) {
 		certificate += m.Certificate(m.Potential(), expert)
 		bound += m.Bound(expert)
+	}
+	if l.ridges > 0 {
+		m, r := l.opening.outputs[output].mix, e-l.ridgeAt()
+		if add(m, max(0, 1+r)); r >= 0 {
+			return certificate, bound
+		}
 	}
 	if e > l.plan.experts() {
 		add(l.level2[output].final, 1)
@@ -77,24 +95,30 @@ func (l *Learner) promise(output, e int) (certificate, bound float64) {
 	return certificate, bound
 }
 
-// account is the account of the highest level of an output that is awake.
-func (l *Learner) account(output int) *account {
+// loss is the loss of an output.
+func (l *Learner) loss(output int) float64 {
 	if l.awake() {
-		return &l.level2[output].account
+		return l.level2[output].account.loss.Value() + l.openingRegret(output)
 	}
-	return &l.mixers[output].account
+	return l.mixers[output].account.loss.Value() + l.openingRegret(output)
 }
 
 // reconciles tells whether the losses of both levels of an output reconcile.
 func (l *Learner) reconciles(output int) bool {
 	return l.mixers[output].account.reconciles(l.plan.experts()) &&
-		(l.lineup.empty() || l.level2[output].account.reconciles(l.lineup.experts()))
+		(l.lineup.empty() || l.level2[output].account.reconciles(l.lineup.experts())) &&
+		(l.ridges == 0 || l.opening.outputs[output].account.openingReconciles())
 }
 
-// said is what expert e of an output predicted. A lineup that slept says v.
-func (a *advice) said(output, e int) float64 {
+// said is what expert e of an output predicted. A lineup that slept says v, and a ridge after
+// the opening what the levels say.
+func (l *Learner) said(a *advice, output, e int) float64 {
 	_, experts, _, v := a.level1.of(output)
-	switch {
+	switch r := e - l.ridgeAt(); {
+	case r >= 0 && len(a.opening) > 0 && a.seen >= firstFit:
+		return a.opening[output*(l.ridges+1)+r]
+	case r >= 0:
+		return a.levels(output)
 	case e > 0 && e <= len(experts):
 		return experts[e-1]
 	case e > 0 && len(a.level2.numbers) > 0:
@@ -108,6 +132,8 @@ func (a *advice) said(output, e int) float64 {
 // passed is the loss of expert e of an output on the rows that a gate did not admit.
 func (l *Learner) passed(output, e int) *compensated.Sum {
 	switch k := l.plan.experts(); {
+	case e >= l.ridgeAt():
+		return &l.opening.outputs[output].passed[e-l.ridgeAt()]
 	case e == 0:
 		return &l.level2[output].passed[0]
 	case e <= k:
@@ -121,13 +147,13 @@ func (l *Learner) passed(output, e int) *compensated.Sum {
 // experts. Numbers are the Prediction.Advice of the row. Pass needs exclusive access.
 func (l *Learner) Pass(y []float64, weight float64, numbers []float64) {
 	a := l.read(numbers)
-	first, after := 1, 1+l.plan.experts()
+	first, after := 1, l.ridgeAt()+l.ridges
 	if !l.lineup.empty() {
-		first, after = 0, after+l.lineup.experts()
+		first = 0
 	}
 	for j := range l.mixers {
 		for e := first; e < after; e++ {
-			l.passed(j, e).Add(squared(a.said(j, e), y[j], weight))
+			l.passed(j, e).Add(squared(l.said(&a, j, e), y[j], weight))
 		}
 	}
 }
@@ -145,7 +171,7 @@ func (l *Learner) Passed() float64 {
 func (l *Learner) HindsightOf(y []float64, weight float64, numbers []float64) float64 {
 	total, a := 0.0, l.read(numbers)
 	for j := range l.mixers {
-		total += squared(a.said(j, l.best(j)), y[j], weight)
+		total += squared(l.said(&a, j, l.best(j)), y[j], weight)
 	}
 	return total
 }

@@ -94,10 +94,10 @@ func (o Options) rowBytes() uint64 {
 	return 11*8 + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
 }
 
-// Cost is the most that a learner costs: after the last stage no rows are kept.
-func Cost(o Options) model.Cost { return o.cost(o.lineup()) }
+// Cost is the most that a learner costs: after the last stage and the opening no rows are kept.
+func Cost(o Options) model.Cost { return o.cost(o.lineup(), o.ridges()) }
 
-func (o Options) cost(l lineup) model.Cost {
+func (o Options) cost(l lineup, ridges int) model.Cost {
 	p := o.plan()
 	c := model.Cost{
 		StateBytes:   o.bytes(p) + uint64(o.last())*o.rowBytes(),
@@ -105,6 +105,9 @@ func (o Options) cost(l lineup) model.Cost {
 	}
 	for _, m := range p.maps() {
 		c.Features += o.size(m)
+	}
+	if ridges > 0 {
+		c.StateBytes += o.openingBytes(ridges) + o.ridgeBytes() + uint64(openingRows-o.last())*o.rowBytes()
 	}
 	if !l.empty() {
 		observe, predict := o.lineupFlops(l)
@@ -120,6 +123,9 @@ func (l *Learner) Size() uint64 {
 	size := l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() + 8*uint64(len(l.served))
 	if l.awake() {
 		size += l.memoryBytes
+	}
+	if l.opening.fit != nil {
+		size += l.o.ridgeBytes()
 	}
 	return size
 }

@@ -149,10 +149,19 @@ func (l *Learner) parts(a *advice) []model.Part {
 	if l.awake() {
 		names = append(names, l.lineup.names()...)
 	}
-	p := newParts(names, l.o.Outputs)
+	levels := len(names)
+	if l.opens() {
+		names = append(names, l.ridgeNames()...)
+	}
+	p, opening := newParts(names, l.o.Outputs), make([]float64, 1+l.ridges)
 	for j := range l.mixers {
 		weights := make([]float64, len(names))
-		l.expertWeights(weights, j, a)
+		l.expertWeights(weights[:levels], j, a)
+		l.openingWeights(opening, j)
+		for i := range levels {
+			weights[i] *= opening[0]
+		}
+		copy(weights[levels:], opening[1:])
 		p.addWeights(j, weights)
 		if a == nil {
 			continue
@@ -162,6 +171,11 @@ func (l *Learner) parts(a *advice) []model.Part {
 			var lineup []float64
 			_, lineup, _, value = a.level2.of(j)
 			said = slices.Concat(said, lineup)
+		}
+		if l.opens() {
+			ridges := make([]float64, 1+l.ridges)
+			value = a.opened(j, ridges)
+			said = slices.Concat(said, ridges[1:])
 		}
 		p.explain(j, l.o.Outputs, weights, said, value)
 	}

@@ -48,6 +48,10 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 		l.late = true
 		l.present(s, r.x, served.lags, served.seen)
 	}
+	n, opens := l.n, l.opens()
+	if opens {
+		l.ask(s, r.x)
+	}
 	r.seen, r.counts = s.seen, l.weights.Add(r.weight)
 	l.learnLevel1(o, r, served)
 	switch {
@@ -56,7 +60,16 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	case !l.lineup.empty():
 		l.sleep(o, r)
 	}
-	if l.n == uint64(l.o.last()) {
+	if opens {
+		o.Loss = l.learnOpening(o.Predictions, r, served, n)
+	}
+	if l.ridges > 0 {
+		o.Regret = 0
+		for j := range l.mixers {
+			o.Regret += l.regretOf(j, l.best(j))
+		}
+	}
+	if l.n == l.keptEnd() {
 		l.kept = nil
 	}
 	for j := range l.mixers {

@@ -17,7 +17,7 @@ func (l *Learner) Stats() model.Stats {
 	}
 	for j := range l.mixers {
 		m, e := &l.mixers[j], l.best(j)
-		loss, regret := l.account(j).loss.Value(), l.regretOf(j, e)
+		loss, regret := l.loss(j), l.regretOf(j, e)
 		s.Loss += loss
 		s.Regret += regret
 		s.HindsightLoss += loss - regret
@@ -62,6 +62,8 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 		for i, name := range names {
 			awake := l.awake()
 			switch {
+			case i >= len(names)-l.ridges:
+				awake = l.opening.fit != nil
 			case i < k:
 				awake = stageAfter(l.n).awake(i, k)
 			case i < k+stacks:
@@ -79,7 +81,13 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 func (l *Learner) lossOf(output, name int) float64 {
 	k, f := l.plan.experts(), l.lineup.experts()
 	level1 := l.mixers[output].account.experts
+	levels := k + stacks
+	if !l.lineup.empty() {
+		levels += f + stacks
+	}
 	switch {
+	case name >= levels:
+		return l.opening.outputs[output].account.experts[1+name-levels].Hindsight.Value()
 	case name < k:
 		return level1[name].Hindsight.Value()
 	case name < k+stacks:
@@ -92,21 +100,21 @@ func (l *Learner) lossOf(output, name int) float64 {
 }
 
 // WeightNames are the experts of level 1 and its stacks; with a lineup, its experts and the
-// stacks of level 2 follow.
+// stacks of level 2 follow. The ridges of the opening come last.
 func (l *Learner) WeightNames() []string {
 	names := l.plan.names()
 	if l.lineup.empty() {
-		return append(names, stackNames()...)
+		return append(append(names, stackNames()...), l.ridgeNames()...)
 	}
 	for _, name := range stackNames() {
 		names = append(names, levelOne+"/"+name)
 	}
-	return append(append(names, l.lineup.names()...), stackNames()...)
+	return append(append(append(names, l.lineup.names()...), stackNames()...), l.ridgeNames()...)
 }
 
 // weightScratch is the room that weightsOf takes.
 func (l *Learner) weightScratch() int {
-	return 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists
+	return 1 + l.ridges + 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists
 }
 
 // weightsOf writes the weight of each name in the prediction of an output. The weight of an
@@ -119,6 +127,8 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	m.final.Weights(belowFinal, l.scratch.finalAwake[stageAfter(l.n)])
 	v := 1.0
 	clear(dst)
+	all, opening := dst, scratch[len(scratch)-1-l.ridges:]
+	dst, scratch = dst[:len(dst)-l.ridges], scratch[:len(scratch)-len(opening)]
 	if l.awake() {
 		final, base := scratch[:level2Finalists], scratch[level2Finalists:]
 		l.level2[output].base.Weights(base, nil)
@@ -138,11 +148,16 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	for i, w := range belowFinal[1:] {
 		dst[k+i] = float64(v * w)
 	}
+	l.openingWeights(opening, output)
+	for i := range dst {
+		dst[i] *= opening[0]
+	}
+	copy(all[len(dst):], opening[1:])
 }
 
 // AppendWeights appends the mean over the outputs of the weights in Report.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
-	n, from := l.plan.experts()+stacks, len(dst)
+	n, from := l.plan.experts()+stacks+l.ridges, len(dst)
 	if !l.lineup.empty() {
 		n += l.lineup.experts() + stacks
 	}
