@@ -5,7 +5,9 @@ import "math"
 // advice is a Prediction.Advice: the number of labels before, from which the stage follows;
 // the lags; for each output the last residual of b, the predictions of the experts, of b and
 // of the stacks, and v. While level 2 is awake, for each output the last residual of its b,
-// the predictions of the lineup, of v, b and the stacks, and the prediction follow.
+// the predictions of the lineup, of v, b and the stacks, and of level 2 follow. While the
+// opening answers, for each output the predictions of the ridges, 0 before firstFit rows, and
+// of the opening come last.
 type advice struct {
 	seen   uint64
 	lags   []float64
@@ -14,6 +16,27 @@ type advice struct {
 	keyed keyedBlock
 	// level2 is empty if level 2 slept.
 	level2 block
+	// opening is empty after the opening.
+	opening []float64
+}
+
+// levels is the prediction of the levels for an output.
+func (a *advice) levels(output int) (value float64) {
+	if len(a.level2.numbers) > 0 {
+		_, _, _, value = a.level2.of(output)
+	} else {
+		value = a.base(output)
+	}
+	return value
+}
+
+// opened writes the predictions of the experts of an opening for an output, and returns that of
+// the opening.
+func (a *advice) opened(output int, said []float64) float64 {
+	said[0] = a.levels(output)
+	part := a.opening[output*len(said):][:len(said)]
+	copy(said[1:], part)
+	return part[len(said)-1]
 }
 
 // block is the numbers of a level, by outputs: the residual, the predictions of the experts
@@ -37,12 +60,17 @@ func (b block) of(output int) (residual float64, experts, final []float64, value
 }
 
 // AdviceSizes are the lengths of Prediction.Advice: with level 1 alone and, if the learner has
-// a lineup, with level 2.
+// a lineup, with level 2; each without an opening and, if the learner has one, with it.
 func AdviceSizes(o Options) []int {
 	o = o.numeric()
 	sizes := []int{1 + o.remembered()*o.Outputs + o.Outputs*(level1Block(o.plan()).size()+o.keyedBlock().size())}
 	if l := o.lineup(); !l.empty() {
 		sizes = append(sizes, sizes[0]+o.Outputs*level2Block(l).size())
+	}
+	if ridges := o.ridges(); ridges > 0 {
+		for _, size := range sizes {
+			sizes = append(sizes, size+o.Outputs*(ridges+1))
+		}
 	}
 	return sizes
 }
@@ -60,14 +88,19 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 	if s.keyed != nil {
 		dst = s.keyed.appendAdvice(dst)
 	}
-	if !l.awake() {
-		return dst
-	}
 	for j, u := range l.level2 {
+		if !l.awake() {
+			break
+		}
 		dst = append(dst, u.residual)
 		dst = append(dst, l.lineupOf(l.expertsOf(s, j))...)
 		dst = append(dst, s.level2.final[j*level2Finalists:][:level2Finalists]...)
 		dst = append(dst, s.answers[j])
+	}
+	if l.opens() {
+		for j, answer := range s.opening.answers {
+			dst = append(append(dst, s.opening.of(j)[1:]...), answer)
+		}
 	}
 	return dst
 }
@@ -79,7 +112,12 @@ func (l *Learner) read(numbers []float64) advice {
 	a.level1.numbers, rest = rest[:size], rest[size:]
 	a.keyed = l.o.keyedBlock()
 	size = l.o.Outputs * a.keyed.size()
-	a.keyed.numbers, a.level2.numbers = rest[:size], rest[size:]
+	a.keyed.numbers, rest = rest[:size], rest[size:]
+	if opening := l.o.Outputs * (l.ridges + 1); l.ridges > 0 && len(rest)%(l.o.Outputs*a.level2.size()) == opening {
+		at := len(rest) - opening
+		rest, a.opening = rest[:at], rest[at:]
+	}
+	a.level2.numbers = rest
 	return a
 }
 
@@ -96,6 +134,9 @@ func (l *Learner) stale(numbers []float64) (advice, bool) {
 	size := 1 + len(l.lags) + l.o.Outputs*(l.level1Block.size()+l.o.keyedBlock().size())
 	if !l.lineup.empty() && seen >= lastStage {
 		size += l.o.Outputs * l.level2Block.size()
+	}
+	if l.ridges > 0 && seen < openingRows {
+		size += l.o.Outputs * (l.ridges + 1)
 	}
 	if len(numbers) != size {
 		return advice{}, false
@@ -114,7 +155,7 @@ func (l *Learner) possible(a *advice) bool {
 		}
 	}
 	for j := range l.mixers {
-		if !l.mixers[j].possible(a, j) {
+		if !l.mixers[j].possible(a, j) || len(a.opening) > 0 && !l.mixers[j].opened(a, j, l.ridges) {
 			return false
 		}
 	}
@@ -145,6 +186,24 @@ func (m *mixer) possible(a *advice, output int) bool {
 	}
 	residual, experts, final, value := a.level2.of(output)
 	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && between(value, final)
+}
+
+// opened tells whether the opening mixed its experts, whose advice is in the range that advice
+// was cut to.
+func (m *mixer) opened(a *advice, output, ridges int) bool {
+	part := a.opening[output*(ridges+1):][:ridges+1]
+	levels, answer := a.levels(output), part[ridges]
+	if a.seen < firstFit {
+		return answer == levels
+	}
+	low, high := levels, levels
+	for _, v := range part[:ridges] {
+		if !inRange(v, m.lowest, m.highest, true) {
+			return false
+		}
+		low, high = math.Min(low, v), math.Max(high, v)
+	}
+	return answer >= low && answer <= high
 }
 
 // ranged tells whether the predictions of a level are in the range that advice was cut to.

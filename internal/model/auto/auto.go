@@ -15,9 +15,11 @@ import (
 // b, the ML-Poly mixture of its experts; stacks, which are forecasters of the residual of b;
 // and v, the ML-Poly mixture of b and the stacks.
 //
+// The opening answers the first rows: see opening.
+//
 // Level 2 mixes v and the experts of level 1 with a lineup of trees, neighbors and crosses.
 // Level 2 sleeps for the first lastStage rows, and for ever if the budget has no room for a
-// lineup. While level 2 sleeps, the prediction is v.
+// lineup. While level 2 sleeps, the prediction of the levels is v.
 type Learner struct {
 	// o are numeric options: keys are no inputs of the levels. dimension is that of the inputs
 	// with the keys, numbers are the others.
@@ -29,7 +31,9 @@ type Learner struct {
 	maps          []*featureMap
 	stackRenewals [stacks]renewal
 	// lineup is empty if the budget has no room for one.
-	lineup         lineup
+	lineup lineup
+	// ridges is the number of ridge regressions of the opening, 0 without an opening.
+	ridges         int
 	view           view
 	level2Renewals [stacks]renewal
 	// level1Block and level2Block are the shapes of advice.
@@ -59,6 +63,7 @@ type state struct {
 	// lags are the last labels, newest first, by outputs. A model.Light row repeats the label before.
 	lags       []float64
 	kept       []row
+	opening    opening
 	bandwidths bandwidths
 	experts    []expertMap
 	mixers     []mixer
@@ -105,17 +110,22 @@ func New(o Options) *Learner {
 	if !o.valid() {
 		panic(fmt.Sprintf("auto: options %+v", o))
 	}
-	return newLearner(o, o.numeric().lineup())
+	n := o.numeric()
+	return newLearner(o, n.lineup(), n.ridges())
 }
 
-func newLearner(whole Options, lineup lineup) *Learner {
+func newLearner(whole Options, lineup lineup, ridges int) *Learner {
 	o := whole.numeric()
 	plan := o.plan()
 	var maps []*featureMap
 	for _, kind := range plan.maps() {
 		maps = append(maps, newFeatureMap(o, kind))
 	}
-	l := &Learner{o: o, dimension: whole.Dimension, keys: whole.Keys, numbers: whole.numbers(), plan: plan, maps: maps, lineup: lineup, view: o.view(), fixedBytes: o.bytes(plan)}
+	l := &Learner{
+		o: o, dimension: whole.Dimension, keys: whole.Keys, numbers: whole.numbers(),
+		plan: plan, maps: maps, lineup: lineup, ridges: ridges, view: o.view(),
+	}
+	l.fixedBytes = o.bytes(plan) + o.openingBytes(ridges)
 	l.stackRenewals = stackRenewals(plan.experts())
 	l.level1Block, l.level2Block = level1Block(plan), level2Block(lineup)
 	if !lineup.empty() {
@@ -135,6 +145,7 @@ func (l *Learner) newState() state {
 		inputs: newColumns(o.Dimension, o.Joint), labels: newColumns(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs), keyed: newKeyed(o),
+		opening: o.newOpening(l.ridges),
 	}
 	for j := range s.mixers {
 		s.mixers[j] = newMixer(plan.experts())
@@ -161,7 +172,7 @@ type scratch struct {
 	// map's features, and rows the features with their labels.
 	columns, in, angles, affine, z, rows []float64
 	// advice are the predictions of the experts, by outputs, final those of b and the
-	// stacks. residuals are the last y − b, values are v, and answers the prediction.
+	// stacks. residuals are the last y − b, values are v, and answers the predictions of the levels.
 	advice, final, residuals, values, answers []float64
 	// weights are those of a mixture.
 	weights []float64
@@ -174,7 +185,8 @@ type scratch struct {
 	awake          [complete + 1][]bool
 	finalAwake     [complete + 1][]bool
 	// keyed is nil without effects of keys.
-	keyed *keyedScratch
+	keyed   *keyedScratch
+	opening openingScratch
 	// level2 is nil without a lineup.
 	level2 *level2Scratch
 }
@@ -192,7 +204,7 @@ func (l *Learner) newScratch() *scratch {
 		z: make([]float64, widest), rows: make([]float64, widest+2*o.Outputs),
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs), answers: make([]float64, o.Outputs),
-		weights: make([]float64, k), stack: newStackScratch(k),
+		weights: make([]float64, k), stack: newStackScratch(k), opening: l.newOpeningScratch(),
 		numbers: make([]float64, o.Dimension), keyed: newKeyedScratch(o),
 	}
 	for range l.plan.forgettings {
@@ -260,18 +272,26 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	}
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
-	l.answer(s, l.split(s, x))
+	x = l.split(s, x)
+	l.answer(s, x)
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.answers)
+	if l.opens() {
+		l.ask(s, x)
+		for j, levels := range s.answers {
+			l.open(s, j, levels, l.n)
+		}
+		copy(p.Values, s.opening.answers)
+	}
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 	if m := &l.mixers[0]; l.o.Outputs == 1 && m.signs && l.n > 0 {
-		p.Probability = m.calibration.probability(s.answers[0])
+		p.Probability = m.calibration.probability(p.Values[0])
 	}
 	p.Advice = l.appendAdvice(p.Advice, s)
 	return nil
 }
 
-// answer writes the advice and the prediction for an input into the scratch.
+// answer writes the advice and the prediction of the levels for an input into the scratch.
 func (l *Learner) answer(s *scratch, x []float64) {
 	l.present(s, x, l.lags, l.n)
 	l.baselines(s)

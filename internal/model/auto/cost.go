@@ -97,13 +97,13 @@ func (o Options) rowBytes() uint64 {
 	return 11*8 + o.keptKeyBytes() + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
 }
 
-// Cost is the most that a learner costs: after the last stage no rows are kept.
+// Cost is the most that a learner costs: after the last stage and the opening no rows are kept.
 func Cost(o Options) model.Cost {
 	n := o.numeric()
-	return n.cost(n.lineup())
+	return n.cost(n.lineup(), n.ridges())
 }
 
-func (o Options) cost(l lineup) model.Cost {
+func (o Options) cost(l lineup, ridges int) model.Cost {
 	p := o.plan()
 	c := model.Cost{
 		StateBytes:   o.bytes(p) + uint64(o.last())*o.rowBytes(),
@@ -114,6 +114,9 @@ func (o Options) cost(l lineup) model.Cost {
 	}
 	if o.keyed > 0 {
 		c.StateBytes += o.effects().Bytes()
+	}
+	if ridges > 0 {
+		c.StateBytes += o.openingBytes(ridges) + o.ridgeBytes() + uint64(openingRows-o.last())*o.rowBytes()
 	}
 	if !l.empty() {
 		observe, predict := o.lineupFlops(l)
@@ -132,6 +135,9 @@ func (l *Learner) Size() uint64 {
 	}
 	if l.keyed != nil {
 		size += l.keyed.effects.Bytes()
+	}
+	if l.opening.fit != nil {
+		size += l.o.ridgeBytes()
 	}
 	return size
 }

@@ -160,10 +160,23 @@ func (l *Learner) parts(a *advice) []model.Part {
 		names = append(names, l.lineup.names()...)
 	}
 	names = append(names, l.o.keyNames()...)
-	p := newParts(names, l.o.Outputs)
+	levels := len(names)
+	if l.opens() {
+		names = append(names, l.ridgeNames()...)
+	}
+	p, opening := newParts(names, l.o.Outputs), make([]float64, 1+l.ridges)
+	weigh := func(weights []float64, output int, through bool) {
+		clear(weights)
+		l.expertWeights(weights[:levels], output, a, through)
+		l.openingWeights(opening, output)
+		for i := range levels {
+			weights[i] *= opening[0]
+		}
+		copy(weights[levels:], opening[1:])
+	}
 	for j := range l.mixers {
 		weights := make([]float64, len(names))
-		l.expertWeights(weights, j, a, false)
+		weigh(weights, j, false)
 		p.addWeights(j, weights)
 		if a == nil {
 			continue
@@ -179,8 +192,12 @@ func (l *Learner) parts(a *advice) []model.Part {
 				value = a.base(j)
 			}
 			said = slices.Concat(said, l.keyEffects(a, j))
-			clear(weights)
-			l.expertWeights(weights, j, a, true)
+			weigh(weights, j, true)
+		}
+		if l.opens() {
+			ridges := make([]float64, 1+l.ridges)
+			value = a.opened(j, ridges)
+			said = slices.Concat(said, ridges[1:])
 		}
 		p.explain(j, l.o.Outputs, weights, said, value)
 	}

@@ -1,6 +1,9 @@
 package auto
 
-import "hindsight/internal/model"
+import (
+	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
+)
 
 // Experts is K.
 func (l *Learner) Experts() int { return l.plan.experts() }
@@ -26,11 +29,17 @@ func PlanCosts(o Options) (flops []uint64, experts []int) {
 // Quantile is the k-th smallest.
 func Quantile(values []float64, k int) float64 { return quantile(values, k) }
 
-// NewLevel1 is a learner without a lineup.
-func NewLevel1(o Options) *Learner { return newLearner(o, lineup{}) }
+// NewLevel1 is a learner without a lineup and without an opening.
+func NewLevel1(o Options) *Learner { return newLearner(o, lineup{}, 0) }
 
-// Level1Cost is the most that a learner without a lineup costs.
-func Level1Cost(o Options) model.Cost { return o.cost(lineup{}) }
+// NewLevels is a learner without an opening.
+func NewLevels(o Options) *Learner { return newLearner(o, o.lineup(), 0) }
+
+// NewOpened is a learner without a lineup.
+func NewOpened(o Options) *Learner { return newLearner(o, lineup{}, o.ridges()) }
+
+// Level1Cost is the most that a learner without a lineup and without an opening costs.
+func Level1Cost(o Options) model.Cost { return o.cost(lineup{}, 0) }
 
 // HasLineup tells whether the budget has room for a lineup.
 func HasLineup(o Options) bool { return !o.lineup().empty() }
@@ -64,3 +73,52 @@ func (l *Learner) KeyAdvice() (from, to int) {
 	from = 1 + len(l.lags) + l.o.Outputs*l.level1Block.size()
 	return from, from + l.o.Outputs*l.o.keyedBlock().size()
 }
+
+// Opened are the levels, the ridges and the opening of an output, of the advice.
+func (l *Learner) Opened(advice []float64, output int) (said []float64, answer float64, ok bool) {
+	a := l.read(advice)
+	if len(a.opening) == 0 {
+		return nil, a.levels(output), false
+	}
+	said = make([]float64, 1+l.ridges)
+	answer = a.opened(output, said)
+	return said, answer, true
+}
+
+// LeaveOneOut are the leave-one-out losses of a ridge regression on rows of features, with all
+// features and with the leading ones, or an error.
+func LeaveOneOut(rows [][]float64, labels, weights []float64, leading int, lambda float64) (all, lead float64, err error) {
+	order := len(rows[0])
+	p := problem{
+		order: order, leading: leading, outputs: len(labels) / len(rows), labels: labels, weights: weights,
+		rows: make([]float64, (len(rows)+loops.Rows)*order),
+	}
+	for i, row := range rows {
+		copy(p.rows[i*order:], row)
+	}
+	p.normal()
+	factor, err := p.solve(lambda)
+	if err != nil {
+		return 0, 0, err
+	}
+	all, lead = p.leaveOneOut(factor, len(rows))
+	return all, lead, nil
+}
+
+// RefitFlops are the multiply-adds of a refit on n rows as planned, and what the budget allows.
+func RefitFlops(o Options, n, lambda int) (flops, budget float64, tried, checked int) {
+	p := o.planRefit(n, lambda)
+	if p.checked == 0 {
+		return 0, 0, 0, 0
+	}
+	r, k := float64(o.ridgeOrder()), float64(o.Outputs)
+	tried = p.last - p.first + 1
+	flops = float64(n)*(r*r/2+r*k) + float64(tried)*(r*r*r/6+k*r*r)
+	if tried > 1 {
+		flops += float64(tried*p.checked) * (r*r/2 + r*k)
+	}
+	return flops, 2 * flopsPerMicrosecond * o.Microseconds, tried, p.checked
+}
+
+// Ridges is the number of ridge regressions of the opening.
+func Ridges(o Options) int { return o.ridges() }

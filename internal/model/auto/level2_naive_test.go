@@ -56,7 +56,7 @@ func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight 
 // Level 2 mixes as the naive level 2 mixes, and its regret is that of plain sums.
 func TestNaiveUpper(t *testing.T) {
 	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}
-	l, rng := auto.New(o), rand.New(rand.NewPCG(1, 5))
+	l, rng := auto.NewLevels(o), rand.New(rand.NewPCG(1, 5))
 	var upper *naiveUpper
 	var p model.Prediction
 	var out model.Outcome

@@ -71,7 +71,7 @@ func wave(n, dimension int) []observation {
 // sleeps.
 func TestLevel2BeginsAsTheFirst(t *testing.T) {
 	o := options(3, 1)
-	first, second := auto.NewLevel1(o), auto.New(o)
+	first, second := auto.NewLevel1(o), auto.NewLevels(o)
 	for n, s := range wave(128, 3) {
 		p, q := predict(t, first, s.x), predict(t, second, s.x)
 		if !reflect.DeepEqual(p, q) {
@@ -140,8 +140,12 @@ func TestLevel2LearnsLate(t *testing.T) {
 	var advice [][]float64
 	for n, s := range samples {
 		p := predict(t, l, s.x)
-		if n >= 128+late && len(p.Advice) != auto.AdviceSizes(o)[1] {
-			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), auto.AdviceSizes(o)[1])
+		want := auto.AdviceSizes(o)[1]
+		if n < 300+late {
+			want = auto.AdviceSizes(o)[3] // With an opening.
+		}
+		if n >= 128+late && len(p.Advice) != want {
+			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), want)
 		}
 		advice = append(advice, p.Advice)
 		if n < late {

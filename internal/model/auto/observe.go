@@ -52,6 +52,10 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	if l.keyed != nil {
 		l.findKeys(s, served)
 	}
+	n, opens := l.n, l.opens()
+	if opens {
+		l.ask(s, r.x)
+	}
 	r.seen, r.counts = s.seen, l.weights.Add(r.weight)
 	l.learnLevel1(o, r, served)
 	if l.keyed != nil {
@@ -69,7 +73,16 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	if l.keyed != nil {
 		l.learnEffects(r)
 	}
-	if l.n == uint64(l.o.last()) {
+	if opens {
+		o.Loss = l.learnOpening(o.Predictions, r, served, n)
+	}
+	if l.ridges > 0 {
+		o.Regret = 0
+		for j := range l.mixers {
+			o.Regret += l.regretOf(j, l.best(j))
+		}
+	}
+	if l.n == l.keptEnd() {
 		l.kept = nil
 	}
 	for j := range l.mixers {

@@ -17,7 +17,7 @@ func (l *Learner) Stats() model.Stats {
 	}
 	for j := range l.mixers {
 		m, e := &l.mixers[j], l.best(j)
-		loss, regret := l.account(j).loss.Value(), l.regretOf(j, e)
+		loss, regret := l.loss(j), l.regretOf(j, e)
 		s.Loss += loss
 		s.Regret += regret
 		s.HindsightLoss += loss - regret
@@ -62,6 +62,8 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 		for i, name := range names {
 			awake := l.awake()
 			switch {
+			case i >= len(names)-l.ridges:
+				awake = l.opening.fit != nil
 			case i < k:
 				awake = stageAfter(l.n).awake(i, k)
 			case i < k+stacks:
@@ -81,10 +83,13 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 func (l *Learner) lossOf(output, name int) float64 {
 	k, f := l.plan.experts(), l.lineup.experts()
 	level1 := l.mixers[output].account.experts
-	if at := l.keyNamesAt(); name >= at {
-		return l.keyed.mixers[output].compared(name - at).Hindsight.Value()
-	}
+	keys := l.keyNamesAt()
+	ridges := keys + l.o.keyExperts()
 	switch {
+	case name >= ridges:
+		return l.opening.outputs[output].account.experts[1+name-ridges].Hindsight.Value()
+	case name >= keys:
+		return l.keyed.mixers[output].compared(name - keys).Hindsight.Value()
 	case name < k:
 		return level1[name].Hindsight.Value()
 	case name < k+stacks:
@@ -97,16 +102,16 @@ func (l *Learner) lossOf(output, name int) float64 {
 }
 
 // WeightNames are the experts of level 1 and its stacks; with a lineup, its experts and the
-// stacks of level 2 follow. The experts of the keys come last.
+// stacks of level 2 follow. The experts of the keys come then, and the ridges of the opening last.
 func (l *Learner) WeightNames() []string {
 	names := l.plan.names()
 	if l.lineup.empty() {
-		return slices.Concat(names, stackNames(), l.o.keyNames())
+		return slices.Concat(names, stackNames(), l.o.keyNames(), l.ridgeNames())
 	}
 	for _, name := range stackNames() {
 		names = append(names, levelOne+"/"+name)
 	}
-	return slices.Concat(names, l.lineup.names(), stackNames(), l.o.keyNames())
+	return slices.Concat(names, l.lineup.names(), stackNames(), l.o.keyNames(), l.ridgeNames())
 }
 
 // keyNamesAt is where the experts of the keys are among the names.
@@ -120,7 +125,7 @@ func (l *Learner) keyNamesAt() int {
 
 // weightScratch is the room that weightsOf takes.
 func (l *Learner) weightScratch() int {
-	return 2*l.plan.experts() + finalists + 1 + l.lineup.experts() + level2Finalists + 1 + l.o.keyExperts()
+	return 2 + l.ridges + 2*l.plan.experts() + finalists + l.lineup.experts() + level2Finalists + l.o.keyExperts()
 }
 
 // weightsOf writes the weight of each name in the prediction of an output. The weight of an
@@ -134,6 +139,8 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	m.final.Weights(belowFinal, l.scratch.finalAwake[stageAfter(l.n)])
 	v := 1.0
 	clear(dst)
+	all, opening := dst, scratch[len(scratch)-1-l.ridges:]
+	dst, scratch = dst[:len(dst)-l.ridges], scratch[:len(scratch)-len(opening)]
 	if l.awake() {
 		final, base := scratch[:level2Finalists], scratch[level2Finalists:]
 		l.level2[output].base.Weights(base, nil)
@@ -161,11 +168,16 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	for i, w := range belowFinal[1:] {
 		dst[k+i] = float64(v * w)
 	}
+	l.openingWeights(opening, output)
+	for i := range dst {
+		dst[i] *= opening[0]
+	}
+	copy(all[len(dst):], opening[1:])
 }
 
 // AppendWeights appends the mean over the outputs of the weights in Report.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
-	n, from := l.keyNamesAt()+l.o.keyExperts(), len(dst)
+	n, from := l.keyNamesAt()+l.o.keyExperts()+l.ridges, len(dst)
 	dst = slices.Grow(dst, 2*n+l.weightScratch())[:from+n]
 	mean, weights := dst[from:], dst[from+n:from+2*n]
 	scratch := dst[from+2*n : from+2*n+l.weightScratch()]

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// row is an observation, kept until the last stage.
+// row is an observation, kept until the last stage and the end of the opening.
 type row struct {
 	x, y, lags []float64
 	seen       uint64
@@ -33,7 +33,7 @@ func (o Options) last() int {
 }
 
 func (l *Learner) keep(r row, s *scratch) {
-	if l.n > uint64(l.o.last()) {
+	if l.n > l.keptEnd() {
 		return
 	}
 	kept := row{

@@ -64,11 +64,14 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 	l.inputs.visit(v)
 	l.labels.visit(v)
 	v.FloatsWithin(model.MaxMagnitude, l.lags)
-	if v.Reading() && l.n < uint64(o.last()) {
+	if v.Reading() && l.n < of.keptEnd() {
 		l.kept = make([]row, l.n)
 	}
 	for i := range l.kept {
 		l.kept[i].visit(v, uint64(i), o)
+	}
+	if v.Err() == nil {
+		l.opening.visit(v, of, l.n)
 	}
 	l.bandwidths.visit(v)
 	for i := range l.experts {

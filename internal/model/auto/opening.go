@@ -1,0 +1,265 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/mix"
+)
+
+// openingRows is the number of rows that the opening answers.
+const openingRows = 300
+
+// opening answers the first rows of a stream: the ML-Poly mixture of the prediction of the
+// levels and of ridge regressions whose λ is chosen by leave-one-out. The levels know nothing
+// of the opening, and answer alone when it has ended. The regret against an expert of the
+// levels is that against the levels and that of the levels. Until firstFit rows the ridge
+// regressions sleep.
+type opening struct {
+	// fit is nil before firstFit rows and after the end.
+	fit     *ridgeFit
+	outputs []openingOutput
+}
+
+// openingOutput is the opening of an output. Its experts are the levels and the ridges.
+type openingOutput struct {
+	mix *mix.Mixture
+	// account compares the opening with its experts.
+	account account
+	// passed are the losses of the ridges on the rows that a gate did not admit.
+	passed []compensated.Sum
+}
+
+// ridges is the number of ridge regressions of the opening, 0 without an opening: with lags
+// and without.
+func (o Options) ridges() int {
+	switch {
+	case o.ridgeOrder() > mostOrder || openingRows*(o.Dimension+o.Outputs) > maxKept ||
+		o.planRefit(firstFit, firstLambda).checked == 0:
+		return 0
+	case o.lags() == 0:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// ridgeNames are the names of the ridges.
+func (l *Learner) ridgeNames() []string {
+	return []string{"affine/leave_one_out/lags", "affine/leave_one_out"}[2-l.ridges:]
+}
+
+func (o Options) newOpening(ridges int) (p opening) {
+	if ridges == 0 {
+		return p
+	}
+	for range o.Outputs {
+		p.outputs = append(p.outputs, openingOutput{
+			mix: mix.New(1 + ridges), account: newAccount(1 + ridges), passed: make([]compensated.Sum, ridges),
+		})
+	}
+	return p
+}
+
+// openingBytes is the memory of the mixtures and the accounts of an opening.
+func (o Options) openingBytes(ridges int) uint64 {
+	if ridges == 0 {
+		return 0
+	}
+	return uint64(o.Outputs)*(mix.Bytes(1+ridges)+8*uint64(6+8*(1+ridges)+12)) + 8*uint64(2*o.ridgeOrder())
+}
+
+// opens tells whether the opening answers.
+func (l *Learner) opens() bool { return l.ridges > 0 && l.n < openingRows }
+
+// keptEnd is the number of rows that are kept.
+func (l *Learner) keptEnd() uint64 {
+	if l.ridges > 0 {
+		return openingRows
+	}
+	return uint64(l.o.last())
+}
+
+// openingScratch is the scratch of an opening.
+type openingScratch struct {
+	// solved is R⁻ᵀz, row a row with its labels.
+	solved, row, priors []float64
+	// said are the predictions of the experts by outputs, and answers their mixtures.
+	said, answers []float64
+	weights       []float64
+	// awake are the experts before firstFit rows.
+	awake []bool
+}
+
+func (l *Learner) newOpeningScratch() openingScratch {
+	k, r, experts := l.o.Outputs, l.o.ridgeOrder(), 1+l.ridges
+	if l.ridges == 0 {
+		return openingScratch{}
+	}
+	s := openingScratch{
+		solved: make([]float64, r), row: make([]float64, r+k), priors: make([]float64, k),
+		said: make([]float64, experts*k), answers: make([]float64, k),
+		weights: make([]float64, experts), awake: make([]bool, experts),
+	}
+	s.awake[0] = true
+	return s
+}
+
+// of are the predictions of the experts of an output.
+func (s *openingScratch) of(output int) []float64 {
+	experts := len(s.weights)
+	return s.said[output*experts:][:experts]
+}
+
+// ask writes the predictions of the ridges for the input whose lags are in the scratch.
+func (l *Learner) ask(s *scratch, x []float64) {
+	o, k := &s.opening, l.o.Outputs
+	clear(o.said)
+	f := l.opening.fit
+	if f == nil {
+		return
+	}
+	f.fill(o.solved, x, s.lags[:l.o.lags()*k], s.seen, k)
+	f.factor.Solve(o.solved, o.priors)
+	for at := 1; at <= l.ridges; at++ {
+		if at == l.ridges {
+			leadingSums(o.priors, f.factor, o.solved, l.o.leading())
+		}
+		for j, v := range o.priors {
+			o.of(j)[at] = l.mixers[j].cut(f.label(j, v))
+		}
+	}
+}
+
+// open mixes the predictions of the levels and of the ridges of an output, before n rows.
+func (l *Learner) open(s *scratch, output int, levels float64, n uint64) {
+	o := &s.opening
+	said := o.of(output)
+	said[0] = levels
+	o.answers[output] = levels
+	if n >= firstFit {
+		m := l.opening.outputs[output].mix
+		m.Weights(o.weights, nil)
+		o.answers[output] = mix.Mean(o.weights, said)
+	}
+}
+
+// learnOpening learns a row that the levels have learned, with the predictions of the ridges
+// in the scratch. Before the row there were n rows.
+func (l *Learner) learnOpening(predictions []float64, r row, served *advice, n uint64) (loss float64) {
+	s := l.scratch
+	for j := range l.mixers {
+		l.open(s, j, predictions[j], n)
+		u, said, answer := &l.opening.outputs[j], s.opening.of(j), s.opening.answers[j]
+		predictions[j] = answer
+		missed := squared(answer, r.y[j], r.weight)
+		u.account.addOpening(r.y[j], r.weight, missed, said, n)
+		loss += missed
+		seen := n
+		if served != nil {
+			seen = served.seen
+			answer = served.opened(j, said)
+		}
+		if seen > 0 {
+			awake := s.opening.awake
+			if seen >= firstFit {
+				awake = nil
+			}
+			u.mix.Update(float64(2*r.weight)*(answer-r.y[j]), answer, said, awake)
+		}
+		s.answers[j] = answer
+	}
+	l.fitOpening(s, r)
+	return loss
+}
+
+// fitOpening teaches the row to the ridges.
+func (l *Learner) fitOpening(s *scratch, r row) {
+	p, k := &l.opening, l.o.Outputs
+	switch {
+	case l.n == openingRows:
+		p.fit = nil
+		return
+	case l.n < firstFit:
+		return
+	case p.fit == nil:
+		p.fit = l.o.newRidgeFit()
+	}
+	if refitDue(l.n) && p.fit.refit(l) {
+		return
+	}
+	p.fit.fill(s.opening.solved, r.x, s.lags[:l.o.lags()*k], r.seen, k)
+	p.fit.rotate(&s.opening, s.opening.solved, r.y, float64(r.weight*float64(l.n))/l.weights.Sum)
+}
+
+// addOpening accounts for a row of an opening after n rows.
+func (a *account) addOpening(y, weight, loss float64, said []float64, n uint64) {
+	a.loss.Add(loss)
+	if n == 0 {
+		a.before.Add(loss)
+	}
+	if n < firstFit {
+		a.early.Add(loss)
+	}
+	for k, v := range said {
+		if (k == 0 && n == 0) || (k > 0 && n < firstFit) {
+			continue
+		}
+		hindsight := squared(v, y, weight)
+		a.experts[k].Hindsight.Add(hindsight)
+		a.experts[k].Regret.Add(loss - hindsight)
+	}
+}
+
+// openingReconciles is reconciles of an opening.
+func (a *account) openingReconciles() bool {
+	loss := a.loss.Value()
+	for k := range a.experts {
+		slept := a.early.Value()
+		if k == 0 {
+			slept = a.before.Value()
+		}
+		hindsight, regret := a.experts[k].Hindsight.Value(), a.experts[k].Regret.Value()
+		if !(math.Abs(slept+hindsight+regret-loss) <= tolerance*(loss+hindsight)) {
+			return false
+		}
+	}
+	return true
+}
+
+// openingRegret is the regret of an output against the levels.
+func (l *Learner) openingRegret(output int) float64 {
+	if l.ridges == 0 {
+		return 0
+	}
+	return l.opening.outputs[output].account.experts[0].Regret.Value()
+}
+
+// visit visits the opening after n rows.
+func (p *opening) visit(v *codec.Visitor, of *Learner, n uint64) {
+	for j := range p.outputs {
+		u := &p.outputs[j]
+		u.mix.Visit(v)
+		u.account.visit(v)
+		for k := range u.passed {
+			visitSum(v, &u.passed[k])
+		}
+	}
+	if v.Reading() && len(p.outputs) > 0 && n >= firstFit && n < openingRows {
+		p.fit = of.o.newRidgeFit()
+	}
+	if v.Err() == nil && p.fit != nil {
+		p.fit.visit(v)
+	}
+}
+
+// openingWeights writes the weights of the levels and of the ridges in the prediction of an
+// output.
+func (l *Learner) openingWeights(dst []float64, output int) {
+	clear(dst)
+	dst[0] = 1
+	if l.opening.fit != nil {
+		l.opening.outputs[output].mix.Weights(dst, nil)
+	}
+}

@@ -1,0 +1,316 @@
+package auto_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// ridgeOf is the weighted ridge regression on all rows but one, −1 for none, of the first m
+// features, at a row of features: dense normal equations.
+func ridgeOf(rows [][]float64, labels, weights []float64, without, m int, lambda float64, at []float64) float64 {
+	a, b := matrix(m, m), make([]float64, m)
+	for i := range a {
+		a[i][i] = lambda
+	}
+	for n, z := range rows {
+		for i := 0; i < m && n != without; i++ {
+			b[i] += weights[n] * labels[n] * z[i]
+			for j := range a[i] {
+				a[i][j] += weights[n] * z[i] * z[j]
+			}
+		}
+	}
+	said := 0.0
+	for i, c := range solve(a, b) {
+		said += c * at[i]
+	}
+	return said
+}
+
+// leftOut is the leave-one-out loss by as many fits as rows.
+func leftOut(rows [][]float64, labels, weights []float64, m int, lambda float64) (loss float64) {
+	for i, z := range rows {
+		miss := labels[i] - ridgeOf(rows, labels, weights, i, m, lambda, z)
+		loss += weights[i] * miss * miss
+	}
+	return loss
+}
+
+// The leave-one-out loss by leverages is that by a fit for each row.
+func TestLeaveOneOut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 6))
+	for range 200 {
+		n, order := 2+rng.IntN(20), 2+rng.IntN(12) // Also more features than rows.
+		leading := 1 + rng.IntN(order)
+		rows, labels, weights := matrix(n, order), make([]float64, n), make([]float64, n)
+		for i := range rows {
+			for j := range rows[i] {
+				rows[i][j] = rng.NormFloat64()
+			}
+			if order > 3 {
+				rows[i][2] = rows[i][1] // Collinear.
+			}
+			rows[i][0], labels[i], weights[i] = 100, 2+rng.NormFloat64(), math.Exp(rng.NormFloat64())
+		}
+		lambda := math.Exp(3 * rng.NormFloat64())
+		all, lead, err := auto.LeaveOneOut(rows, labels, weights, leading, lambda)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m, got := range map[int]float64{order: all, leading: lead} {
+			if want := leftOut(rows, labels, weights, m, lambda); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%d rows, %d features, lambda %g: %g, want %g", n, m, lambda, got, want)
+			}
+		}
+	}
+}
+
+// naiveOpening is the opening as docs/theory.md tells it: λ by as many fits as rows, and a
+// regression that is solved anew for every prediction.
+type naiveOpening struct {
+	naive
+	units           [][2]float64
+	lambda          float64
+	features        [][]float64
+	labels, weights [][]float64 // Labels by outputs.
+	total           float64
+	mixes           []*naivePoly
+}
+
+func newNaiveOpening(o auto.Options) *naiveOpening {
+	n := &naiveOpening{naive: naive{o: o}, labels: make([][]float64, o.Outputs), weights: make([][]float64, 1)}
+	for range o.Outputs {
+		n.mixes = append(n.mixes, &naivePoly{regrets: make([]float64, 3), squares: make([]float64, 3)})
+	}
+	return n
+}
+
+func (n *naiveOpening) scaled(at int, v float64) float64 {
+	return (v - n.units[at][0]) / n.units[at][1]
+}
+
+func (n *naiveOpening) fill(x []float64, lags [][]float64) []float64 {
+	z := []float64{100}
+	for j, v := range x {
+		z = append(z, n.scaled(j, v))
+	}
+	for i := range n.o.Lags {
+		for j := range n.o.Outputs {
+			if i < len(lags) {
+				z = append(z, n.scaled(len(x)+j, lags[i][j]))
+			} else {
+				z = append(z, 0)
+			}
+		}
+	}
+	return z
+}
+
+// predict are the ridges of an output, with lags and without.
+func (n *naiveOpening) predict(x []float64, lags [][]float64, output int) (ridges [2]float64) {
+	z := n.fill(x, lags)
+	for i, m := range []int{len(z), 1 + len(x)} {
+		at := n.units[len(x)+output]
+		ridges[i] = at[0] + at[1]*ridgeOf(n.features, n.labels[output], n.weights[0], -1, m, n.lambda, z)
+	}
+	return ridges
+}
+
+func (n *naiveOpening) learn(x, y []float64, lags [][]float64, weight float64) {
+	n.total += weight
+	count := float64(len(n.rows) + 1)
+	n.rows = append(n.rows, naiveRow{x: x, y: y, lags: lags, weight: weight, counts: math.Min(1, weight*count/n.total)})
+	if len(n.rows) < 4 {
+		return
+	}
+	if !slices.Contains([]int{4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}, len(n.rows)) {
+		n.add(n.rows[len(n.rows)-1], weight*count/n.total)
+		return
+	}
+	n.column(0, 0) // Finds the moments of all columns.
+	n.units, n.features, n.weights[0] = n.columnMoments, nil, nil
+	clear(n.labels)
+	for _, r := range n.rows {
+		n.add(r, r.weight*count/n.total)
+	}
+	least := math.Inf(1)
+	for _, lambda := range []float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} {
+		all, leading := 0.0, 0.0
+		for j := range y {
+			all += leftOut(n.features, n.labels[j], n.weights[0], len(n.features[0]), lambda)
+			leading += leftOut(n.features, n.labels[j], n.weights[0], 1+len(x), lambda)
+		}
+		if loss := math.Min(all, leading); loss < least {
+			least, n.lambda = loss, lambda
+		}
+	}
+}
+
+func (n *naiveOpening) add(r naiveRow, weight float64) {
+	n.features, n.weights[0] = append(n.features, n.fill(r.x, r.lags)), append(n.weights[0], weight)
+	for j, y := range r.y {
+		n.labels[j] = append(n.labels[j], n.scaled(n.o.Dimension+j, y))
+	}
+}
+
+// The opening is what the naive one computes, with late labels, weights and two outputs.
+func TestOpeningIsTheNaiveOpening(t *testing.T) {
+	for name, c := range map[string]struct {
+		outputs, late, rows int
+		weighted            bool
+	}{
+		"plain":       {1, 0, 70, false},
+		"two outputs": {2, 0, 40, true},
+		"late":        {1, 5, 50, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := auto.Options{Dimension: 3, Outputs: c.outputs, Lags: 2, Frequencies: 5, Microseconds: 500}
+			l, n, rng := auto.New(o), newNaiveOpening(o), rand.New(rand.NewPCG(6, uint64(c.rows)))
+			type said struct {
+				x, y, advice, answers []float64
+				lags, experts         [][]float64
+				weight                float64
+				seen                  int
+			}
+			var all []*said
+			var p model.Prediction
+			var out model.Outcome
+			low, high := slices.Repeat([]float64{math.Inf(1)}, c.outputs), slices.Repeat([]float64{math.Inf(-1)}, c.outputs)
+			last := 0.0
+			for row := range c.rows {
+				s := &said{x: []float64{10 + rng.NormFloat64(), rng.Float64(), float64(rng.IntN(2))}, weight: 1, lags: n.lags(), seen: len(n.rows)}
+				last = 0.5*last + s.x[0] - 2*s.x[1] + 0.3*rng.NormFloat64()
+				for j := range c.outputs {
+					s.y = append(s.y, last+float64(j)*s.x[2])
+				}
+				if c.weighted {
+					s.weight = 0.2 + rng.Float64()
+				}
+				if err := l.Predict(&p, s.x); err != nil {
+					t.Fatal(err)
+				}
+				s.advice = slices.Clone(p.Advice)
+				for j := range c.outputs {
+					experts, answer, ok := l.Opened(p.Advice, j)
+					if !ok || answer != p.Values[j] {
+						t.Fatalf("row %d: the opening says %g, the prediction is %g, %t", row, answer, p.Values[j], ok)
+					}
+					s.experts, s.answers = append(s.experts, experts), append(s.answers, answer)
+					if s.seen < 4 {
+						continue
+					}
+					for i, want := range n.predict(s.x, s.lags, j) {
+						if want = math.Max(low[j], math.Min(high[j], want)); math.Abs(experts[1+i]-want) > 1e-6*(high[j]-low[j]) {
+							t.Fatalf("row %d: ridge %d says %.12g, want %.12g", row, i, experts[1+i], want)
+						}
+					}
+					if want := n.mixes[j].mix(experts, 3); math.Abs(answer-want) > 1e-9*(high[j]-low[j]) {
+						t.Fatalf("row %d: the opening says %.12g, want %.12g", row, answer, want)
+					}
+				}
+				if all = append(all, s); row < c.late {
+					continue
+				}
+				s = all[row-c.late]
+				if err := l.ObserveAdvised(&out, s.x, s.y, s.weight, s.advice); err != nil {
+					t.Fatal(err)
+				}
+				for j, y := range s.y {
+					awake := 3
+					if s.seen < 4 {
+						awake = min(s.seen, 1)
+					}
+					n.mixes[j].learn(2*s.weight*(s.answers[j]-y), s.answers[j], s.experts[j], awake)
+					low[j], high[j] = math.Min(low[j], y), math.Max(high[j], y)
+				}
+				n.learn(s.x, s.y, s.lags, s.weight)
+			}
+		})
+	}
+}
+
+// After the opening the learner has the bits of one without an opening. Its regret counts the
+// opening, within the certificate, and the memory of the opening is free.
+func TestOpeningEnds(t *testing.T) {
+	o := options(3, 1)
+	l, levels := auto.New(o), auto.NewLevels(o)
+	loss, levelsLoss, names := 0.0, 0.0, len(l.WeightNames())
+	for n, s := range wave(400, 3) {
+		p, q := predict(t, l, s.x), predict(t, levels, s.x)
+		if !slices.Contains(auto.AdviceSizes(o), len(p.Advice)) {
+			t.Fatalf("row %d: advice of %d numbers", n, len(p.Advice))
+		}
+		if n >= 300 && (p.Values[0] != q.Values[0] || !slices.Equal(p.Advice, q.Advice)) {
+			t.Fatalf("row %d: the prediction is %g, without an opening %g", n, p.Values[0], q.Values[0])
+		}
+		before := l.Size()
+		out, of := observe(t, l, s), observe(t, levels, s)
+		loss, levelsLoss = loss+out.Loss, levelsLoss+of.Loss
+		stats := l.Stats()
+		if !stats.CertificateOK || math.Abs(stats.Loss-loss) > 1e-9*loss || math.Abs(stats.Regret-out.Regret) > 1e-9*loss {
+			t.Fatalf("row %d: %+v, a loss of %g and a regret of %g", n, stats, loss, out.Regret)
+		}
+		if stats.Regret > stats.Certificate+1e-9 || stats.Certificate > stats.RegretBound+1e-9 {
+			t.Fatalf("row %d: a regret of %g, %g, %g", n, stats.Regret, stats.Certificate, stats.RegretBound)
+		}
+		if n == 299 && l.Size() >= before {
+			t.Errorf("the opening keeps its memory: %d bytes, %d before", l.Size(), before)
+		}
+		if cost := auto.Cost(o); l.Size() > cost.StateBytes {
+			t.Fatalf("row %d: %d bytes, the cost says %d", n, l.Size(), cost.StateBytes)
+		}
+		sum := 0.0
+		for _, w := range l.AppendWeights(nil) {
+			sum += w
+		}
+		if weights := l.AppendWeights(nil); len(weights) != names || n > 0 && math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("row %d: weights %v of %d names", n, weights, names)
+		}
+	}
+	if !(loss < levelsLoss) {
+		t.Errorf("a loss of %g, without an opening %g", loss, levelsLoss)
+	}
+}
+
+// Between refits the opening allocates nothing.
+func TestOpeningAllocatesNothing(t *testing.T) {
+	l, rows := auto.New(options(3, 1)), wave(260, 3)
+	for _, s := range rows[:195] {
+		observe(t, l, s)
+	}
+	var p model.Prediction
+	var out model.Outcome
+	next := 195
+	if n := testing.AllocsPerRun(50, func() {
+		s := rows[next]
+		_, _ = l.Predict(&p, s.x), l.ObserveAdvised(&out, s.x, s.y, s.weight, p.Advice)
+		next++
+	}); n > 3 { // Of the kept row.
+		t.Errorf("%g allocations", n)
+	}
+}
+
+// A refit costs at most twice the nominal time of an Observe.
+func TestRefitsAreWithinTheBudget(t *testing.T) {
+	for _, d := range []int{1, 3, 10, 40, 99, 150, 190} {
+		for _, k := range []int{1, 2, 10, 64} {
+			for _, microseconds := range []float64{20, 500, 5000} {
+				o := auto.Options{Dimension: d, Outputs: k, Lags: 2, Frequencies: 50, Microseconds: microseconds}
+				for _, n := range []int{4, 8, 12, 32, 64, 128, 192, 256} {
+					flops, budget, tried, checked := auto.RefitFlops(o, n, 5)
+					if flops > 1.01*budget || tried > 9 || checked > n {
+						t.Errorf("%d inputs, %d outputs, %d rows: %g of %g, %d of lambda, %d rows left out", d, k, n, flops, budget, tried, checked)
+					}
+				}
+			}
+		}
+	}
+	if auto.Ridges(auto.Options{Dimension: 10, Outputs: 1, Lags: 2, Microseconds: 500}) != 2 {
+		t.Error("no opening for ten inputs")
+	}
+}
