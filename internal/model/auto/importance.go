@@ -54,7 +54,7 @@ func (l *Learner) importances(pause func()) []model.Importance {
 	of, out := l.view.groups()
 	out = l.wholeGroups(of, out)
 	count := len(out)
-	if l.o.keyed > 1 {
+	if l.view.keyGroups() > 1 {
 		count++ // The joint key.
 	}
 	k := l.plan.experts()

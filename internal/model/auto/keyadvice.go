@@ -13,10 +13,12 @@ type keyedBlock struct {
 	columns, experts int
 	// windowed columns are in the window too.
 	windowed int
+	// groups is the number of columns of each kind.
+	groups int
 }
 
 func (o Options) keyedBlock() keyedBlock {
-	return keyedBlock{columns: o.keyColumns(), experts: o.keyExperts(), windowed: o.windowKeys()}
+	return keyedBlock{columns: o.keyColumns(), experts: o.keyExperts(), windowed: o.windowKeys(), groups: o.view().keyGroups()}
 }
 
 // size is the number of numbers of an output.
@@ -69,8 +71,8 @@ func (a *advice) keyPredictions(dst []float64, output int) (u float64) {
 // keyRange is the range that column i of the keys is cut to, of which the first windowed are in
 // the window: labels are within the range of the labels, means within its width, and logarithms
 // of counts below mostLog.
-func (m *mixer) keyRange(i, windowed int) (low, high float64) {
-	switch units, label := keyKind(i, windowed); {
+func (m *mixer) keyRange(i, groups, windowed int) (low, high float64) {
+	switch units, label := keyKind(i, groups, windowed); {
 	case label:
 		return m.low, m.high
 	case units:
@@ -83,9 +85,9 @@ func (m *mixer) keyRange(i, windowed int) (low, high float64) {
 const mostLog = 64 // Exceeds log maxObservations.
 
 // cutColumns cuts the columns of the keys.
-func (m *mixer) cutColumns(columns []float64, windowed int) {
+func (m *mixer) cutColumns(columns []float64, groups, windowed int) {
 	for i, v := range columns {
-		low, high := m.keyRange(i, windowed)
+		low, high := m.keyRange(i, groups, windowed)
 		columns[i] = within(v, low, high)
 	}
 }
@@ -97,7 +99,7 @@ func (m *mixer) possibleKeys(a *advice, output int) bool {
 	}
 	columns, experts, u := a.keyed.of(output)
 	for i, c := range columns {
-		if low, high := m.keyRange(i, a.keyed.windowed); !(c >= low && c <= high) {
+		if low, high := m.keyRange(i, a.keyed.groups, a.keyed.windowed); !(c >= low && c <= high) {
 			return false
 		}
 	}

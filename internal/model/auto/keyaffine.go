@@ -9,26 +9,49 @@ import (
 )
 
 // The affine experts of an output are forecasters over the affine map and the columns of the
-// keys. They learn the label, and the residual y − v. Both have one factor.
-const keyAffineExperts = 2
+// keys. They learn the label, and the residual y − v. Both have one factor. Wide inputs have none.
+const (
+	keyAffineExperts = 2
+	mostKeyAffine    = 512
+	keyAffineShare   = 8 // Of the budget.
+)
+
+// keyAffineExperts is the number of affine experts of an output.
+func (o Options) keyAffineExperts() int {
+	r := o.keyAffineSize()
+	if r > mostKeyAffine || o.Outputs*keyAffineShare*int(factorFlops(r, keyAffineExperts)) > int(o.Microseconds*flopsPerMicrosecond) {
+		return 0
+	}
+	return keyAffineExperts
+}
 
 // keyAffineSize is the number of features.
 func (o Options) keyAffineSize() int { return o.affine() + o.keyColumns() }
 
-func newKeyAffine(o Options) *qr.Factor { return qr.New(o.keyAffineSize(), keyAffineExperts, ridge) }
+// newKeyAffine is nil without affine experts.
+func newKeyAffine(o Options) *qr.Factor {
+	if o.keyAffineExperts() == 0 {
+		return nil
+	}
+	return qr.New(o.keyAffineSize(), keyAffineExperts, ridge)
+}
 
 // keyAffineScratch has the features of each output, before and after Solve.
 type keyAffineScratch struct {
 	features [][]float64
 	z, row   []float64
 	priors   []float64
+	groups   int
 	windowed int
 }
 
 func newKeyAffineScratch(o Options) keyAffineScratch {
-	r := o.keyAffineSize()
+	r := 0
+	if o.keyAffineExperts() > 0 {
+		r = o.keyAffineSize()
+	}
 	s := keyAffineScratch{
-		z: make([]float64, r), row: qr.NewRow(r + keyAffineExperts), priors: make([]float64, keyAffineExperts), windowed: o.windowKeys(),
+		z: make([]float64, r), row: qr.NewRow(r + keyAffineExperts), priors: make([]float64, keyAffineExperts), groups: o.view().keyGroups(), windowed: o.windowKeys(),
 	}
 	for range o.Outputs {
 		s.features = append(s.features, make([]float64, r))
@@ -37,12 +60,12 @@ func newKeyAffineScratch(o Options) keyAffineScratch {
 }
 
 // keyKind tells whether column i of the keys is in units of labels, and whether it is a label
-// and not a difference of labels. The window has the first windowed columns.
-func keyKind(i, windowed int) (units, label bool) {
+// and not a difference of labels. The window has the first windowed columns, groups of a kind.
+func keyKind(i, groups, windowed int) (units, label bool) {
 	if i >= windowed {
 		return true, false // The mean of a pair.
 	}
-	c := i * effects.ColumnsEach / windowed
+	c := i / groups
 	return c < effects.LabelColumns, c > 0 && c < effects.LabelColumns
 }
 
@@ -50,7 +73,7 @@ func keyKind(i, windowed int) (units, label bool) {
 func (v view) keyScales(scales []float64, u units) {
 	for i := v.differing(); i < v.near(); i++ {
 		scales[i] = 1
-		if scaled, _ := keyKind(i-v.differing(), v.keys); scaled {
+		if scaled, _ := keyKind(i-v.differing(), v.keyGroups(), v.keys); scaled {
 			scales[i] = u.scale
 		}
 	}
@@ -60,7 +83,7 @@ func (v view) keyScales(scales []float64, u units) {
 func (s *keyAffineScratch) fill(dst, affine, columns []float64, u units) {
 	keys := dst[copy(dst, affine):]
 	for i, v := range columns {
-		switch units, label := keyKind(i, s.windowed); {
+		switch units, label := keyKind(i, s.groups, s.windowed); {
 		case label:
 			v = u.scaledLabel(v)
 		case units:
@@ -94,6 +117,9 @@ func (l *Learner) learnKeyAffine(r row) {
 	k := l.scratch.keyed
 	if len(l.kept) == int(l.n) {
 		l.kept[l.n-1].vs = append([]float64(nil), k.vs...)
+	}
+	if l.o.keyAffineExperts() == 0 {
+		return
 	}
 	if !l.isStage() {
 		for j := range l.mixers {

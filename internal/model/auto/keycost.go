@@ -18,8 +18,12 @@ func (o Options) keyedFlops() (observe, predict uint64) {
 		return 0, 0
 	}
 	k, r, sources := uint64(o.Outputs), o.keyAffineSize(), uint64(o.effects().Sources())
-	both := sources*(keyFlops+effectFlops*k/4) + k*uint64(r*(r+1)/2+4*r+40*o.keyExperts())
-	return both + k*(factorFlops(r, keyAffineExperts)+effectFlops*sources), both
+	both := sources*(keyFlops+effectFlops*k/4) + k*uint64(40*o.keyExperts())
+	if o.keyAffineExperts() > 0 {
+		both += k * uint64(r*(r+1)/2+4*r)
+		observe = k * factorFlops(r, keyAffineExperts)
+	}
+	return both + observe + k*effectFlops*sources, both
 }
 
 // keyedBytes is the memory of the level of the keys with its scratch, without the table of keys.
@@ -28,7 +32,10 @@ func (o Options) keyedBytes() uint64 {
 		return 0
 	}
 	e, c, r := o.keyExperts(), o.keyColumns(), o.keyAffineSize()
-	each := mix.Bytes(1+e) + qr.Bytes(r, keyAffineExperts) + 8*uint64(4*(e+1)+6) + 16*uint64(e)
+	each := mix.Bytes(1+e) + 8*uint64(4*(e+1)+6) + 16*uint64(e)
+	if o.keyAffineExperts() > 0 {
+		each += qr.Bytes(r, keyAffineExperts)
+	}
 	scratch := 3*e + c + 3*r + 16
 	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.Dimension))
 }

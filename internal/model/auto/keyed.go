@@ -119,12 +119,14 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 		e.Say(own, k.row, j)
 		k.beside[j] = e.Best(k.row, l.o.Outputs+j)
 		e.Fill(k.columnsOf(j), k.row, l.o.Outputs+j, l.n, l.mixers[j].mean)
-		l.mixers[j].cutColumns(k.columnsOf(j), l.o.windowKeys())
+		l.mixers[j].cutColumns(k.columnsOf(j), k.affine.groups, k.affine.windowed)
 		k.units[j] = l.mixers[j].units
 		if served != nil {
 			served.keyColumns(k, j)
 		}
-		k.affine.solve(own[experts-keyAffineExperts:], l.keyed.mixers[j].affine, s.affine, k.columnsOf(j), k.units[j], j)
+		if f := l.keyed.mixers[j].affine; f != nil {
+			k.affine.solve(own[experts-keyAffineExperts:], f, s.affine, k.columnsOf(j), k.units[j], j)
+		}
 	}
 }
 
@@ -139,7 +141,7 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 			switch {
 			case now == asleep:
 				said[1+i] = said[0]
-			case i == experts-keyAffineExperts:
+			case !l.o.addsToV(i):
 				said[1+i] = k.units[j].label(e)
 			default:
 				said[1+i] = k.units[j].cut(said[0] + e)
@@ -206,7 +208,9 @@ func (k *keyed) visit(v *codec.Visitor, n uint64) {
 		m := &k.mixers[j]
 		m.mixture.Visit(v)
 		m.account.visit(v)
-		visitFactor(v, m.affine, ridge)
+		if m.affine != nil {
+			visitFactor(v, m.affine, ridge)
+		}
 		for i := range m.passed {
 			visitSum(v, &m.passed[i])
 		}

@@ -2,7 +2,6 @@ package auto
 
 import (
 	"hindsight/internal/model"
-	"hindsight/internal/model/effects"
 )
 
 // wholeGroups are the groups of the columns in all inputs, given those in the inputs without
@@ -20,10 +19,13 @@ func (l *Learner) wholeGroups(of []int, groups []model.Importance) []model.Impor
 		}
 	}
 	first := len(groups)
+	if l.view.keys == 0 {
+		return groups
+	}
 	for _, key := range l.keys[:l.o.keyed] {
 		groups = append(groups, model.Importance{From: key.Feature, To: key.Feature + 1})
 	}
-	several := l.view.keys / effects.ColumnsEach
+	several := l.view.keyGroups()
 	for i := range l.view.keys {
 		of[l.view.differing()+i] = first + i%several
 	}
@@ -33,8 +35,8 @@ func (l *Learner) wholeGroups(of []int, groups []model.Importance) []model.Impor
 // shareKeys gives the keys equal parts of the joint key's importance, the last one, and the part
 // that their effects have in the importance of level 1.
 func (l *Learner) shareKeys(out []model.Importance, output int) []model.Importance {
-	keys, several := l.o.keyed, l.view.keys/effects.ColumnsEach
-	if keys == 0 {
+	keys, several := l.o.keyed, l.view.keyGroups()
+	if several == 0 {
 		return out
 	}
 	level1 := len(out) - several - 1

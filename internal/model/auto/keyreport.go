@@ -35,7 +35,10 @@ func (o Options) keyNames() (names []string) {
 	for _, name := range effects.Names()[:o.effects().Experts()] {
 		names = append(names, "keys/"+name)
 	}
-	return append(names, "keys/affine/value", "keys/affine/residual")
+	if o.keyAffineExperts() > 0 {
+		names = append(names, "keys/affine/value", "keys/affine/residual")
+	}
+	return names
 }
 
 // keyShares adds the weights of the experts of the keys in the prediction of an output, given the

@@ -81,7 +81,7 @@ func (o Options) effects() effects.Options {
 	if keys == 0 {
 		keys = DefaultMaxKeys
 	}
-	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys}
+	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys, Kinds: o.keyKinds()}
 }
 
 // keyExperts is the number of experts of the keys.
@@ -89,7 +89,7 @@ func (o Options) keyExperts() int {
 	if o.keyed == 0 {
 		return 0
 	}
-	return o.effects().Experts() + keyAffineExperts
+	return o.effects().Experts() + o.keyAffineExperts()
 }
 
 // keyColumns is the number of columns of an output.
@@ -105,5 +105,16 @@ func (o Options) windowKeys() int {
 	if o.keyed == 0 {
 		return 0
 	}
-	return effects.ColumnsEach * o.effects().Groups()
+	return o.keyKinds() * o.effects().Groups()
+}
+
+// mostKeyColumns is the most columns of keys that the window has.
+const mostKeyColumns = 120
+
+// keyKinds is the number of kinds of columns: all, or as many as there is room for.
+func (o Options) keyKinds() int {
+	if o.keyed == 0 {
+		return 0
+	}
+	return min(effects.ColumnsEach, mostKeyColumns/(o.keyed+1))
 }

@@ -355,3 +355,40 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 		t.Errorf("only %d states are refused", refused)
 	}
 }
+
+// Many keys have fewer kinds of columns, or none, and wide inputs have no affine experts: the
+// learner continues from its state, and its certificate holds.
+func TestManyKeys(t *testing.T) {
+	for _, keys := range []int{30, 130, 1100} {
+		o := auto.Options{Dimension: keys + 1, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 500}
+		for k := range keys {
+			o.Keys = append(o.Keys, auto.Key{Feature: 1 + k})
+		}
+		rng := rand.New(rand.NewPCG(12, uint64(keys)))
+		l, again := auto.New(o), auto.New(o)
+		for n := range 160 {
+			x := make([]float64, o.Dimension)
+			x[0] = rng.NormFloat64()
+			for k := range keys {
+				x[1+k] = float64(rng.IntN(3))
+			}
+			r := observation{x: x, y: []float64{x[0] + x[1] + 0.1*rng.NormFloat64()}, weight: 1}
+			p := predict(t, l, x)
+			if !slices.Contains(auto.AdviceSizes(o), len(p.Advice)) {
+				t.Fatalf("%d keys, row %d: advice of %d numbers", keys, n, len(p.Advice))
+			}
+			observe(t, l, r)
+			if n%53 == 0 || n == 140 {
+				if err := again.Restore(encoded(t, l)); err != nil {
+					t.Fatalf("%d keys, row %d: %v", keys, n, err)
+				}
+			} else {
+				observe(t, again, r)
+			}
+		}
+		if s := l.Stats(); !s.CertificateOK || !bytes.Equal(encoded(t, l), encoded(t, again)) || l.Size() > auto.Cost(o).StateBytes {
+			t.Errorf("%d keys: %+v, or another state", keys, s)
+		}
+		l.Report(model.ReportOptions{Importances: true})
+	}
+}

@@ -26,7 +26,7 @@ var (
 	keyInts   = flag.String("keyints", "", "numbers that are keys")
 )
 
-// keyed is a stream of a CSV file: texts are keys, and those of at most 64 values are indicators too.
+// keyedStream is a stream of a CSV file: texts are keys, and those of at most 64 values are indicators too.
 type keyedStream struct {
 	o auto.Options
 	x [][]float64

@@ -155,7 +155,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 	default:
 		v = served.base(j) // Level 2 slept, and learns from v alone.
 	}
-	if l.keyed != nil && (served == nil || len(served.level2.numbers) > 0) {
+	if l.view.keys > 0 && (served == nil || len(served.level2.numbers) > 0) {
 		s.keyed.bases[l.o.Outputs+j] = l.treeBase(s.keyed, experts, j)
 	}
 	if served == nil || len(served.level2.numbers) > 0 {

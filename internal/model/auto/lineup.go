@@ -21,7 +21,7 @@ type lineup struct {
 // place of the trees of labels.
 func (o Options) lineups() []lineup {
 	first := trees.Labels
-	if o.keyed > 0 {
+	if o.windowKeys() > 0 {
 		first = trees.Beside
 	}
 	all := []trees.Kind{first, trees.Residuals, trees.Changes, trees.Plain}
@@ -61,7 +61,7 @@ func (o Options) lineup() lineup {
 		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
 			continue
 		}
-		l.crosses, l.keys = v.crossed() > 0, o.keyed > 1
+		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}

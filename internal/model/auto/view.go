@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/effects"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/window"
 )
@@ -17,10 +16,15 @@ type view struct {
 	categories             []Span
 	// keys is the number of columns of the keys.
 	keys int
+	// kinds is the number of their kinds.
+	kinds int
 }
 
+// keyGroups is the number of columns of each kind.
+func (v view) keyGroups() int { return v.keys / max(1, v.kinds) }
+
 func (o Options) view() view {
-	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint, keys: o.windowKeys()}
+	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint, keys: o.windowKeys(), kinds: o.keyKinds()}
 	taken := make([]bool, o.Dimension)
 	for _, c := range o.Cycles {
 		taken[c], taken[c+1] = true, true
@@ -48,8 +52,8 @@ const nearKinds = 2
 // near is the number of inputs that have distances: the numbers, the means and, as far as there is
 // room, the columns of the keys.
 func (v view) near() int {
-	near, groups := v.differing(), v.keys/effects.ColumnsEach
-	for range nearKinds {
+	near, groups := v.differing(), v.keyGroups()
+	for range min(nearKinds, v.kinds) {
 		if near+groups <= neighbors.MostInputs {
 			near += groups
 		}
@@ -152,7 +156,7 @@ func (v view) units(offsets, scales []float64, inputs columns, own units) {
 		offsets[i], scales[i] = 0, 1
 	}
 	for i := range v.keys {
-		switch units, label := keyKind(i, v.keys); {
+		switch units, label := keyKind(i, v.keyGroups(), v.keys); {
 		case label:
 			offsets[v.differing()+i] = own.offset
 			fallthrough

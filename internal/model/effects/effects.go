@@ -20,8 +20,11 @@
 // predictions. A source that did not pay for 1,000 observations sleeps until their number has
 // doubled: it has no keys while it sleeps, and is on trial for 1,000 observations then.
 //
-// A diagonal filter is exact for one key a row. For several, it is what expectation
-// propagation makes of one pass: see Kalman (1960) for the gain.
+// The filter is exact for one key a row. For several it is assumed-density filtering: after each
+// row it keeps the marginals of the posterior, of independent keys.
+//
+// Sources: Kalman, A New Approach to Linear Filtering and Prediction Problems (1960), for the
+// gain; Opper, A Bayesian Approach to On-line Learning (1998), for the marginals.
 package effects
 
 import (
@@ -65,6 +68,8 @@ type Options struct {
 	Inputs, Outputs int
 	// MaxKeys is the largest number of keys. The keys of one row always have room.
 	MaxKeys int
+	// Kinds is how many of the ColumnsEach kinds of columns the groups have, the first ones.
+	Kinds int
 }
 
 // pairs is the number of sources of pairs: two inputs have the joint key alone.
@@ -83,7 +88,7 @@ func (o Options) groups() int {
 	return o.Inputs
 }
 
-// Groups is the number of sources with ColumnsEach columns: the inputs, and the joint key of several.
+// Groups is the number of sources with columns of each kind: the inputs, and the joint key of several.
 func (o Options) Groups() int { return o.groups() }
 
 // Sources is the number of sources: the inputs, the joint key and the pairs.
@@ -103,7 +108,7 @@ func (o Options) Experts() int {
 
 // Columns is the number of columns of an output: the first of every group, the second of every
 // group and so on, then the mean of every pair.
-func (o Options) Columns() int { return ColumnsEach*o.groups() + o.pairs() }
+func (o Options) Columns() int { return o.Kinds*o.groups() + o.pairs() }
 
 // limit is the largest number of keys.
 func (o Options) limit() int { return max(o.MaxKeys, o.sources()) }
@@ -266,7 +271,7 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 			variant, _ = e.bestOf(output, source)
 		}
 		if source >= e.o.groups() {
-			pair := &dst[(ColumnsEach-1)*e.o.groups()+source]
+			pair := &dst[(e.o.Kinds-1)*e.o.groups()+source]
 			*pair = 0
 			if slot != none {
 				*pair = of(e.numbers(slot), output)[variant]
@@ -283,7 +288,7 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 			column[4] = exponential.Log1p(count)
 			column[5] = exponential.Log1p(float64(n - min(n, e.link(slot).seen)))
 		}
-		for kind, value := range column {
+		for kind, value := range column[:e.o.Kinds] {
 			dst[kind*e.o.groups()+source] = value
 		}
 	}

@@ -321,10 +321,10 @@ func draw(rng *rand.Rand, o effects.Options) (x, y, v []float64, counts float64)
 // TestNaive compares the table with maps through evictions, sleep and trials.
 func TestNaive(t *testing.T) {
 	for _, o := range []effects.Options{
-		{Inputs: 1, Outputs: 2, MaxKeys: 7},
-		{Inputs: 2, Outputs: 1, MaxKeys: 100},
-		{Inputs: 3, Outputs: 1, MaxKeys: 300},
-		{Inputs: 10, Outputs: 2, MaxKeys: 500},
+		{Inputs: 1, Outputs: 2, MaxKeys: 7, Kinds: effects.ColumnsEach},
+		{Inputs: 2, Outputs: 1, MaxKeys: 100, Kinds: effects.ColumnsEach},
+		{Inputs: 3, Outputs: 1, MaxKeys: 300, Kinds: effects.ColumnsEach},
+		{Inputs: 10, Outputs: 2, MaxKeys: 500, Kinds: effects.ColumnsEach},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(o.Inputs), 36))
@@ -373,7 +373,7 @@ func near(t *testing.T, row int, what string, got, want []float64) {
 
 // one learns labels of one key, with v = 0, and returns the effects of the variants.
 func one(weights, labels []float64) []float64 {
-	o := effects.Options{Inputs: 1, Outputs: 1, MaxKeys: 1}
+	o := effects.Options{Inputs: 1, Outputs: 1, MaxKeys: 1, Kinds: effects.ColumnsEach}
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	for n, y := range labels {
 		e.Find(r, []float64{5})
@@ -417,7 +417,7 @@ func TestOneKey(t *testing.T) {
 
 // The residuals of keys add up: after many rows without drift e is the effect of the row.
 func TestEffectsAdd(t *testing.T) {
-	o := effects.Options{Inputs: 2, Outputs: 1, MaxKeys: 1000}
+	o := effects.Options{Inputs: 2, Outputs: 1, MaxKeys: 1000, Kinds: effects.ColumnsEach}
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	rng := rand.New(rand.NewPCG(2, 2))
 	for n := range 20_000 {
@@ -449,7 +449,7 @@ func stateOf(tb testing.TB, e *effects.Effects, n uint64) []byte {
 
 // A restored table goes on bit for bit, and its memory is that of the first.
 func TestStatesContinue(t *testing.T) {
-	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5}, {Inputs: 4, Outputs: 2, MaxKeys: 200}} {
+	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5, Kinds: effects.ColumnsEach}, {Inputs: 4, Outputs: 2, MaxKeys: 200, Kinds: effects.ColumnsEach}} {
 		rng := rand.New(rand.NewPCG(3, 3))
 		all := []*effects.Effects{effects.New(o)}
 		r, said := effects.NewRow(o), make([]float64, o.Experts()*o.Outputs)
@@ -485,7 +485,7 @@ func TestStatesContinue(t *testing.T) {
 
 // An empty table is small, whatever the most keys.
 func TestTheTableGrows(t *testing.T) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16, Kinds: effects.ColumnsEach}
 	if empty, full := effects.New(o).Bytes(), o.Bytes(); empty > 2000 || full < 1<<16*100 {
 		t.Errorf("%d bytes empty, %d full", empty, full)
 	}

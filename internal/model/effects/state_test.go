@@ -14,7 +14,7 @@ import (
 
 // Largest tells the inputs and the values of single keys.
 func TestLargest(t *testing.T) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1000}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1000, Kinds: effects.ColumnsEach}
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	const big = 1<<52 - 1
 	rng := rand.New(rand.NewPCG(4, 4))
@@ -42,7 +42,7 @@ func TestLargest(t *testing.T) {
 }
 
 func FuzzVisit(f *testing.F) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach}
 	const rows = 50
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -79,7 +79,7 @@ func FuzzVisit(f *testing.F) {
 
 // A state with one wrong number is refused, or a table that goes on.
 func TestOneWrongNumber(t *testing.T) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach}
 	const rows = 50
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	rng := rand.New(rand.NewPCG(5, 5))
