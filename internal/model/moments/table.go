@@ -18,9 +18,9 @@ import (
 //     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
 //     unit has changed: the values before count 200 rows together, in the new unit.
 //     Strange values whose deviation is below s/12 are a sentinel, and no change.
-//   - From an alarm of 3 on a sentinel, and always a value of more than ten times the distance at
-//     which a value is strange, is moved to 2 s from m by Cut: such a value says that a value is
-//     missing, at a small leverage.
+//   - From an alarm of 3 on Cut moves a sentinel to 2 s from m: it says that a value is missing,
+//     at a small leverage. Cut moves other values to m above ten times the distance from which on
+//     a value is strange: they say nothing.
 //   - Strange values that carry more than half of Σω(x − m)² are no errors, such as the rare
 //     ones of an indicator: they count as all others do, and Cut keeps them.
 //   - Every 1,000 rows a column compares the rows of this block with all rows. A block whose
@@ -129,8 +129,11 @@ func (t *Table) Cut(column int, v float64) float64 {
 		return v
 	}
 	mean, far := c.now.Mean.Value(), float64(c.limit()*c.scale)
-	if off := math.Abs(v - mean); off > float64(beyond*far) || (c.alarm >= doubted && c.sentinel()) {
+	switch {
+	case c.alarm >= doubted && c.sentinel():
 		return mean + math.Copysign(float64(sentinelAt*c.scale), v-mean)
+	case math.Abs(v-mean) > float64(beyond*far):
+		return mean
 	}
 	if v > c.high {
 		return math.Max(c.high, mean+far)

@@ -74,7 +74,10 @@ func (n *naive) cut(x float64) float64 {
 		return x
 	}
 	mean, _, total := figures(n.now)
-	if n.alarm >= 3 && n.sentinel() || math.Abs(x-mean) > 120*(1+50/total)*deviation(n.now) {
+	if math.Abs(x-mean) > 120*(1+50/total)*deviation(n.now) && !(n.alarm >= 3 && n.sentinel()) {
+		return mean
+	}
+	if n.alarm >= 3 && n.sentinel() {
 		return mean + math.Copysign(2*deviation(n.now), x-mean)
 	}
 	if x > mean {
