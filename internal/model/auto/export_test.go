@@ -48,3 +48,6 @@ func (l *Learner) Said(numbers []float64) (experts, final []float64, value float
 	_, lineup, final, value := a.level2.of(0)
 	return append(experts, lineup...), final, value, true
 }
+
+// FollowedUnit is the unit of the stacks after labels of a deviation.
+func FollowedUnit(unit, deviation float64) float64 { return units{stackScale: unit}.followed(deviation) }
