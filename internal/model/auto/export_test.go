@@ -50,4 +50,6 @@ func (l *Learner) Said(numbers []float64) (experts, final []float64, value float
 }
 
 // FollowedUnit is the unit of the stacks after labels of a deviation.
-func FollowedUnit(unit, deviation float64) float64 { return units{stackScale: unit}.followed(deviation) }
+func FollowedUnit(unit, deviation float64) float64 {
+	return units{stackScale: unit}.followed(deviation)
+}
