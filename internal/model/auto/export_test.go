@@ -122,3 +122,8 @@ func RefitFlops(o Options, n, lambda int) (flops, budget float64, tried, checked
 
 // Ridges is the number of ridge regressions of the opening.
 func Ridges(o Options) int { return o.ridges() }
+
+// FollowedUnit is the unit of the stacks after labels of a deviation.
+func FollowedUnit(unit, deviation float64) float64 {
+	return units{stackScale: unit}.followed(deviation)
+}

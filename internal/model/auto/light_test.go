@@ -93,3 +93,15 @@ func TestRoundingIsNoInput(t *testing.T) {
 		})
 	}
 }
+
+// The unit of the stacks stays within a factor of 32 of the deviation, changes by powers of two,
+// and no more than it must.
+func TestStacksFollowTheUnitOfLabels(t *testing.T) {
+	for _, c := range [][3]float64{
+		{1, 1, 1}, {1, 32, 1}, {1, 33, 2}, {1, 1e6, 32768}, {3, 1.0 / 32, 0.75}, {3, 3.0 / 32, 3}, {1, 1e-6, 1.0 / 32768},
+	} {
+		if got := auto.FollowedUnit(c[0], c[1]); got != c[2] {
+			t.Errorf("unit %g, deviation %g: %g, want %g", c[0], c[1], got, c[2])
+		}
+	}
+}

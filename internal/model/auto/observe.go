@@ -125,7 +125,7 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	if l.n > uint64(l.o.last()) {
 		for j := range l.mixers {
 			if m := &l.mixers[j]; !m.signs {
-				m.follow(l.labels.scale[j])
+				m.stackScale = m.followed(l.labels.scale[j])
 			}
 		}
 	}

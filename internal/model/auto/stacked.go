@@ -118,17 +118,19 @@ func (u units) stackRelative(v float64) float64 {
 	return within(v/u.stackScale, -model.MaxMagnitude, model.MaxMagnitude)
 }
 
-// follow doubles or halves the unit of the stacks until the deviation of the labels is at most
-// unitSlack times or a part of it. The experts before need no new units: a ridge is linear in
+// followed is the unit of the stacks, doubled or halved until the deviation of the labels is at
+// most unitSlack times as large or as small. The experts before need no new units: a ridge is linear in
 // its labels. The penalty of a stack is one of residuals in its unit, which each row has of its
 // own round, and on labels that grow for ever would be none.
-func (u *units) follow(deviation float64) {
-	for deviation > float64(unitSlack*u.stackScale) && u.stackScale < model.MaxMagnitude {
-		u.stackScale *= 2
+func (u units) followed(deviation float64) float64 {
+	scale := u.stackScale
+	for deviation > float64(unitSlack*scale) && scale < model.MaxMagnitude {
+		scale *= 2
 	}
-	for float64(unitSlack*deviation) < u.stackScale && u.stackScale > leastScale {
-		u.stackScale /= 2
+	for float64(unitSlack*deviation) < scale && scale > leastScale {
+		scale /= 2
 	}
+	return scale
 }
 
 // unitSlack is above what a trend makes of the first labels.

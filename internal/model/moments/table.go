@@ -18,9 +18,9 @@ import (
 //     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
 //     unit has changed: the values before count 200 rows together, in the new unit.
 //     Strange values whose deviation is below s/12 are a sentinel, and no change.
-//   - From an alarm of 3 on a sentinel, and always a value of more than ten times the distance at
-//     which a value is strange, is moved to 2 s from m by Cut: such a value says that a value is
-//     missing, at a small leverage.
+//   - Cut moves a strange value that is equal to the last one to 2 s from m: a sentinel says that a
+//     value is missing, at a small leverage. Cut moves others to m above ten times the distance
+//     from which on a value is strange: they say nothing.
 //   - Strange values that carry more than half of Σω(x − m)² are no errors, such as the rare
 //     ones of an indicator: they count as all others do, and Cut keeps them.
 //   - Every 1,000 rows a column compares the rows of this block with all rows. A block whose
@@ -57,6 +57,8 @@ type column struct {
 	// alarm is that of the strange values in other.
 	alarm float64
 	other sample
+	// odd is the last strange value, 0 before the first.
+	odd float64
 	// block are the values since the last comparison. moved counts those that differ from the
 	// value before, last.
 	block       sample
@@ -72,7 +74,6 @@ const (
 	caution      = 50
 	relief       = 0.1
 	lasting      = 20
-	doubted      = 3
 	sentinelAt   = 2
 	beyond       = 10
 	// After a lasting change the values before count remembered rows together, after one by a
@@ -86,7 +87,7 @@ const (
 	// times the deviation.
 	leastGap  = 2
 	leastRate = 4
-	// shrunk is the ratio of mean squares at which the unit has grown.
+	// The unit has grown if the mean square of a block is below shrunk times that of all rows.
 	shrunk = 1e-4
 
 	// A deviation below leastScale, whose square is out of range, counts as none.
@@ -100,7 +101,7 @@ func NewTable(columns int) Table { return Table{columns: make([]column, columns)
 func (t *Table) Columns() int { return len(t.columns) }
 
 // Numbers is how many numbers a column keeps.
-const Numbers = 19
+const Numbers = 20
 
 // Add takes a row that counts ω.
 func (t *Table) Add(x []float64, counts float64) {
@@ -129,8 +130,11 @@ func (t *Table) Cut(column int, v float64) float64 {
 		return v
 	}
 	mean, far := c.now.Mean.Value(), float64(c.limit()*c.scale)
-	if off := math.Abs(v - mean); off > float64(beyond*far) || (c.alarm >= doubted && c.sentinel()) {
+	switch {
+	case v == c.odd:
 		return mean + math.Copysign(float64(sentinelAt*c.scale), v-mean)
+	case math.Abs(v-mean) > float64(beyond*far):
+		return mean
 	}
 	if v > c.high {
 		return math.Max(c.high, mean+far)
@@ -158,6 +162,7 @@ func (c *column) add(v, counts float64) (made Change) {
 		}
 	case !c.heavy():
 		c.alarm += counts
+		c.odd = v
 		c.other.add(v, counts)
 		if c.alarm >= lasting && !c.sentinel() {
 			made = c.change(&c.other)
@@ -233,7 +238,7 @@ func (c *column) power(to *sample) (factor float64, ok bool) {
 		math.Abs(mean-float64(factor*c.now.Mean.Value())) <= scale && deviation <= 2*scale && 2*deviation >= scale
 }
 
-// size is the root of the mean square. math.Hypot differs from machine to machine.
+// size is the root of the mean square, of the same bits on every machine, unlike math.Hypot.
 func size(mean, deviation float64) float64 {
 	return math.Sqrt(float64(mean*mean) + float64(deviation*deviation))
 }
@@ -312,7 +317,7 @@ func (c *column) visit(v *codec.Visitor, at int) {
 	v.Within(maxSquares, &c.far)
 	v.Within(lasting, &c.alarm)
 	v.Within(blockRows, &c.moved)
-	v.Within(model.MaxMagnitude, &c.last, &c.low, &c.high)
+	v.Within(model.MaxMagnitude, &c.last, &c.odd, &c.low, &c.high)
 	if !v.Reading() {
 		return
 	}

@@ -18,10 +18,12 @@ type naive struct {
 	// seen are the values in now since the last change.
 	seen  []float64
 	alarm float64
+	// odd is the last strange value.
+	odd float64
 }
 
-// counted is a value that counts something. far says that the value was strange or made the
-// deviation by which it is, and then squares is what it added to Σω(x − m)².
+// counted is a value that counts something. If the value was strange, or is by the deviation
+// that it made, squares is what it added to Σω(x − m)².
 type counted struct {
 	value, counts, squares float64
 	moved                  bool
@@ -74,7 +76,10 @@ func (n *naive) cut(x float64) float64 {
 		return x
 	}
 	mean, _, total := figures(n.now)
-	if n.alarm >= 3 && n.sentinel() || math.Abs(x-mean) > 120*(1+50/total)*deviation(n.now) {
+	if math.Abs(x-mean) > 120*(1+50/total)*deviation(n.now) && x != n.odd {
+		return mean
+	}
+	if x == n.odd {
 		return mean + math.Copysign(2*deviation(n.now), x-mean)
 	}
 	if x > mean {
@@ -93,7 +98,7 @@ func keep(values []counted, part float64) {
 func (n *naive) add(x, counts float64) {
 	strange := n.strange(x)
 	if strange && !n.heavy() {
-		n.other, n.alarm = append(n.other, counted{value: x, counts: counts}), n.alarm+counts
+		n.odd, n.other, n.alarm = x, append(n.other, counted{value: x, counts: counts}), n.alarm+counts
 		if n.alarm >= 20 && !n.sentinel() {
 			n.change(n.other, x)
 		}
@@ -124,8 +129,8 @@ func (n *naive) sentinel() bool { return deviation(n.other) <= deviation(n.now)/
 // change makes values the present ones, of which x is the newest.
 func (n *naive) change(to []counted, x float64) {
 	mean, _, total := figures(n.now)
-	own, s, all := 0.0, deviation(to), deviation(n.now)
-	own, _, _ = figures(to)
+	own, _, _ := figures(to)
+	s, all := deviation(to), deviation(n.now)
 	factor := math.Pow(10, math.Round(math.Log10(math.Hypot(own, s)/math.Hypot(mean, all))))
 	ratio := math.Hypot(own, s) / math.Hypot(mean, all) / factor
 	part := math.Min(1, 1/total)
@@ -144,7 +149,7 @@ func (n *naive) change(to []counted, x float64) {
 		v.squares = 0
 		n.now = append(n.now, v)
 	}
-	*n = naive{now: n.now, seen: []float64{x}}
+	*n = naive{now: n.now, odd: n.odd, seen: []float64{x}}
 }
 
 func (n *naive) compare() {
