@@ -105,6 +105,14 @@ func (f *naiveForest) last(x []float32) float64 {
 	return f.offset + float64(f.unit*float64(x[f.o.Inputs]))
 }
 
+// effect is the effect of the keys of a row.
+func (f *naiveForest) effect(x []float32) (sum float64) {
+	for _, v := range x[f.o.Keys.From:f.o.Keys.Effect] {
+		sum += f.offset + float64(f.unit*float64(v))
+	}
+	return sum
+}
+
 // target is what the trees of a column add up to at best.
 func (f *naiveForest) target(kind trees.Kind, r naiveRow) int64 {
 	switch kind {
@@ -112,6 +120,8 @@ func (f *naiveForest) target(kind trees.Kind, r naiveRow) int64 {
 		return f.fixed(r.label) - f.fixed(f.last(r.x))
 	case trees.Residuals:
 		return f.fixed(r.label) - f.fixed(r.served)
+	case trees.Beside:
+		return f.fixed(r.label - f.effect(r.x))
 	default:
 		return f.fixed(r.label)
 	}
@@ -121,6 +131,7 @@ func (f *naiveForest) predict(x []float32, served float64) (values []float64, su
 	for _, c := range f.columns {
 		origin := map[trees.Kind]float64{
 			trees.Labels: f.mean, trees.Plain: f.mean, trees.Changes: f.last(x), trees.Residuals: served,
+			trees.Beside: f.mean + f.effect(x),
 		}[c.kind]
 		sum := c.sum(x)
 		sums = append(sums, sum)
@@ -139,10 +150,10 @@ func (f *naiveForest) filled() int64 { return int64(len(f.window(f.capacity + wi
 func (f *naiveForest) inputs(kind trees.Kind) (inputs []int) {
 	l := window.Layout{Inputs: f.o.Inputs, Deltas: f.o.Deltas}
 	for j := range l.Columns() {
-		input, lag, delta := j < l.Inputs, j == l.Inputs || j == l.Inputs+1, j >= l.Delta()
+		input, lag, delta := j < l.Inputs && (kind != trees.Beside || j < f.o.Keys.From || j >= f.o.Keys.To), j == l.Inputs || j == l.Inputs+1, j >= l.Delta()
 		served := j == l.Inputs+2
-		ladder := !input && !lag && !served && !delta
-		if input || (kind == trees.Labels && lag) || (kind == trees.Residuals && (lag || served)) ||
+		ladder := j >= l.Inputs && !lag && !served && !delta
+		if input || ((kind == trees.Labels || kind == trees.Beside) && lag) || (kind == trees.Residuals && (lag || served)) ||
 			(kind == trees.Changes && (ladder || delta)) {
 			inputs = append(inputs, j)
 		}
@@ -332,7 +343,7 @@ func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []
 	rows := f.window(f.capacity)
 	f.queue(5 * int64(len(rows)))
 	mean := int64(0)
-	if c.kind == trees.Labels || c.kind == trees.Plain {
+	if c.kind != trees.Changes && c.kind != trees.Residuals {
 		mean = f.fixed(f.mean)
 	}
 	var bits uint64

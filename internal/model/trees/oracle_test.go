@@ -40,9 +40,9 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 		"a small window":      {trees.Options{Seed: 1, Inputs: 5, Work: 20_000}, 60, 450, 0, 5, false},
 		"all work at once":    {trees.Options{Seed: 2, Inputs: 2, Deltas: 1}, 40, 160, 0, 0, false},
 		"weights, late":       {trees.Options{Seed: 3, Inputs: 6, Deltas: 3, Work: 9000}, 150, 500, 9, 7, true},
-		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Work: 40_000}, 100, 260, 0, 11, false},
+		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Keys: trees.Keys{From: 6, Effect: 8, To: 18}, Work: 40_000}, 100, 260, 0, 11, false},
 		"large leaves":        {trees.Options{Seed: 5, Inputs: 3, Work: 25_000}, 1000, 1700, 0, 31, true},
-		"fits of many rounds": {trees.Options{Seed: 6, Inputs: 24, Work: 1600}, 1000, 2500, 2, 41, false},
+		"fits of many rounds": {trees.Options{Seed: 6, Inputs: 24, Keys: trees.Keys{From: 22, Effect: 23, To: 24}, Work: 1600}, 1000, 2500, 2, 41, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Columns = allKinds()
@@ -120,7 +120,7 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	}
 	var eighths []int
 	if rng.IntN(2) == 0 {
-		eighths = []int{8, 1, 8, 4}
+		eighths = []int{8, 1, 8, 4, 8}
 	}
 	if rng.IntN(2) == 0 {
 		sums = nil
