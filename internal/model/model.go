@@ -349,8 +349,8 @@ type Effect struct {
 	// Output is the number of the output, Value the effect in units of its label.
 	Output int
 	Value  float64
-	// Observations counts the observations with the key.
-	Observations uint64
+	// Observations counts the observations with the key, each by its weight.
+	Observations float64
 }
 
 // NoInput stands for the constant.

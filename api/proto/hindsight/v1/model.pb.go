@@ -1836,8 +1836,8 @@ type KeyEffect struct {
 	Missing bool `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
 	// The effect, in units of the label; of a classifier, of the indicator of the class.
 	Effect float64 `protobuf:"fixed64,4,opt,name=effect,proto3" json:"effect,omitempty"`
-	// How many observations had the key.
-	Observations uint64 `protobuf:"varint,5,opt,name=observations,proto3" json:"observations,omitempty"`
+	// How many observations had the key. One counts by its weight.
+	Observations float64 `protobuf:"fixed64,5,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The output that it is an effect on.
 	Output        int32 `protobuf:"varint,6,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1902,7 +1902,7 @@ func (x *KeyEffect) GetEffect() float64 {
 	return 0
 }
 
-func (x *KeyEffect) GetObservations() uint64 {
+func (x *KeyEffect) GetObservations() float64 {
 	if x != nil {
 		return x.Observations
 	}
@@ -5597,7 +5597,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bcategory\x18\x02 \x01(\tH\x00R\bcategory\x88\x01\x01\x12\x18\n" +
 	"\amissing\x18\x03 \x01(\bR\amissing\x12\x16\n" +
 	"\x06effect\x18\x04 \x01(\x01R\x06effect\x12\"\n" +
-	"\fobservations\x18\x05 \x01(\x04R\fobservations\x12\x16\n" +
+	"\fobservations\x18\x05 \x01(\x01R\fobservations\x12\x16\n" +
 	"\x06output\x18\x06 \x01(\x05R\x06outputB\v\n" +
 	"\t_category\"]\n" +
 	"\x0fInputImportance\x12\x14\n" +

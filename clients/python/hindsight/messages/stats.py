@@ -333,8 +333,8 @@ class KeyEffect:
     missing: bool
     #: The effect, in units of the label; of a classifier, of the indicator of the class.
     effect: float
-    #: How many observations had the key.
-    observations: int
+    #: How many observations had the key. One counts by its weight.
+    observations: float
     #: The output that it is an effect on.
     output: int
 

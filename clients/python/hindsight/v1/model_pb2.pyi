@@ -406,9 +406,9 @@ class KeyEffect(_message.Message):
     effect: float
     input: str
     missing: bool
-    observations: int
+    observations: float
     output: int
-    def __init__(self, input: _Optional[str] = ..., category: _Optional[str] = ..., missing: bool = ..., effect: _Optional[float] = ..., observations: _Optional[int] = ..., output: _Optional[int] = ...) -> None: ...
+    def __init__(self, input: _Optional[str] = ..., category: _Optional[str] = ..., missing: bool = ..., effect: _Optional[float] = ..., observations: _Optional[float] = ..., output: _Optional[int] = ...) -> None: ...
 
 class LabelGateStats(_message.Message):
     __slots__ = ["last_set_aside", "last_start", "regret_beside", "set_aside", "set_aside_loss", "share", "starts"]

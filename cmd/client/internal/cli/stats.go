@@ -345,6 +345,6 @@ func writeEffects(w *command.Page, s *hindsightv1.ModelStats) {
 		if several {
 			name += fmt.Sprintf(", output %d", e.GetOutput())
 		}
-		w.Cells(cell(name), digits3(e.GetEffect()), e.GetObservations())
+		w.Cells(cell(name), digits3(e.GetEffect()), command.Number(e.GetObservations()))
 	}
 }
