@@ -19,7 +19,7 @@ func (l *Learner) largestEffects() []model.Effect {
 	for j := range l.mixers {
 		for _, e := range l.keyed.effects.Largest(model.MaxEffects, j) {
 			all = append(all, model.Effect{
-				Feature: l.keys[e.Input].Feature, Key: e.Key, Output: j, Value: e.Mean, Observations: uint64(e.Count),
+				Feature: l.keys[e.Input].Feature, Key: e.Key, Output: j, Value: e.Mean, Observations: e.Count,
 			})
 		}
 	}

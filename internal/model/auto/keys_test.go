@@ -233,7 +233,7 @@ func TestKeysMatter(t *testing.T) {
 			mean, count = mean+r.y[0], count+1
 		}
 	}
-	if e.Feature == 1 || math.Abs(mean/count-e.Value) > 0.5 || math.Abs(e.Value) < 1 || float64(e.Observations) > count || float64(e.Observations) < 0.8*count {
+	if e.Feature == 1 || math.Abs(mean/count-e.Value) > 0.5 || math.Abs(e.Value) < 1 || e.Observations > count || e.Observations < 0.8*count {
 		t.Errorf("the largest effect is %+v, the mean of %g rows is %g", e, count, mean/count)
 	}
 	if !slices.IsSortedFunc(effects, func(a, b model.Effect) int {
