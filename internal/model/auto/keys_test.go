@@ -10,6 +10,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/effects"
 )
 
 // visits are observations of users in cities: the label has an effect of each and a wave of the
@@ -390,5 +391,57 @@ func TestManyKeys(t *testing.T) {
 			t.Errorf("%d keys: %+v, or another state", keys, s)
 		}
 		l.Report(model.ReportOptions{Importances: true})
+	}
+}
+
+// TestEffectsLearnWhatWasServed: a table that learns the served v and experts of advice says what
+// the learner's experts add to v, with labels that come late.
+func TestEffectsLearnWhatWasServed(t *testing.T) {
+	const late = 9
+	l := auto.NewLevel1(keyOptions())
+	o := effects.Options{Inputs: 2, Outputs: 2, MaxKeys: auto.DefaultMaxKeys, Kinds: effects.ColumnsEach}
+	table, row, experts := effects.New(o), effects.NewRow(o), o.Experts()
+	type pending struct {
+		observation
+		advice, said []float64
+	}
+	var all []pending
+	low, high, compared := math.Inf(1), math.Inf(-1), 0
+	said := make([]float64, 2*experts)
+	var weights model.Weights
+	for n, r := range visits(13, 400) {
+		p := predict(t, l, r.x)
+		served, _ := l.SaidKeyed(p.Advice)
+		table.Find(row, []float64{r.x[0], r.x[2]})
+		table.Say(said, row, 0)
+		for i, e := range said[:experts] {
+			if want := served[0] + e; want > low && want < high && n > late {
+				compared++
+				if math.Abs(served[1+i]-want) > 1e-9 {
+					t.Fatalf("row %d: expert %d says %g, want %g", n, i, served[1+i], want)
+				}
+			}
+		}
+		all = append(all, pending{r, p.Advice, served})
+		if n < late {
+			continue
+		}
+		w, learned := all[n-late], uint64(n-late)
+		var out model.Outcome
+		if err := l.ObserveAdvised(&out, w.x, w.y, w.weight, w.advice); err != nil {
+			t.Fatal(err)
+		}
+		counts := weights.Add(w.weight)
+		table.Find(row, []float64{w.x[0], w.x[2]})
+		copy(said, w.said[1:])
+		table.Say(said[experts:], row, 1)
+		for i := range said[experts:] {
+			said[experts+i] += w.said[0]
+		}
+		table.Learn(row, learned, counts, []float64{w.y[0], w.y[0]}, []float64{w.said[0], w.said[0]}, said)
+		low, high = math.Min(low, w.y[0]), math.Max(high, w.y[0])
+	}
+	if compared < 3000 {
+		t.Errorf("%d predictions compared", compared)
 	}
 }

@@ -45,8 +45,8 @@ func (o Options) view() view {
 // differing is the number of inputs that have differences: the numbers and the means.
 func (v view) differing() int { return len(v.numbers) + len(v.categories) }
 
-// nearKinds are the kinds of columns of the keys that have distances: the effect and the shrunk mean
-// of keys that say nothing are near those of others, the last labels are not.
+// nearKinds are the kinds of columns of the keys that have distances: the effect and the decayed
+// label of keys that say nothing are near those of others, the last labels are not.
 const nearKinds = 2
 
 // near is the number of inputs that have distances: the numbers, the means and, as far as there is

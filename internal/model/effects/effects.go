@@ -47,7 +47,7 @@ func variants() [Variants]variant {
 
 const (
 	// ColumnsEach is the number of columns of an input and of the joint key: the mean of the
-	// best variant, the shrunk mean of the labels, the decayed label, the last label, and the
+	// best variant, the decayed label, the shrunk mean of the labels, the last label, and the
 	// logarithms of 1 + the rows of the key and of 1 + the rows since the last one.
 	ColumnsEach = 6
 	// LabelColumns is how many of the columns are in units of labels.
@@ -283,8 +283,8 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 			numbers := e.numbers(slot)
 			own, count := of(numbers, output), numbers[countAt]
 			column[0] = own[variant]
-			column[1] = mean + float64(count/(count+prior)*(own[meanAt]-mean))
-			column[2], column[3] = own[decayedAt], own[lastAt]
+			column[1], column[3] = own[decayedAt], own[lastAt]
+			column[2] = mean + float64(count/(count+prior)*(own[meanAt]-mean))
 			column[4] = exponential.Log1p(count)
 			column[5] = exponential.Log1p(float64(n - min(n, e.link(slot).seen)))
 		}

@@ -150,7 +150,7 @@ func (n *naive) fill(x []float64, output, row int, mean float64) []float64 {
 		column := []float64{0, mean, mean, mean, 0, math.Log1p(float64(row))}
 		if k := n.keys[name]; k != nil {
 			column = []float64{
-				k.mu[output][variant], (5*mean + k.count*k.mean[output]) / (5 + k.count), k.decayed[output], k.last[output],
+				k.mu[output][variant], k.decayed[output], (5*mean + k.count*k.mean[output]) / (5 + k.count), k.last[output],
 				math.Log1p(k.count), math.Log1p(float64(row - k.seen)),
 			}
 		}
