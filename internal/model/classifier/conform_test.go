@@ -73,8 +73,11 @@ func TestConformance(t *testing.T) {
 	for name, spec := range subjects() {
 		t.Run(name, func(t *testing.T) {
 			warm := 0
-			if spec.AdaRaker != nil {
+			switch {
+			case spec.AdaRaker != nil:
 				warm = 1100 // Its next expert then comes at 2047 or later.
+			case spec.Auto != nil:
+				warm = 300 // The opening of auto keeps its rows until then.
 			}
 			modeltest.ConformClassifier(t, modeltest.ClassSubject{
 				New: func() model.Classifier { return create(t, spec) }, Dimension: dimension,

@@ -92,7 +92,7 @@ func TestConform(t *testing.T) {
 	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 500}
 	for _, v := range versions() {
 		modeltest.Conform(t, modeltest.Subject{
-			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 140,
+			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 300,
 			Full: v.full, Grows: v.full > 0,
 			Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 		})
