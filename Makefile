@@ -86,6 +86,7 @@ reproduce: build bin/hindsight-research ## published streams through every learn
 compare: bin/hindsight-research ## published streams through the papers' methods and through retrained trees, into research/results
 	bin/hindsight-research papers baselines $(ARGS)
 	python3 research/peers/peers.py $(ARGS)
+	python3 research/peers/keys.py --program bin/hindsight $(ARGS)
 
 .PHONY: bin/hindsight-bench bin/hindsight-research
 bin/hindsight-bench:

@@ -59,12 +59,12 @@ def unit_range(v):
     return (v - low) / np.where(span > 0, span, 1)
 
 
-def fits(rows):
+def fits(rows, every):
     """The numbers of rows after which an ensemble is fitted."""
-    return [t for t in FIRST_FITS if t < rows] + list(range(EVERY, rows, EVERY))
+    return sorted({t for t in FIRST_FITS if t < rows}.union(range(every, rows, every)))
 
 
-def scheduled(make, most=MOST):
+def scheduled(make, most=MOST, every=EVERY):
     """Predictions of a method that is fitted anew on a schedule; before, the running mean."""
 
     def run(x, y):
@@ -72,7 +72,7 @@ def scheduled(make, most=MOST):
 
         out = np.zeros(len(y))
         out[1:] = (np.cumsum(y) / np.arange(1, len(y) + 1))[:-1]
-        at = fits(len(y))
+        at = fits(len(y), every)
         for begin, end in zip(at, at[1:] + [len(y)]):
             model = make()
             model.fit(x[max(0, begin - most) : begin], y[max(0, begin - most) : begin])
@@ -101,13 +101,13 @@ def extra_trees():
     return scheduled(make, FOREST_MOST)
 
 
-def histogram_boosting():
+def histogram_boosting(every=EVERY):
     def make():
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         return HistGradientBoostingRegressor(max_iter=200, random_state=1)
 
-    return scheduled(make)
+    return scheduled(make, every=every)
 
 
 def ridge():
