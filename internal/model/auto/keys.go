@@ -1,12 +1,18 @@
 package auto
 
 import (
+	"slices"
+
 	"hindsight/internal/model/effects"
 )
 
 // Key is an input whose values are keys: names of what a row is about, such as a user. A value
 // is any number but 0, which is missing. Keys have no order and no distance.
-type Key struct{ Feature int }
+type Key struct {
+	Feature int
+	// Encoded says that other inputs identify the most frequent values.
+	Encoded bool
+}
 
 const (
 	// DefaultMaxKeys is the MaxKeys of options without one.
@@ -71,6 +77,7 @@ func (o Options) numeric() Options {
 	}
 	if o.Outputs <= mostKeyedOutputs {
 		n.keyed = min(len(o.Keys), effects.MostInputs)
+		n.encoded = !slices.ContainsFunc(o.Keys, func(k Key) bool { return !k.Encoded })
 	}
 	return n
 }
@@ -111,9 +118,10 @@ func (o Options) windowKeys() int {
 // mostKeyColumns is the most columns of keys that the window has.
 const mostKeyColumns = 120
 
-// keyKinds is the number of kinds of columns: all, or as many as there is room for.
+// keyKinds is the number of kinds of columns: all, or as many as there is room for. Keys that are
+// all encoded have effects and no columns: trees and neighbors see the values as other inputs.
 func (o Options) keyKinds() int {
-	if o.keyed == 0 {
+	if o.keyed == 0 || o.encoded {
 		return 0
 	}
 	return min(effects.ColumnsEach, mostKeyColumns/(o.keyed+1))

@@ -445,3 +445,32 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		t.Errorf("%d predictions compared", compared)
 	}
 }
+
+// Keys that other inputs identify have effects and no columns: the window, the trees and the
+// neighbors are those without keys.
+func TestEncodedKeysHaveNoColumns(t *testing.T) {
+	o := keyOptions()
+	plain, keyed := auto.Cost(o), o
+	keyed.Keys = nil
+	for _, key := range o.Keys {
+		keyed.Keys = append(keyed.Keys, auto.Key{Feature: key.Feature, Encoded: true})
+	}
+	if encoded := auto.Cost(keyed); encoded.StateBytes >= plain.StateBytes || encoded.ObserveFlops >= plain.ObserveFlops {
+		t.Errorf("encoded keys cost %+v, others %+v", encoded, plain)
+	}
+	rows, l := visits(9, 2000), auto.New(keyed)
+	without := keyed
+	without.Keys = nil
+	m := auto.New(without)
+	var with, bare float64
+	for n, r := range rows {
+		a := observe(t, l, r)
+		b := observe(t, m, r)
+		if n >= 1000 {
+			with, bare = with+a.Loss, bare+b.Loss
+		}
+	}
+	if !(with < 0.8*bare) {
+		t.Errorf("the loss with encoded keys is %g, with numbers in their place %g", with, bare)
+	}
+}

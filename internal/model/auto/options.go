@@ -33,6 +33,8 @@ type Options struct {
 	Seed uint64
 	// keyed is the number of keys that numeric left out and that have effects.
 	keyed int
+	// encoded says that other inputs identify the most frequent values of every key.
+	encoded bool
 }
 
 // Span is the range of the inputs From <= i < To.

@@ -104,9 +104,9 @@ func (c *completion) joint() (spans []auto.Span) {
 
 // keys are the features that are keys of auto.
 func (c *completion) keys() (keys []auto.Key) {
-	for i := range c.spec.Inputs {
+	for i, in := range c.spec.Inputs {
 		if feature, ok := c.schema.Key(i); ok {
-			keys = append(keys, auto.Key{Feature: feature})
+			keys = append(keys, auto.Key{Feature: feature, Encoded: in.Categorical.MaxCategories != nil})
 		}
 	}
 	return keys
