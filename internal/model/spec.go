@@ -141,7 +141,7 @@ type Auto struct {
 }
 
 // MaxKeys is how many keys the model of a completed spec remembers, 0 if its learner has no keys.
-func (s *Spec) MaxKeys() int {
+func (s Spec) MaxKeys() int {
 	if s.Auto == nil || s.Auto.MaxKeys == nil {
 		return 0
 	}

@@ -69,7 +69,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 3))
 }
 
-// long makes tests of crashes and damage repeat up to ten times as often. make torture sets the flag.
+// The flag long makes tests of crashes and damage repeat up to ten times as often; make torture sets the flag.
 var long = flag.Bool("long", false, "repeat tests of crashes and damage more often")
 
 // isLong tells whether make test-e2e or make torture runs the tests: seeds are new, and durabilities are both.

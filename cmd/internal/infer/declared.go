@@ -126,7 +126,7 @@ func (c *Column) Value(cell string) (any, error) {
 		}
 	case Category:
 		if !c.integers {
-			return cell, nil
+			return whole(cell), nil
 		}
 		return c.number(cell)
 	case Vector:

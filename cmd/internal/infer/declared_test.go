@@ -41,7 +41,7 @@ func TestDeclaredValues(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		"n":    {"1.5": 1.5, "-2e3": -2000.0, "NA": nil, "": nil},
 		"b":    {"yes": true, "0": false, "True": true, "n/a": nil},
-		"c":    {"NA": "NA", "07": "07", "Oslo\t": "Oslo", "": nil},
+		"c":    {"NA": "NA", "07": "07", "7.0": "7", "-3.00": "-3", "0.0": "0", "07.0": "07.0", "7.5": "7.5", "1.": "1.", "Oslo\t": "Oslo", "": nil},
 		"hour": {"7.0": 7.0, "23": 23.0, "NA": nil},
 		"at":   {"21.11.2026 18:00": "2026-11-21T18:00:00Z", "?": nil},
 		"v":    {"1 2": []any{1.0, 2.0}, "[1, -2.5]": []any{1.0, -2.5}, "1;3": []any{1.0, 3.0}, "-": nil},

@@ -40,12 +40,21 @@ func learned(t *testing.T) *input.Encoder {
 func TestImportancesOfKeys(t *testing.T) {
 	e := learned(t)
 	got := figures.NameInputs([]model.Importance{
-		{From: 0, To: 1, Gain: 1}, {From: 1, To: 2}, {From: 2, To: 6, Gain: 2, Permutation: 10}, {From: 7, To: 9, Gain: 3},
-		{From: 6, To: 7, Gain: 4, Permutation: 20}, {From: 9, To: 10, Gain: 5}, {Name: model.PastLabels, Gain: 6},
+		{From: 0, To: 1, Gain: 1},
+		{From: 1, To: 2},
+		{From: 2, To: 6, Gain: 2, Permutation: 10},
+		{From: 7, To: 9, Gain: 3},
+		{From: 6, To: 7, Gain: 4, Permutation: 20},
+		{From: 9, To: 10, Gain: 5},
+		{Name: model.PastLabels, Gain: 6},
 	}, e.Schema(), e.Names())
 	want := []model.Importance{
-		{From: 0, To: 1, Name: "x", Gain: 1}, {From: 1, To: 2, Name: "x.missing"}, {From: 2, To: 6, Name: "city", Gain: 6, Permutation: 30},
-		{From: 7, To: 9, Name: "at.hour_of_day", Gain: 3}, {From: 9, To: 10, Name: "user", Gain: 5}, {Name: model.PastLabels, Gain: 6},
+		{From: 0, To: 1, Name: "x", Gain: 1},
+		{From: 1, To: 2, Name: "x.missing"},
+		{From: 2, To: 6, Name: "city", Gain: 6, Permutation: 30},
+		{From: 7, To: 9, Name: "at.hour_of_day", Gain: 3},
+		{From: 9, To: 10, Name: "user", Gain: 5},
+		{Name: model.PastLabels, Gain: 6},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -57,8 +66,11 @@ func TestNamesOfEffects(t *testing.T) {
 	e := learned(t)
 	key := func(text string) uint64 { return input.Hash(text) >> 12 }
 	effects := []model.Effect{
-		{Feature: 9, Key: key("1000185"), Value: -3, Observations: 1}, {Feature: 6, Key: key("Oslo"), Value: 2},
-		{Feature: 9, Key: key("other"), Value: 1}, {Feature: 6, Key: key("\xff"), Value: 0.5}, {Feature: 0, Key: 7},
+		{Feature: 9, Key: key("1000185"), Value: -3, Observations: 1},
+		{Feature: 6, Key: key("Oslo"), Value: 2},
+		{Feature: 9, Key: key("other"), Value: 1},
+		{Feature: 6, Key: key("\xff"), Value: 0.5},
+		{Feature: 0, Key: 7},
 	}
 	got := figures.NameEffects(effects, e)
 	want := []figures.KeyEffect{

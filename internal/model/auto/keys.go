@@ -17,9 +17,9 @@ type Key struct {
 const (
 	// DefaultMaxKeys is the MaxKeys of options without one.
 	DefaultMaxKeys = 1 << 16
-	// The most outputs that keys have effects on: the memory of a key and the time of a row grow
-	// with the outputs.
-	mostKeyedOutputs = 8
+	// MaxKeyedOutputs is the most outputs that keys have effects on: the memory of a key and the time
+	// of a row grow with the outputs.
+	MaxKeyedOutputs = 8
 )
 
 // validKeys tells whether the keys are inputs, in order.
@@ -75,7 +75,7 @@ func (o Options) numeric() Options {
 	for _, j := range o.Flags {
 		n.Flags = append(n.Flags, at[j])
 	}
-	if o.Outputs <= mostKeyedOutputs {
+	if o.Outputs <= MaxKeyedOutputs {
 		n.keyed = min(len(o.Keys), effects.MostInputs)
 		n.encoded = !slices.ContainsFunc(o.Keys, func(k Key) bool { return !k.Encoded })
 	}

@@ -11,7 +11,7 @@ func (n *naive) rebuild() {
 	n.units.offset, n.units.scale = make([]float64, k), make([]float64, k)
 	for j := range k {
 		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
-		mean, square := moments(labels, n.counts())
+		mean, square := momentsOf(labels, n.counts())
 		n.units.offset[j], n.units.scale[j] = mean, math.Sqrt(square)
 		if square == 0 {
 			n.units.scale[j] = math.Max(math.Abs(mean), 1)

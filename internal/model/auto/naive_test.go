@@ -8,11 +8,13 @@ import (
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/moments"
 )
 
 // naive is the learner as docs/theory.md tells it, of dense matrices that are
-// solved anew for every prediction, and of plain sums over all rows. It shares
-// the draw of frequencies with the learner, and nothing else.
+// solved anew for every prediction, and of plain sums over all rows. It shares with
+// the learner the draw of frequencies, and the moments of columns, which package moments
+// compares with naive ones.
 type naive struct {
 	o    auto.Options
 	rows []naiveRow
@@ -24,10 +26,10 @@ type naive struct {
 		median, lagged float64
 		sparse         []float64
 	}
-	// columnMoments are mean and deviation of each column of the counted rows.
-	columnMoments [][2]float64
-	counted       int
-	low, high     []float64
+	// inputs and labels are the moments of the counted rows, which have a naive table of their own.
+	inputs, labels moments.Table
+	counted        int
+	low, high      []float64
 	// overshoots are, of each output, how far each label was above and below those before.
 	overshoots  [][][2]float64
 	forecasters []*dense
@@ -200,7 +202,7 @@ type served struct {
 
 func newNaive(o auto.Options) *naive {
 	const stream = 0x6175746f
-	n := &naive{o: o}
+	n := &naive{o: o, inputs: moments.NewTable(o.Dimension), labels: moments.NewTable(o.Outputs)}
 	gaussian, columns := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, o.Dimension+o.Lags*o.Outputs
 	generator := func(kind uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream+kind)) }
 	n.fourier[0] = feature.NewFourier(gaussian, o.Dimension, o.Frequencies, true, generator(1))
@@ -259,43 +261,51 @@ func (n *naive) column(which int, v float64) float64 {
 	if len(n.rows) == 0 {
 		return v
 	}
-	if n.counted != len(n.rows) {
-		n.counted, n.columnMoments = len(n.rows), nil
-		for j := range n.o.Dimension + n.o.Outputs {
-			mean, squares := moments(n.pick(func(r naiveRow) float64 {
-				if j < n.o.Dimension {
-					return r.x[j]
-				}
-				return r.y[j-n.o.Dimension]
-			}), n.counts())
-			s := math.Sqrt(squares)
-			if s == 0 {
-				s = math.Max(math.Abs(mean), 1)
-			}
-			n.columnMoments = append(n.columnMoments, [2]float64{mean, s})
+	unit := n.columnMoments()[which]
+	if d := n.o.Dimension; which < d {
+		v = n.inputs.Cut(which, v)
+	} else {
+		v = n.labels.Cut(which-d, v)
+	}
+	return (v - unit[0]) / unit[1]
+}
+
+// columnMoments are the mean and the deviation of each column of the rows so far.
+func (n *naive) columnMoments() (units [][2]float64) {
+	d := n.o.Dimension
+	for ; n.counted < len(n.rows); n.counted++ {
+		r := n.rows[n.counted]
+		n.inputs.Add(r.x, r.counts)
+		n.labels.Add(r.y, r.counts)
+	}
+	for which := range d + n.o.Outputs {
+		table, at := &n.inputs, which
+		if which >= d {
+			table, at = &n.labels, which-d
 		}
-		for _, span := range n.o.Joint {
+		mean, deviation := table.Mean(at), table.Deviation(at)
+		if deviation == 0 {
+			deviation = math.Max(math.Abs(mean), 1)
+		}
+		if span := n.joint(which); which < d && span != nil {
 			sum := 0.0
 			for j := span.From; j < span.To; j++ {
-				_, squares := moments(n.pick(func(r naiveRow) float64 { return r.x[j] }), n.counts())
-				sum += squares
+				sum += table.Deviation(j) * table.Deviation(j)
 			}
-			for j := span.From; j < span.To; j++ {
-				if n.columnMoments[j][1] = math.Sqrt(sum); sum == 0 {
-					n.columnMoments[j][1] = 1
-				}
+			if deviation = math.Sqrt(sum); sum == 0 {
+				deviation = 1
 			}
 		}
+		units = append(units, [2]float64{mean, deviation})
 	}
-	m := n.columnMoments[which]
-	return (v - m[0]) / m[1]
+	return units
 }
 
 // counts are what the rows so far count.
 func (n *naive) counts() []float64 { return n.pick(func(r naiveRow) float64 { return r.counts }) }
 
-// moments are the mean and the mean square of values that count something each.
-func moments(values, counts []float64) (mean, square float64) {
+// momentsOf are the mean and the mean square of values that count something each.
+func momentsOf(values, counts []float64) (mean, square float64) {
 	total := 0.0
 	for _, c := range counts {
 		total += c
@@ -425,7 +435,7 @@ func (n *naive) predict(x []float64, lags [][]float64) *served {
 	for j := range k {
 		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
 		counts := n.counts()
-		mean, _ := moments(labels, counts)
+		mean, _ := momentsOf(labels, counts)
 		recent := labels[0]
 		for i, y := range labels[1:] {
 			recent += 0.1 * counts[i+1] * (y - recent)

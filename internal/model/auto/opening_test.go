@@ -8,6 +8,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/moments"
 )
 
 // ridgeOf is the weighted ridge regression on all rows but one, −1 for none, of the first m
@@ -83,7 +84,7 @@ type naiveOpening struct {
 }
 
 func newNaiveOpening(o auto.Options) *naiveOpening {
-	n := &naiveOpening{naive: naive{o: o}, labels: make([][]float64, o.Outputs), weights: make([][]float64, 1)}
+	n := &naiveOpening{naive: naive{o: o, inputs: moments.NewTable(o.Dimension), labels: moments.NewTable(o.Outputs)}, labels: make([][]float64, o.Outputs), weights: make([][]float64, 1)}
 	for range o.Outputs {
 		n.mixes = append(n.mixes, &naivePoly{regrets: make([]float64, 3), squares: make([]float64, 3)})
 	}
@@ -132,8 +133,7 @@ func (n *naiveOpening) learn(x, y []float64, lags [][]float64, weight float64) {
 		n.add(n.rows[len(n.rows)-1], weight*count/n.total)
 		return
 	}
-	n.column(0, 0) // Finds the moments of all columns.
-	n.units, n.features, n.weights[0] = n.columnMoments, nil, nil
+	n.units, n.features, n.weights[0] = n.columnMoments(), nil, nil
 	clear(n.labels)
 	for _, r := range n.rows {
 		n.add(r, r.weight*count/n.total)

@@ -31,22 +31,24 @@ type ridgeFit struct {
 }
 
 const (
-	// constant is the feature that is the same in every row. Its square makes the penalty on
+	// The feature that is the same in every row. Its square makes the penalty on
 	// the level of the labels next to nothing.
 	constant = 100
-	// firstFit is the number of rows of the first fit.
+	// The number of rows of the first fit.
 	firstFit = 4
-	// mostOrder is the largest number of features of a fit.
+	// The largest number of features of a fit.
 	mostOrder = 200
-	// leastLeft is the least 1 − w q: below it, a row alone decides its prediction.
+	// The least 1 − w q: below it, a row alone decides its prediction.
 	leastLeft = 1e-9
-	// leastTried is the least number of λ that a refit with a choice compares, leastChecked the
+	// The least number of λ that a refit with a choice compares, and the
 	// least number of rows that it leaves out if it does not leave out all in turn.
 	leastTried, leastChecked = 3, 64
 )
 
+const lambdaCount = 9
+
 // lambdas are what λ is chosen from.
-func lambdas() [9]float64 { return [...]float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} }
+func lambdas() [lambdaCount]float64 { return [...]float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} }
 
 const firstLambda = 3 // λ = 10.
 
@@ -54,7 +56,7 @@ const firstLambda = 3 // λ = 10.
 func (o Options) ridgeOrder() int { return 1 + o.columns() }
 func (o Options) leading() int    { return 1 + o.Dimension }
 
-// refitDue tells whether λ is chosen anew after n rows: 4, 5, 6, 7, 8, 12, 16, 24, 32, …
+// refitDue tells whether λ is chosen anew after n rows: 4, 5, 6, 7, 8, 12, 16, 24, 32 and so on.
 func refitDue(n uint64) bool {
 	powerOfTwo := func(v uint64) bool { return v&(v-1) == 0 }
 	return n >= firstFit && (n <= 8 || powerOfTwo(n) || n%3 == 0 && powerOfTwo(n/3))
@@ -69,7 +71,7 @@ func (o Options) planRefit(n, lambda int) refitPlan {
 	r, k := uint64(o.ridgeOrder()), uint64(o.Outputs)
 	factor, row := r*r*r/6+k*r*r, r*r/2+r*k
 	budget, gram := uint64(2*flopsPerMicrosecond*o.Microseconds), uint64(n)*(r*r/2+r*k)
-	all := len(lambdas())
+	all := lambdaCount
 	if gram+factor > budget {
 		return refitPlan{}
 	}
@@ -262,7 +264,7 @@ func (p *problem) leaveOneOut(factor *qr.Factor, checked int) (all, leading floa
 }
 
 func (f *ridgeFit) visit(v *codec.Visitor) {
-	v.Int(len(lambdas())-1, &f.lambda)
+	v.Int(lambdaCount-1, &f.lambda)
 	v.FloatsWithin(model.MaxMagnitude, f.offsets)
 	v.FloatsWithin(2*model.MaxMagnitude, f.scales)
 	if v.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
@@ -19,6 +20,9 @@ func (c *completion) inputs() {
 		return
 	}
 	keys := c.maxKeys()
+	if keys > 0 && !c.keysHaveEffects() {
+		s.Inputs = encodeKeys(s.Inputs)
+	}
 	completed, err := input.Complete(s.Inputs, keys > 0)
 	if err != nil {
 		c.addAt(err)
@@ -110,6 +114,34 @@ func (c *completion) keys() (keys []auto.Key) {
 		}
 	}
 	return keys
+}
+
+// keysHaveEffects tells whether auto has so few outputs that keys have effects.
+func (c *completion) keysHaveEffects() bool {
+	outputs := c.spec.Outputs
+	if classes := c.spec.Classes; classes != nil {
+		outputs = defaultAutoClasses
+		if classes.MaxClasses != nil {
+			outputs = *classes.MaxClasses
+		}
+	}
+	return outputs <= auto.MaxKeyedOutputs
+}
+
+// encodeKeys gives keys that stand alone features of their first categories too.
+func encodeKeys(inputs []*model.Input) []*model.Input {
+	out := slices.Clone(inputs)
+	for i, in := range inputs {
+		if in == nil || in.Categorical == nil {
+			continue
+		}
+		if c := in.Categorical; c.Key && c.MaxCategories == nil && c.HashBuckets == nil {
+			encoded, categorical := *in, *c
+			categorical.MaxCategories = new(input.DefaultCategories)
+			encoded.Categorical, out[i] = &categorical, &encoded
+		}
+	}
+	return out
 }
 
 // maxKeys is how many keys the model remembers, 0 for a learner that has no keys. A number that

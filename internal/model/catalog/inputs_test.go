@@ -182,3 +182,34 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 		t.Errorf("%d bytes, %d promised", limit, promised)
 	}
 }
+
+// With more outputs or classes than keys have effects on, a key alone is encoded too, so that the
+// input is not lost.
+func TestKeysOfManyOutputs(t *testing.T) {
+	inputs := []*model.Input{{Name: "user", Categorical: &model.CategoricalInput{Key: true}}}
+	for name, c := range map[string]struct {
+		spec    model.Spec
+		encoded bool
+	}{
+		"one output":    {model.Spec{Inputs: inputs}, false},
+		"eight outputs": {model.Spec{Inputs: inputs, Outputs: 8}, false},
+		"nine outputs":  {model.Spec{Inputs: inputs, Outputs: 9}, true},
+		"eight classes": {model.Spec{Inputs: inputs, Classes: &model.Classes{MaxClasses: ptr(8)}}, false},
+		"nine classes":  {model.Spec{Inputs: inputs, Classes: &model.Classes{MaxClasses: ptr(9)}}, true},
+		"classes":       {model.Spec{Inputs: inputs, Classes: &model.Classes{}}, true},
+	} {
+		for range 2 { // A completed spec stays as it is.
+			completed, _, err := catalog.Complete(c.spec)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if encoded := completed.Inputs[0].Categorical.MaxCategories != nil; encoded != c.encoded {
+				t.Errorf("%s: encoded %t", name, encoded)
+			}
+			c.spec = completed
+		}
+	}
+	if inputs[0].Categorical.MaxCategories != nil {
+		t.Error("Complete wrote to the spec")
+	}
+}

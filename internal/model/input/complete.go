@@ -14,11 +14,12 @@ import (
 
 // Bounds of declarations.
 const (
-	maxInputs         = 1_000
-	maxName           = 64
-	maxCategories     = 4_096
-	maxLength         = 4_096
-	defaultCategories = 64
+	maxInputs     = 1_000
+	maxName       = 64
+	maxCategories = 4_096
+	maxLength     = 4_096
+	// DefaultCategories is the max_categories of an input without an encoding.
+	DefaultCategories = 64
 )
 
 func cycleNames() []string {
@@ -175,7 +176,7 @@ func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*mod
 		out.HashBuckets = pointer(in.HashBuckets, 0)
 		return out, within(at+".hash_buckets", *out.HashBuckets, maxCategories)
 	default:
-		out.MaxCategories = pointer(in.MaxCategories, defaultCategories)
+		out.MaxCategories = pointer(in.MaxCategories, DefaultCategories)
 		return out, within(at+".max_categories", *out.MaxCategories, maxCategories)
 	}
 }

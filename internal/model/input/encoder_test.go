@@ -238,7 +238,7 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 
 func TestRestoreContinuesBitForBit(t *testing.T) {
 	t.Run("without keys", func(t *testing.T) { testRestore(t, schemaOf(t, declared()), rows(2, 1500)) })
-	t.Run("with keys", func(t *testing.T) { testRestore(t, keyed(t, 40), keyedRows(2, 1500)) })
+	t.Run("with keys", func(t *testing.T) { testRestore(t, keyed(t), keyedRows(2, 1500)) })
 }
 
 func testRestore(t *testing.T, s *input.Schema, all []row) {
@@ -273,7 +273,7 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 }
 
 func TestRestoreRefuses(t *testing.T) {
-	s := keyed(t, 40)
+	s := keyed(t)
 	e := input.NewEncoder(s)
 	for _, m := range keyedRows(3, 700) {
 		e.Learn(record(t, s, m))
@@ -359,7 +359,7 @@ func TestARenamedCategoryChangesNamesAlone(t *testing.T) {
 }
 
 func TestReadersMayRunTogether(t *testing.T) {
-	s := keyed(t, 40)
+	s := keyed(t)
 	e := input.NewEncoder(s)
 	all := keyedRows(6, 100)
 	for _, m := range all {
@@ -450,7 +450,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	if modeltest.RaceDetector {
 		t.Skip("the race detector allocates")
 	}
-	s := keyed(t, 40)
+	s := keyed(t)
 	e := input.NewEncoder(s)
 	all := keyedRows(9, 700)
 	for _, m := range all {

@@ -2,6 +2,7 @@ package input_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -72,8 +73,17 @@ func TestKeys(t *testing.T) {
 			value any
 			text  string
 		}{
-			{"Oslo", "Oslo"}, {1000185.0, "1000185"}, {"1000185", "1000185"}, {true, "true"}, {"true", "true"}, {0.5, "0.5"},
-			{-0.0, "0"}, {"", ""}, {nil, "\xff"}, {"Rome", "Rome"}, {1e21 / 1e6, "1000000000000000"},
+			{"Oslo", "Oslo"},
+			{1000185.0, "1000185"},
+			{"1000185", "1000185"},
+			{true, "true"},
+			{"true", "true"},
+			{0.5, "0.5"},
+			{math.Copysign(0, -1), "0"},
+			{"", ""},
+			{nil, "\xff"},
+			{"Rome", "Rome"},
+			{1e21 / 1e6, "1000000000000000"},
 		} {
 			shop := c.value
 			if shop == nil {

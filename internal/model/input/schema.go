@@ -25,7 +25,7 @@ const (
 	hashed
 	moment
 	vector
-	// keyed is a category that has its key alone.
+	// A category that has its key alone.
 	keyed
 )
 

@@ -41,9 +41,9 @@ func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
 }
 
 // keyed are the declared inputs with keys, and one that has its key alone.
-func keyed(tb testing.TB, keys int) *input.Schema {
+func keyed(tb testing.TB) *input.Schema {
 	tb.Helper()
-	return keysOf(tb, append(declared(), &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true}}), keys)
+	return keysOf(tb, append(declared(), &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true}}), 40)
 }
 
 func keysOf(tb testing.TB, inputs []*model.Input, keys int) *input.Schema {

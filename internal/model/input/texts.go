@@ -30,11 +30,11 @@ type entry struct {
 
 const (
 	none int32 = -1
-	// sizeOfText is the nominal size of an entry beside its text, in bytes.
+	// The nominal size of an entry beside its text, in bytes.
 	sizeOfText = 64
-	// inputBits is how many bits of a tag are the place of the input: maxInputs < 2^inputBits.
+	// How many bits of a tag are the place of the input: maxInputs < 2^inputBits.
 	inputBits = 10
-	// meanText is how many bytes the mean of the texts may have.
+	// How many bytes the mean of the texts may have.
 	meanText = 32
 )
 

@@ -337,7 +337,7 @@ func TestEveryDay(t *testing.T) {
 
 // FuzzRecord: any bytes are a record or an error, and a record survives its bytes.
 func FuzzRecord(f *testing.F) {
-	s := keyed(f, 40)
+	s := keyed(f)
 	for _, m := range keyedRows(11, 10) {
 		f.Add(record(f, s, m).Append(nil))
 	}
@@ -422,7 +422,7 @@ func FuzzStruct(f *testing.F) {
 
 // FuzzRestore: any bytes are refused, or are a state that goes on as any other.
 func FuzzRestore(f *testing.F) {
-	s := keyed(f, 40)
+	s := keyed(f)
 	for _, n := range []int{0, 1, 50, 120, 1100} {
 		e := input.NewEncoder(s)
 		for _, m := range keyedRows(13, n) {

@@ -37,7 +37,7 @@ import (
 )
 
 // actAsServer is the environment variable that makes the test binary a server.
-const actAsServer = "HINDSIGHT_TEST_SERVER"
+const actAsServer = "HINDSIGHT_FAKE_SERVER"
 
 // programs is a directory for programs that tests build.
 var programs string

@@ -15,8 +15,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// TestTranscripts runs the command lines of testdata/transcripts and compares what they print. go test -run
-// TestTranscripts -rewrite writes the files anew.
+// The command lines of testdata/transcripts print what stands below them. To write the files anew, run go test -run
+// TestTranscripts -rewrite.
 //
 //	hindsight  runs each line of the input. In the output "! " begins a line of standard error.
 //	file       writes the input to $DIR/name. "< name" behind a command line is its standard input.
@@ -26,6 +26,7 @@ import (
 //	calls      prints the calls that changed the cluster.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
+		t.Helper()
 		s := &transcript{dir: t.TempDir(), nowhere: nowhere(t), fake: serving(t)}
 		datadriven.RunTest(t, path, s.step)
 	})
