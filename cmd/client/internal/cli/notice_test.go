@@ -29,8 +29,8 @@ func TestNoticeOfOddCells(t *testing.T) {
 	}
 	path := written(t, "sales.csv", b.String())
 	says := []string{
-		`x is left out: most cells are texts of their own: it names the row; 299 of 300 cells are numbers, and "about 7" in line 9 is none`,
-		"id is left out: most cells are texts of their own: it names the row",
+		`x is left out: most cells do not repeat another: it names the row; 299 of 300 cells are numbers, and "about 7" in line 9 is none`,
+		"id is left out: most cells do not repeat another: it names the row",
 		`price is a category: texts, 22 categories; 299 of 300 cells are numbers, and "-9-" in line 11 is none; no cell is empty`,
 	}
 	serving(t)

@@ -178,7 +178,7 @@ func TestReplayWithoutLabels(t *testing.T) {
 		f := serving(t)
 		args = append([]string{"replay", "--csv", path, "--model", "m", "--run", "r", "--create", inferred.out}, args...)
 		r := run(t, args...)
-		if r.code != 0 || !strings.Contains(r.errors, "order id is left out: most cells are texts of their own") ||
+		if r.code != 0 || !strings.Contains(r.errors, "order id is left out: most cells do not repeat another") ||
 			!strings.Contains(r.out, "without a label") || strings.Contains(r.out, "next offset") {
 			t.Errorf("%v: %+v", args, r)
 		}
