@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"hindsight/internal/model"
@@ -472,5 +473,36 @@ func TestEncodedKeysHaveNoColumns(t *testing.T) {
 	}
 	if !(with < 0.8*bare) {
 		t.Errorf("the loss with encoded keys is %g, with numbers in their place %g", with, bare)
+	}
+}
+
+// The weights of all experts sum to 1 while trees and keys have a part of them.
+func TestWeightsOfKeysAndTrees(t *testing.T) {
+	l := auto.New(keyOptions())
+	both := 0
+	for n, r := range visits(6, 2500) {
+		observe(t, l, r)
+		if n%10 != 0 {
+			continue
+		}
+		total, keys, trees := 0.0, 0.0, 0.0
+		for _, e := range l.Report(model.ReportOptions{}).Experts {
+			total += e.Weight
+			switch {
+			case strings.HasPrefix(e.Name, "keys/"):
+				keys += e.Weight
+			case strings.HasPrefix(e.Name, "trees/"):
+				trees += e.Weight
+			}
+		}
+		if math.Abs(total-1) > 1e-9 {
+			t.Fatalf("row %d: the weights sum to %g", n, total)
+		}
+		if keys > 0 && trees > 0 {
+			both++
+		}
+	}
+	if both == 0 {
+		t.Error("trees and keys never have weights together")
 	}
 }

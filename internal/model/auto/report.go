@@ -149,8 +149,11 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 		for i := range k {
 			dst[i] = float64(final[1] * base[1+i])
 		}
-		for i, w := range base[1+k:] {
+		for i, w := range l.lineupOf(base) {
 			dst[k+stacks+i] = float64(final[1] * w)
+		}
+		for i, w := range l.keysOf(base) {
+			dst[l.keyNamesAt()+i] = float64(final[1] * w)
 		}
 		copy(dst[k+stacks+l.lineup.experts():], final[2:])
 	}
@@ -158,7 +161,7 @@ func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 		mixed := scratch[:1+l.o.keyExperts()]
 		l.keyed.mixers[output].mixture.Weights(mixed, nil)
 		for i, w := range mixed[1:] {
-			dst[l.keyNamesAt()+i] = float64(v * w)
+			dst[l.keyNamesAt()+i] += float64(v * w)
 		}
 		v = float64(v * mixed[0])
 	}
