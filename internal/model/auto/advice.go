@@ -30,8 +30,8 @@ func (a *advice) levels(output int) (value float64) {
 	return value
 }
 
-// opened writes the predictions of the experts of an opening for an output, and returns that of
-// the opening.
+// opened writes what the levels and the ridges predicted for an output, and returns the prediction
+// of the opening.
 func (a *advice) opened(output int, said []float64) float64 {
 	said[0] = a.levels(output)
 	part := a.opening[output*len(said):][:len(said)]

@@ -58,7 +58,7 @@ const (
 	maxScaled = 1e6
 )
 
-// scaled writes (x − mean)/scale into dst, of a strange value that of the limit.
+// scaled writes (x − mean)/scale into dst. A strange value stands at its limit: see moments.Table.Cut.
 func (c *columns) scaled(dst, x []float64) {
 	for j, v := range x {
 		dst[j] = within((c.Cut(j, v)-c.Mean(j))/c.scale[j], -maxScaled, maxScaled)

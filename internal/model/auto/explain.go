@@ -165,7 +165,7 @@ func (l *Learner) parts(a *advice) []model.Part {
 		names = append(names, l.ridgeNames()...)
 	}
 	p, opening := newParts(names, l.o.Outputs), make([]float64, 1+l.ridges)
-	weigh := func(weights []float64, output int, through bool) {
+	fill := func(weights []float64, output int, through bool) {
 		clear(weights)
 		l.expertWeights(weights[:levels], output, a, through)
 		l.openingWeights(opening, output)
@@ -176,7 +176,7 @@ func (l *Learner) parts(a *advice) []model.Part {
 	}
 	for j := range l.mixers {
 		weights := make([]float64, len(names))
-		weigh(weights, j, false)
+		fill(weights, j, false)
 		p.addWeights(j, weights)
 		if a == nil {
 			continue
@@ -192,7 +192,7 @@ func (l *Learner) parts(a *advice) []model.Part {
 				value = a.base(j)
 			}
 			said = slices.Concat(said, l.keyEffects(a, j))
-			weigh(weights, j, true)
+			fill(weights, j, true)
 		}
 		if l.opens() {
 			ridges := make([]float64, 1+l.ridges)

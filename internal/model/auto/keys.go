@@ -118,8 +118,8 @@ func (o Options) windowKeys() int {
 // mostKeyColumns is the most columns of keys that the window has.
 const mostKeyColumns = 120
 
-// keyKinds is the number of kinds of columns: all, or as many as there is room for. Keys that are
-// all encoded have effects and no columns: trees and neighbors see the values as other inputs.
+// keyKinds is the number of kinds of columns: all, or as many as there is room for. Keys have effects
+// and no columns if every key is encoded: trees and neighbors see the encoded values.
 func (o Options) keyKinds() int {
 	if o.keyed == 0 || o.encoded {
 		return 0
