@@ -152,7 +152,7 @@ func (m *meta) open(fs *vfs.MemFS) {
 		o.SnapshotsKept = 1 + m.rng.IntN(3)
 		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
 		o.DeletedKept = 1000 * time.Hour
-		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(130_000+m.rng.IntN(200_000))
+		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(160_000+m.rng.IntN(200_000))
 	})
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,8 +12,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Readers see a record before Append returns. The end of the log is then that of the record, too: a load
-// of the model takes a log that differs from its end for a damaged one.
+// Readers see a record before Append returns. The log then ends at the record, too: a load of the model
+// rejects a log whose end differs from the last record as damaged.
 func TestEndBesideAppend(t *testing.T) {
 	var armed atomic.Bool
 	syncing, resume := make(chan struct{}), make(chan struct{})
@@ -35,20 +36,28 @@ func TestEndBesideAppend(t *testing.T) {
 	appended := make(chan error, 1)
 	go func() { appended <- appendTo(2) }()
 	within(t, "the sync of the log", func() { <-syncing })
-	check := func(when string) {
+	replayed := func() (last uint64) {
 		t.Helper()
-		replayed := uint64(0)
-		err := m.Replay(t.Context(), 0, func(r storage.Record) error {
-			replayed = r.Last
+		if err := m.Replay(t.Context(), 0, func(r storage.Record) error {
+			last = r.Last
 			return nil
-		})
-		if err != nil {
+		}); err != nil {
 			t.Error(err)
 		}
-		if last, err := m.Last(); last != replayed || err != nil {
-			t.Errorf("%s: the log ends at %d, %v, and is replayed to %d", when, last, err, replayed)
+		return last
+	}
+	check := func(when string) {
+		t.Helper()
+		if last, err := m.Last(); last != 2 || err != nil {
+			t.Errorf("%s: the log ends at %d, %v, and is replayed to 2", when, last, err)
 		}
 	}
+	// The sync begins beside the step that makes the record visible.
+	within(t, "the record is visible", func() {
+		for replayed() != 2 {
+			runtime.Gosched()
+		}
+	})
 	check("in the append")
 	close(resume)
 	if err := <-appended; err != nil {

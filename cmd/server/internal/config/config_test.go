@@ -251,7 +251,7 @@ func TestBadValues(t *testing.T) {
 		{"grpc-address", ":http", "65535"},
 		{"grpc-address", "::1:50051", "want HOST:PORT"},
 		{"http-address", "local host:1", "want HOST:PORT"},
-		{"http-address", ":50051", `want another port than that of grpc-address, "127.0.0.1:50051"`},
+		{"http-address", ":50051", `want another port than grpc-address, "127.0.0.1:50051"`},
 		{"http-address", "127.0.0.1:50051", "want another port"},
 		{"cors-origins", "a.example", "want nothing, * or origins between commas, such as https://example.com"},
 		{"cors-origins", "https://a.example/", "want nothing, * or origins"},
