@@ -46,7 +46,7 @@ const (
 
 // Link calibrates one classifier. Probabilities only reads.
 type Link struct {
-	softmaxes [memories]softmax
+	softmaxes [memories]Softmax
 	// mixture is v, Σ v_i = 1.
 	mixture [memories]float64
 	table   table
@@ -64,14 +64,14 @@ func New() *Link {
 }
 
 type scratch struct {
-	classes []point
+	classes []Point
 	each    [memories][]float64
 	mixed   []float64
 }
 
 func (s *scratch) resize(classes int) {
 	if cap(s.classes) < classes {
-		s.classes = make([]point, classes)
+		s.classes = make([]Point, classes)
 		for i := range s.each {
 			s.each[i] = make([]float64, classes)
 		}
@@ -94,7 +94,7 @@ func (l *Link) mix(s *scratch, scores, counts []float64, total float64) {
 	}
 	clear(s.mixed)
 	for i := range l.softmaxes {
-		l.softmaxes[i].probabilities(s.each[i], s.classes)
+		l.softmaxes[i].Probabilities(s.each[i], s.classes)
 		for k, p := range s.each[i] {
 			s.mixed[k] += float64(l.mixture[i] * p)
 		}
@@ -143,7 +143,7 @@ func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight 
 	}
 	l.remix(s, truth, weight)
 	for i := range l.softmaxes {
-		l.softmaxes[i].learn(s.each[i], s.classes, truth, weight)
+		l.softmaxes[i].Learn(s.each[i], s.classes, truth, weight)
 	}
 }
 
@@ -166,7 +166,7 @@ func (l *Link) remix(s *scratch, truth int, weight float64) {
 // table.
 func (l *Link) Visit(v *codec.Visitor) {
 	for i := range l.softmaxes {
-		l.softmaxes[i].visit(v)
+		l.softmaxes[i].Visit(v)
 	}
 	v.FloatsWithin(1, l.mixture[:])
 	if l.table.visit(v); !v.Reading() {

@@ -9,52 +9,61 @@ import (
 )
 
 const (
-	ridge      = 2    // a₀.
-	minScore   = 0.01 // Of the logarithm of a score.
-	maxScore   = 4    // In magnitude.
-	minShare   = 1e-9
-	maxTheta   = 50
-	maxLogit   = 30   // Below the most probable class, so that no probability is 0.
-	maxCurved  = 1e12 // Of the entries of A.
-	minPivot   = ridge / 2.0
-	parameters = 3
+	ridge     = 2    // a₀.
+	minScore  = 0.01 // Of the logarithm of a score.
+	maxScore  = 4    // In magnitude.
+	minShare  = 1e-9
+	maxTheta  = 50
+	maxLogit  = 30   // Below the most probable class, so that no probability is 0.
+	maxCurved = 1e12 // Of the entries of A.
+	// maxParameters is the most parameters of a Softmax.
+	maxParameters = 6
 	// The start of θ is (startScore, startLinear, 0).
 	startScore  = 2
 	startLinear = 1
 )
 
-type point [parameters]float64
+// Point are the features of a class, the first n of them for a Softmax of n parameters.
+type Point [maxParameters]float64
 
-// softmax is P ∝ exp(θ·φ), learned with a memory of 1/(1−decay) rounds.
-type softmax struct {
-	decay float64
-	theta point
+// Softmax is P ∝ exp(θ·φ), learned by online Newton steps with a memory of 1/(1−decay) rounds.
+type Softmax struct {
+	n            int
+	decay, ridge float64
+	theta        Point
 	// a holds A by rows.
-	a [parameters]point
+	a [maxParameters]Point
 }
 
-func newSoftmax(decay float64) softmax {
-	c := softmax{decay: decay, theta: point{startScore, startLinear, 0}}
-	for i := range c.a {
+// NewSoftmax starts at θ, of at most six parameters, with a₀ = ridge. With a decay of 1 it
+// forgets nothing.
+func NewSoftmax(decay, ridge float64, theta []float64) Softmax {
+	c := Softmax{n: len(theta), decay: decay, ridge: ridge}
+	copy(c.theta[:], theta)
+	for i := range c.n {
 		c.a[i][i] = ridge
 	}
 	return c
 }
 
-func features(score, share float64) point {
-	return point{
+func newSoftmax(decay float64) Softmax {
+	return NewSoftmax(decay, ridge, []float64{startScore, startLinear, 0})
+}
+
+func features(score, share float64) Point {
+	return Point{
 		math.Max(-maxScore, math.Min(maxScore, score)),
 		exponential.Log(math.Max(minScore, math.Min(maxScore, score))),
 		exponential.Log(math.Max(share, minShare)),
 	}
 }
 
-// probabilities writes P > 0 of each class into dst, of sum 1 to rounding.
-func (c *softmax) probabilities(dst []float64, classes []point) {
+// Probabilities writes P > 0 of each class into dst, of sum 1 to rounding.
+func (c *Softmax) Probabilities(dst []float64, classes []Point) {
 	largest := math.Inf(-1)
 	for k := range classes {
 		logit := 0.0
-		for i, v := range classes[k] {
+		for i, v := range classes[k][:c.n] {
 			logit += float64(c.theta[i] * v)
 		}
 		dst[k] = logit
@@ -67,11 +76,12 @@ func (c *softmax) probabilities(dst []float64, classes []point) {
 	mix.Normalize(dst)
 }
 
-func (c *softmax) learn(probabilities []float64, classes []point, truth int, weight float64) {
-	var mean, step point
-	var second [parameters]point
+// Learn learns the class of a round, given its probabilities.
+func (c *Softmax) Learn(probabilities []float64, classes []Point, truth int, weight float64) {
+	var mean, step Point
+	var second [maxParameters]Point
 	for k, p := range probabilities {
-		for i, v := range classes[k] {
+		for i, v := range classes[k][:c.n] {
 			part := float64(p * v)
 			mean[i] += part
 			for j := 0; j <= i; j++ {
@@ -79,40 +89,40 @@ func (c *softmax) learn(probabilities []float64, classes []point, truth int, wei
 			}
 		}
 	}
-	for i := range c.a {
+	for i := range c.n {
 		step[i] = float64(weight * (mean[i] - classes[truth][i]))
 		for j := 0; j <= i; j++ {
 			curvature := float64(weight * (second[i][j] - float64(mean[i]*mean[j])))
 			c.a[i][j] = float64(c.decay*c.a[i][j]) + curvature
 			if i == j {
-				c.a[i][i] += float64((1 - c.decay) * ridge)
+				c.a[i][i] += float64((1 - c.decay) * c.ridge)
 			}
 			c.a[j][i] = c.a[i][j]
 		}
 	}
 	c.solve(&step)
-	for i, v := range step {
+	for i, v := range step[:c.n] {
 		c.theta[i] = math.Max(-maxTheta, math.Min(maxTheta, c.theta[i]-v))
 	}
 }
 
 // solve overwrites b by A⁻¹b and returns the least pivot of the elimination: at least a₀ to
 // rounding, because A ≥ a₀I.
-func (c *softmax) solve(b *point) (pivot float64) {
+func (c *Softmax) solve(b *Point) (pivot float64) {
 	m := c.a
 	pivot = math.Inf(1)
-	for i := range m {
+	for i := range c.n {
 		pivot = math.Min(pivot, m[i][i])
-		for r := i + 1; r < parameters; r++ {
+		for r := i + 1; r < c.n; r++ {
 			q := m[r][i] / m[i][i]
-			for j := i; j < parameters; j++ {
+			for j := i; j < c.n; j++ {
 				m[r][j] -= float64(q * m[i][j])
 			}
 			b[r] -= float64(q * b[i])
 		}
 	}
-	for i := parameters - 1; i >= 0; i-- {
-		for j := i + 1; j < parameters; j++ {
+	for i := c.n - 1; i >= 0; i-- {
+		for j := i + 1; j < c.n; j++ {
 			b[i] -= float64(m[i][j] * b[j])
 		}
 		b[i] /= m[i][i]
@@ -120,21 +130,22 @@ func (c *softmax) solve(b *point) (pivot float64) {
 	return pivot
 }
 
-func (c *softmax) visit(v *codec.Visitor) {
-	v.FloatsWithin(maxTheta, c.theta[:])
-	for i := range c.a {
+// Visit visits θ and the lower triangle of A, by rows.
+func (c *Softmax) Visit(v *codec.Visitor) {
+	v.FloatsWithin(maxTheta, c.theta[:c.n])
+	for i := range c.n {
 		v.FloatsWithin(maxCurved, c.a[i][:i+1])
 	}
 	if !v.Reading() {
 		return
 	}
-	for i := range c.a {
+	for i := range c.n {
 		for j := range i {
 			c.a[j][i] = c.a[i][j]
 		}
 	}
-	var b point
-	if pivot := c.solve(&b); !(pivot >= minPivot) {
+	var b Point
+	if pivot := c.solve(&b); !(pivot >= c.ridge/2) {
 		v.Corrupt("a curvature of %g", pivot)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/logloss"
 )
 
 const (
@@ -43,10 +44,17 @@ func automatic(c *completion, given *model.Auto) entry {
 	o.Keys = c.keys()
 	o.Joint, o.Cycles = c.joint(), c.cycles()
 	o.Flags = c.flags()
-	return entry{
+	e := entry{
 		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSizes(o),
 		make: func(int) model.Learner { return auto.New(o) },
 	}
+	if c.spec.Classes != nil {
+		e.level = &logloss.Options{Dimension: o.Dimension, MaxClasses: *c.spec.Classes.MaxClasses, MaxKeys: o.MaxKeys}
+		for _, key := range o.Keys {
+			e.level.Keys = append(e.level.Keys, key.Feature)
+		}
+	}
+	return e
 }
 
 // coverage completes and checks the levels of prediction intervals.

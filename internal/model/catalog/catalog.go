@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/logloss"
 )
 
 // Limits of a spec.
@@ -81,6 +82,8 @@ type entry struct {
 	affine bool
 	// advice are the lengths of the learner's advice, nil for a learner without advice.
 	advice []int
+	// level is the level of log loss of a classifier, or nil.
+	level *logloss.Options
 	// scalesItself: the learner scales inputs and labels, and its spec has no scaling.
 	scalesItself bool
 }

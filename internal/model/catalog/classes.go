@@ -66,7 +66,7 @@ func (c *completion) keepIntervals(e entry) {
 func (c *completion) classified(e entry) entry {
 	o := classifier.Options{
 		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,
-		Recoding: e.recoding, Forgetting: e.forgetting, New: e.make,
+		Recoding: e.recoding, Forgetting: e.forgetting, Level: e.level, New: e.make,
 	}
 	beside := o.Cost()
 	e.cost.StateBytes += beside.StateBytes

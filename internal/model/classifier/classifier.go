@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/calibration"
+	"hindsight/internal/model/logloss"
 )
 
 // Options of a classifier.
@@ -29,6 +31,8 @@ type Options struct {
 	// Forgetting is the learner's factor, by which the count of a class shrinks each round; 0
 	// is 1.
 	Forgetting float64
+	// Level adds a level of log loss. Without it probabilities are calibrated scores.
+	Level *logloss.Options
 	// New makes a learner. With Indicators it is a model.Growing.
 	New func(outputs int) model.Learner
 }
@@ -72,6 +76,11 @@ type Learner struct {
 	calibration *calibration.Link
 	// labels are all absent(). Observe sets the label of its class while it learns.
 	labels []float64
+	// level is nil without a level of log loss.
+	level *logloss.Level
+	// scratch is scratch of Observe, and pool lends *logloss.Scratch to PredictClass.
+	scratch *logloss.Scratch
+	pool    *sync.Pool
 	// scores and outcome are scratch of Observe.
 	scores  []float64
 	outcome model.Outcome
@@ -102,16 +111,27 @@ func (l *Learner) begin() {
 		l.labels[j] = l.o.absent()
 	}
 	l.scores = make([]float64, len(l.names), l.o.MaxClasses)
+	if l.o.Level != nil && l.level == nil {
+		level := logloss.New(*l.o.Level)
+		l.level, l.scratch = level, level.NewScratch()
+		l.pool = &sync.Pool{New: func() any { return level.NewScratch() }}
+	}
 }
 
 // Cost is the cost of the classifier with all its classes, without the learner.
 func (o Options) Cost() model.Cost {
 	k := uint64(o.MaxClasses)
-	return model.Cost{
+	cost := model.Cost{
 		StateBytes:   fixedBytes + k*classBytes,
 		PredictFlops: flopsPerClass * k,
 		ObserveFlops: 2 * flopsPerClass * k,
 	}
+	if o.Level != nil {
+		cost.StateBytes += o.Level.Bytes()
+		cost.PredictFlops += o.Level.PredictFlops()
+		cost.ObserveFlops += 3 * o.Level.PredictFlops()
+	}
+	return cost
 }
 
 const (
@@ -152,7 +172,14 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 	if err := l.Predict(&p.Prediction, x); err != nil {
 		return err
 	}
-	l.answer(p, len(l.names))
+	if l.level == nil {
+		l.answer(p, nil, x, len(l.names))
+		return nil
+	}
+	s := l.pool.Get().(*logloss.Scratch) //nolint:forcetypeassert // The pool holds nothing else.
+	defer l.pool.Put(s)
+	l.answer(p, s, x, len(l.names))
+	p.Advice = l.level.Append(p.Advice, s, len(l.names))
 	return nil
 }
 
@@ -172,7 +199,8 @@ func (l *Learner) known(parts []model.Part) []model.Part {
 	return parts
 }
 
-func (l *Learner) answer(p *model.ClassPrediction, classes int) {
+// answer writes the probabilities and the class of x, given its values. Scratch is nil without a level.
+func (l *Learner) answer(p *model.ClassPrediction, s *logloss.Scratch, x []float64, classes int) {
 	if cap(p.Probabilities) < classes {
 		p.Probabilities = make([]float64, classes, classes+classes/2)
 	}
@@ -190,6 +218,20 @@ func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	}
 	scores := l.o.scores(p.Probabilities, p.Values)
 	l.calibration.Probabilities(p.Probabilities, scores, counts, total)
+	if l.level != nil {
+		l.level.Mix(s, p.Probabilities, x, counts, total)
+		p.Class = likeliest(p.Probabilities)
+	}
+}
+
+// likeliest is the older of the most probable classes.
+func likeliest(probabilities []float64) (class int) {
+	for k, p := range probabilities {
+		if p > probabilities[class] {
+			class = k
+		}
+	}
+	return class
 }
 
 func sum(values []float64) (total float64) {
@@ -227,6 +269,10 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 		}
 		number = l.add(class)
 	}
+	var served []float64
+	if l.level != nil {
+		advice, served = l.level.Split(advice)
+	}
 	l.o.code(l.labels, number, 1)
 	err := model.ObserveAdvised(l.inner, &l.outcome, x, l.labels, weight, advice)
 	l.o.code(l.labels, number, l.o.absent())
@@ -236,7 +282,10 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	p := &o.Prediction
 	p.Values = append(p.Values[:0], l.outcome.Predictions[:l.o.raw(len(l.outcome.Predictions), before)]...)
 	p.StandardErrors, p.Leverage, p.Probability, p.Advice = p.StandardErrors[:0], model.NoLeverage, 0, p.Advice[:0]
-	l.answer(p, before)
+	l.answer(p, l.scratch, x, before)
+	if l.level != nil {
+		l.level.Learn(l.scratch, x, l.counts[:before], sum(l.counts), number, weight, served)
+	}
 	if known && before > 1 {
 		scores := l.o.scores(l.scores, p.Values)
 		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
@@ -317,7 +366,11 @@ func (l *Learner) Stats() model.Stats {
 
 // Size is the memory of the state.
 func (l *Learner) Size() uint64 {
-	return l.inner.Size() + fixedBytes + uint64(len(l.names)*classBytes+l.nameBytes)
+	size := l.inner.Size() + fixedBytes + uint64(len(l.names)*classBytes+l.nameBytes)
+	if l.level != nil {
+		size += l.level.Bytes(len(l.names))
+	}
+	return size
 }
 
 // AppendWeights appends the weights of the learner's experts.
@@ -333,3 +386,5 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.CertificateOK = r.CertificateOK && l.Stats().CertificateOK
 	return r
 }
+
+func (l *Learner) Level() *logloss.Level { return l.level }

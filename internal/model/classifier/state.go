@@ -10,7 +10,7 @@ import (
 )
 
 // AppendBinary appends the state to dst: the number of classes; the length of each name and
-// the name; the counts; the bound; the calibration; the learner's state.
+// the name; the counts; the bound; the calibration; the level of log loss; the learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
 	l.visit(&size)
@@ -50,6 +50,9 @@ func (l *Learner) visit(v *codec.Visitor) {
 	if l.inner == nil {
 		return
 	}
+	if l.level != nil {
+		l.level.Visit(v, k)
+	}
 	if v.State(l.inner); v.Reading() {
 		l.check(v)
 	}
@@ -86,5 +89,8 @@ func (l *Learner) check(v *codec.Visitor) {
 	n := l.inner.Stats().Observations
 	if n < uint64(classes) || (n > 0) != (classes > 0) || (classes > 0) != (l.bound > 0) {
 		v.Corrupt("%d classes in %d observations of a root of a weight of at most %g", classes, n, l.bound)
+	}
+	if l.level != nil && l.level.Rounds() > n {
+		v.Corrupt("%d rounds of log loss in %d observations", l.level.Rounds(), n)
 	}
 }

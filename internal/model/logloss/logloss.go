@@ -1,0 +1,164 @@
+// Package logloss mixes experts of the probabilities of classes by log loss. The learner below
+// gives one expert, its calibrated probabilities; it minimises squared loss, which says little
+// about a class of one row in a hundred. The experts are
+//
+//	calibrated   the probabilities of the learner below
+//	logistic     online Newton logistic regression on the numbers of a row: see newton
+//	effects      the logistic regression with effects of keys, for two classes
+//	conditional  normal densities given the class: see conditional
+//	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
+//	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
+//	             1 − 10⁻⁴ and not at all
+//
+// With w_1 = 1/E and the weight ω of a row, the answer and the weights after row t are
+//
+//	P_k = Σ_i w_i p_i(k),  w_i ← (1 − α) w_i p_i(c)^ω/Σ + α/E,  α = 1/(t + 1)
+//
+// Log loss is mixable: for ω ≤ 1, Σω log loss of P exceeds that of any expert by at most
+// ln E + ln(t + 1), and on every interval of rows by O(ln E + ln t).
+//
+// Sources: Vovk, A Game of Prediction with Expert Advice (1998), for mixing; Adamskiy, Koolen,
+// Chernov and Vovk, A Closer Look at Adaptive Regret (JMLR 2016), for α; Hazan, Agarwal and Kale,
+// Logarithmic Regret Algorithms for Online Convex Optimization (2007), for Newton steps.
+package logloss
+
+import (
+	"fmt"
+
+	"hindsight/internal/model/calibration"
+	"hindsight/internal/model/effects"
+	"hindsight/internal/model/moments"
+)
+
+// Options of a Level.
+type Options struct {
+	// Dimension is the number of inputs. Keys are those whose values are keys, in order.
+	Dimension int
+	Keys      []int
+	// MaxClasses is the largest number of classes, MaxKeys that of keys.
+	MaxClasses, MaxKeys int
+}
+
+const (
+	// logLeast is the logarithm of the least probability of an expert.
+	logLeast   = -16
+	maxOdds    = 15
+	maxLogit   = 1e6 // Of a logistic regression before it is cut.
+	leastShare = 1e-9
+	// maxCurvature bounds the numbers of the logistic regressions, classes × (numbers + 1)².
+	maxCurvature = 1 << 17
+	maxWeight    = 1e3 // Larger weights make the same step.
+)
+
+// numbers are the inputs that are no keys.
+func (o Options) numbers() (numbers []int) {
+	keys := o.Keys
+	for j := range o.Dimension {
+		if len(keys) > 0 && keys[0] == j {
+			keys = keys[1:]
+			continue
+		}
+		numbers = append(numbers, j)
+	}
+	return numbers
+}
+
+// logits is the number of logistic regressions: one for two classes, one a class for more, none
+// if they would be too many.
+func (o Options) logits() int {
+	k, d := o.MaxClasses, len(o.numbers())+1
+	if k == 2 {
+		k = 1
+	}
+	if k*d*d > maxCurvature {
+		return 0
+	}
+	return k
+}
+
+func (o Options) keyed() int {
+	if o.MaxClasses > 2 || o.logits() == 0 {
+		return 0
+	}
+	return min(len(o.Keys), effects.MostInputs)
+}
+
+func (o Options) effects() effects.Options {
+	return effects.Options{Inputs: o.keyed(), Outputs: 1, MaxKeys: o.MaxKeys}
+}
+
+// kind is an expert.
+type kind int
+
+const (
+	calibrated kind = iota
+	logistic
+	ofKeys
+	ofClasses
+)
+
+// kinds are the experts below the stacks.
+func (o Options) kinds() []kind {
+	kinds := []kind{calibrated}
+	if o.logits() > 0 {
+		kinds = append(kinds, logistic)
+	}
+	if o.keyed() > 0 {
+		kinds = append(kinds, ofKeys)
+	}
+	return append(kinds, ofClasses)
+}
+
+// decays are those of the stacks.
+func decays() []float64 { return []float64{0.999, 0.9999, 1} }
+
+// Level is the level of one classifier.
+type Level struct {
+	o       Options
+	kinds   []kind
+	numbers []int
+	scale   moments.Table
+	logits  []newton
+	centers *conditional
+	keys    *keyed
+	stacks  []calibration.Softmax
+	// weights are w of the kinds, then of the stacks.
+	weights []float64
+	// rounds is t: the rows that had two classes before.
+	rounds uint64
+}
+
+// New has seen no rows.
+func New(o Options) *Level {
+	l := &Level{o: o, kinds: o.kinds(), numbers: o.numbers()}
+	l.scale = moments.NewTable(len(l.numbers))
+	l.centers = newConditional(len(l.numbers))
+	if o.keyed() > 0 {
+		l.keys = newKeyed(o.effects())
+	}
+	start := make([]float64, len(l.kinds)+1)
+	for i := range l.kinds {
+		start[i] = 1 / float64(len(l.kinds))
+	}
+	for _, decay := range decays() {
+		l.stacks = append(l.stacks, calibration.NewSoftmax(decay, stackRidge, start))
+	}
+	l.weights = uniform(len(l.kinds) + len(l.stacks))
+	return l
+}
+
+// stackRidge is a₀ of the stacks.
+const stackRidge = 10
+
+func uniform(n int) []float64 {
+	weights := make([]float64, n)
+	for i := range weights {
+		weights[i] = 1 / float64(n)
+	}
+	return weights
+}
+
+// Weights for debugging.
+func (l *Level) String() string {
+	return fmt.Sprintf("%v %.4f theta %.3v", l.kinds, l.weights, l.stacks[2])
+}
