@@ -30,6 +30,9 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
+// maxMistakes bounds the mistakes of a rule, Σ 0.999^i.
+const maxMistakes = 1001
+
 // maxCount bounds n_k: weights are within model.MaxWeight, rounds below 2^62.
 const maxCount = 1e30
 
@@ -52,6 +55,7 @@ func (l *Learner) visit(v *codec.Visitor) {
 	}
 	if l.level != nil {
 		l.level.Visit(v, k)
+		v.FloatsWithin(maxMistakes, l.mistakes[:])
 	}
 	if v.State(l.inner); v.Reading() {
 		l.check(v)
@@ -90,7 +94,7 @@ func (l *Learner) check(v *codec.Visitor) {
 	if n < uint64(classes) || (n > 0) != (classes > 0) || (classes > 0) != (l.bound > 0) {
 		v.Corrupt("%d classes in %d observations of a root of a weight of at most %g", classes, n, l.bound)
 	}
-	if l.level != nil && l.level.Rounds() > n {
-		v.Corrupt("%d rounds of log loss in %d observations", l.level.Rounds(), n)
+	if l.level != nil && l.level.Rows() != n {
+		v.Corrupt("%d rows of log loss in %d observations", l.level.Rows(), n)
 	}
 }

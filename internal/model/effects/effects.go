@@ -9,7 +9,8 @@
 // and a new key has μ = 0 and s = s_0: a Kalman filter of additive random effects, of which
 // only the diagonal of the covariance is kept. With q = 0 the mean of one key is that of ridge
 // regression on its rows, shrunk to 0 by 1/s_0 rows. A large q is the last residual. There are
-// six variants (s_0, q). The best variant has the least discounted loss as served.
+// six variants (s_0, q), others if labels are log-odds. The best variant has the least discounted
+// loss as served.
 //
 // A pair and the joint key learn what the best single variant e leaves:
 //
@@ -41,7 +42,10 @@ const Variants = 6
 // variant is a variance of new keys and what a row adds to the variance of its keys.
 type variant struct{ prior, drift float64 }
 
-func variants() [Variants]variant {
+func (o Options) variants() [Variants]variant {
+	if o.LogOdds {
+		return [...]variant{{.02, 0}, {.07, 0}, {.2, 0}, {.5, 0}, {1, 0}, {.2, .01}}
+	}
 	return [...]variant{{.1, 0}, {1, 0}, {10, 0}, {1, .03}, {3, .3}, {10, 3}}
 }
 
@@ -68,6 +72,8 @@ type Options struct {
 	Inputs, Outputs int
 	// MaxKeys is the largest number of keys. The keys of one row always have room.
 	MaxKeys int
+	// LogOdds says that the labels are log-odds of variance 1/ω.
+	LogOdds bool
 	// Kinds is how many of the ColumnsEach kinds of columns the groups have, the first ones.
 	Kinds int
 }
@@ -309,7 +315,7 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 	for source, hash := range r.hashes {
 		if hash != 0 && r.slots[source] == none {
 			r.slots[source] = e.add(hash, n)
-			for k, variant := range variants() {
+			for k, variant := range e.o.variants() {
 				e.numbers(r.slots[source])[varianceAt+k] = variant.prior
 			}
 		}
@@ -334,7 +340,7 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 		}
 		numbers := e.numbers(slot)
 		numbers[countAt] += counts
-		for k, variant := range variants() {
+		for k, variant := range e.o.variants() {
 			s := numbers[varianceAt+k]
 			left := s - float64(gain(s, totals[k], source >= e.o.Inputs)*s)
 			numbers[varianceAt+k] = math.Min(mostVariance, left+float64(counts*variant.drift))
@@ -442,7 +448,7 @@ func (e *Effects) Keys() int { return e.used }
 // Names are the names of the experts: variants of single keys, then those with the source that pays most.
 func Names() (names []string) {
 	for _, kind := range []string{"single", "several"} {
-		for _, v := range variants() {
+		for _, v := range (Options{}).variants() {
 			names = append(names, fmt.Sprintf("%s/prior_%g_drift_%g", kind, v.prior, v.drift))
 		}
 	}

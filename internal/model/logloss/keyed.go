@@ -53,7 +53,7 @@ func (k *keyed) say(s *keyedScratch, logs []float64, odds float64) {
 		s.odds[i] = math.Max(-maxOdds, math.Min(maxOdds, s.odds[i]+odds))
 	}
 	one := k.mixed(s)
-	logs[0], logs[1] = logarithm(1-one), logarithm(one)
+	logs[0], logs[1] = exponential.Log(1-one), exponential.Log(one)
 }
 
 // mixed is the probability of class 1 that the mixture of the variants says.
@@ -73,7 +73,7 @@ func (k *keyed) learn(s *keyedScratch, odds, truth, weight float64) {
 		if truth == 0 {
 			a = -a
 		}
-		s.gains[i] = float64(weight * exponential.Log(probability(a)))
+		s.gains[i] = float64(min(1, weight) * exponential.Log(probability(a)))
 	}
 	s.response[0], s.base[0] = response, odds
 	k.effects.Learn(s.row, k.rounds, float64(weight*h), s.response[:], s.base[:], s.odds)
@@ -95,8 +95,10 @@ func share(weights, gains []float64, rounds uint64) {
 	}
 }
 
-func (k *keyed) visit(v *codec.Visitor) {
-	v.Uint64(&k.rounds)
+func (k *keyed) visit(v *codec.Visitor, rows uint64) {
+	if v.Uint64(&k.rounds); v.Reading() && k.rounds > rows {
+		v.Corrupt("effects of %d rows of %d", k.rounds, rows)
+	}
 	k.effects.Visit(v, k.rounds)
 	visitWeights(v, k.weights)
 }

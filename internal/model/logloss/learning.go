@@ -11,6 +11,7 @@ import (
 // what Split returned of an earlier prediction, or nil.
 func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int, weight float64, served []float64) {
 	weight = math.Min(weight, maxWeight)
+	l.rows++
 	classes := len(counts)
 	if classes < 2 {
 		s.resize(classes)
@@ -40,9 +41,14 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 
 func (l *Level) learnMixture(s *Scratch, class int, weight float64) {
 	l.rounds++
-	for i := range s.gains {
-		s.gains[i] = float64(weight * s.logs[i][class])
+	counts, answer := math.Min(1, weight), 0.0
+	for i, w := range l.weights {
+		log := s.logs[i][class]
+		answer += float64(w * exponential.Of(log))
+		s.gains[i] = float64(counts * log)
+		l.losses[i].Add(-s.gains[i])
 	}
+	l.losses[len(l.weights)].Add(-float64(counts * exponential.Log(answer)))
 	share(l.weights, s.gains, l.rounds)
 	for i := range l.stacks {
 		exponential.Exp(s.each, s.logs[len(l.kinds)+i])

@@ -10,12 +10,13 @@
 //	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
 //	             1 − 10⁻⁴ and not at all
 //
-// With w_1 = 1/E and the weight ω of a row, the answer and the weights after row t are
+// A row of weight w counts ω = min(1, w). With weights 1/E before, the answer and the weights after
+// row t are
 //
 //	P_k = Σ_i w_i p_i(k),  w_i ← (1 − α) w_i p_i(c)^ω/Σ + α/E,  α = 1/(t + 1)
 //
-// Log loss is mixable: for ω ≤ 1, Σω log loss of P exceeds that of any expert by at most
-// ln E + ln(t + 1), and on every interval of rows by O(ln E + ln t).
+// Log loss is mixable: Σω log loss of P exceeds that of every expert by at most ln E + ln T after T
+// rows, and on every interval of rows by O(ln E + ln T).
 //
 // Sources: Vovk, A Game of Prediction with Expert Advice (1998), for mixing; Adamskiy, Koolen,
 // Chernov and Vovk, A Closer Look at Adaptive Regret (JMLR 2016), for α; Hazan, Agarwal and Kale,
@@ -23,9 +24,8 @@
 package logloss
 
 import (
-	"fmt"
-
 	"hindsight/internal/model/calibration"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/effects"
 	"hindsight/internal/model/moments"
 )
@@ -40,13 +40,15 @@ type Options struct {
 }
 
 const (
-	// logLeast is the logarithm of the least probability of an expert.
-	logLeast   = -16
-	maxOdds    = 15
-	maxLogit   = 1e6 // Of a logistic regression before it is cut.
-	leastShare = 1e-9
+	// The least probability of an expert, before all are divided by their sum, and a bound of
+	// its logarithm.
+	leastProbability = 1e-7
+	leastLog         = -17
+	maxOdds          = 15
+	maxLogit         = 1e6 // Of a logistic regression before it is cut.
+	leastShare       = 1e-9
 	// maxCurvature bounds the numbers of the logistic regressions, classes × (numbers + 1)².
-	maxCurvature = 1 << 17
+	maxCurvature = 1 << 14
 	maxWeight    = 1e3 // Larger weights make the same step.
 )
 
@@ -66,7 +68,7 @@ func (o Options) numbers() (numbers []int) {
 // logits is the number of logistic regressions: one for two classes, one a class for more, none
 // if they would be too many.
 func (o Options) logits() int {
-	k, d := o.MaxClasses, len(o.numbers())+1
+	k, d := o.MaxClasses, o.Dimension-len(o.Keys)+1
 	if k == 2 {
 		k = 1
 	}
@@ -84,7 +86,7 @@ func (o Options) keyed() int {
 }
 
 func (o Options) effects() effects.Options {
-	return effects.Options{Inputs: o.keyed(), Outputs: 1, MaxKeys: o.MaxKeys}
+	return effects.Options{Inputs: o.keyed(), Outputs: 1, MaxKeys: o.MaxKeys, LogOdds: true}
 }
 
 // kind is an expert.
@@ -99,18 +101,32 @@ const (
 
 // kinds are the experts below the stacks.
 func (o Options) kinds() []kind {
-	kinds := []kind{calibrated}
+	kinds := []kind{calibrated, ofClasses}
 	if o.logits() > 0 {
 		kinds = append(kinds, logistic)
 	}
 	if o.keyed() > 0 {
 		kinds = append(kinds, ofKeys)
 	}
-	return append(kinds, ofClasses)
+	return kinds
 }
 
+// experts is the number of experts.
+func (o Options) experts() int {
+	n := 2 + stacks
+	if o.logits() > 0 {
+		n++
+	}
+	if o.keyed() > 0 {
+		n++
+	}
+	return n
+}
+
+const stacks = 3
+
 // decays are those of the stacks.
-func decays() []float64 { return []float64{0.999, 0.9999, 1} }
+func decays() [stacks]float64 { return [...]float64{0.999, 0.9999, 1} }
 
 // Level is the level of one classifier.
 type Level struct {
@@ -124,8 +140,10 @@ type Level struct {
 	stacks  []calibration.Softmax
 	// weights are w of the kinds, then of the stacks.
 	weights []float64
-	// rounds is t: the rows that had two classes before.
-	rounds uint64
+	// rows is the number of rows, rounds that of the rows that were mixed, T. Losses are Σω log loss of the kinds, of the stacks
+	// and of the answer.
+	rows, rounds uint64
+	losses       []compensated.Sum
 }
 
 // New has seen no rows.
@@ -144,6 +162,7 @@ func New(o Options) *Level {
 		l.stacks = append(l.stacks, calibration.NewSoftmax(decay, stackRidge, start))
 	}
 	l.weights = uniform(len(l.kinds) + len(l.stacks))
+	l.losses = make([]compensated.Sum, len(l.weights)+1)
 	return l
 }
 
@@ -156,9 +175,4 @@ func uniform(n int) []float64 {
 		weights[i] = 1 / float64(n)
 	}
 	return weights
-}
-
-// Weights for debugging.
-func (l *Level) String() string {
-	return fmt.Sprintf("%v %.4f theta %.3v", l.kinds, l.weights, l.stacks[2])
 }

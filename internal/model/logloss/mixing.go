@@ -53,7 +53,7 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 		logs := s.logs[i]
 		switch k {
 		case calibrated:
-			logarithms(logs, p)
+			logarithms(logs, s.each, p)
 		case logistic:
 			l.regress(s, logs)
 		case ofKeys:
@@ -95,40 +95,43 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 	}
 }
 
-// logarithm is log p, at least logLeast.
-func logarithm(p float64) float64 { return math.Max(logLeast, exponential.Log(p)) }
-
-func logarithms(dst, p []float64) {
+// logarithms writes log p of probabilities that are at least leastProbability and sum to 1. Each,
+// of the length of p, is scratch that may be p.
+func logarithms(dst, each, p []float64) {
 	for k, v := range p {
-		dst[k] = logarithm(v)
+		each[k] = math.Max(leastProbability, v)
+	}
+	mix.Normalize(each)
+	for k, v := range each {
+		dst[k] = exponential.Log(v)
 	}
 }
 
-// normalize makes the exponentials of the logarithms sum to 1, to what logLeast adds.
+// normalize writes the logarithms of the probabilities that are proportional to the exponentials.
 func normalize(logs, each []float64) {
-	largest := math.Inf(-1)
-	for _, v := range logs {
-		largest = math.Max(largest, v)
-	}
-	for k, v := range logs {
-		each[k] = math.Max(logLeast, v-largest)
-	}
-	exponential.Exp(each, each)
+	copy(each, logs)
+	mix.Exponential(each)
 	mix.Normalize(each)
-	logarithms(logs, each)
+	logarithms(logs, each, each)
+}
+
+// pair writes log(1 − p) and log p of log-odds.
+func pair(logs []float64, odds float64) {
+	one := probability(odds)
+	logs[0], logs[1] = exponential.Log(1-one), exponential.Log(one)
 }
 
 // regress writes what the logistic regressions say.
 func (l *Level) regress(s *Scratch, logs []float64) {
 	if l.o.MaxClasses == 2 {
 		odds, spread := l.logits[0].predict(s.z)
-		one := probability(moderated(odds, spread))
-		s.odds[0], logs[0], logs[1] = odds, logarithm(1-one), logarithm(one)
+		s.odds[0] = odds
+		pair(logs, moderated(odds, spread))
 		return
 	}
 	for k := range logs {
 		odds, spread := l.logits[k].predict(s.z)
-		s.odds[k], logs[k] = odds, logarithm(probability(moderated(odds, spread)))
+		s.odds[k], logs[k] = odds, exponential.Log(probability(moderated(odds, spread)))
 	}
 	normalize(logs, s.each)
 }
@@ -144,17 +147,17 @@ func (l *Level) stack(s *Scratch, counts []float64, total float64) {
 	}
 	for i := range l.stacks {
 		logs := s.logs[base+i]
-		l.stacks[i].Probabilities(logs, s.points)
-		logarithms(logs, logs)
+		l.stacks[i].Probabilities(s.each, s.points)
+		logarithms(logs, s.each, s.each)
 	}
 }
 
 // Append appends what Learn needs to know of a prediction of Mix: the logarithms of the kinds, the
-// log-odds of the logistic regression and of the variants if there are keys, and the number of
-// classes. With fewer than two classes Mix has predicted nothing, and the number is all.
+// log-odds of the logistic regression and of the variants if there are keys; the number of rows
+// before, and the number of classes. Mix has predicted nothing with fewer than two classes.
 func (l *Level) Append(dst []float64, s *Scratch, classes int) []float64 {
 	if classes < 2 {
-		return append(dst, float64(classes))
+		return append(dst, float64(l.rows), float64(classes))
 	}
 	for i := range l.kinds {
 		dst = append(dst, s.logs[i]...)
@@ -162,40 +165,51 @@ func (l *Level) Append(dst []float64, s *Scratch, classes int) []float64 {
 	if l.keys != nil {
 		dst = append(append(dst, s.odds[0]), s.keys.odds...)
 	}
-	return append(dst, float64(classes))
+	return append(dst, float64(l.rows), float64(classes))
 }
 
-// Split splits advice that ends with what Append appended. Served is nil if it does not.
+// Split splits advice into the learner's and what Append appended, which is nil if it is of the
+// present state or of none.
 func (l *Level) Split(advice []float64) (rest, served []float64) {
-	if len(advice) == 0 {
+	if len(advice) < 2 {
 		return nil, nil
 	}
-	classes := advice[len(advice)-1]
-	if classes == 0 || classes == 1 {
-		return advice[:len(advice)-1], nil
-	}
-	if !(classes >= 2 && classes <= float64(l.o.MaxClasses)) || classes != math.Trunc(classes) {
+	rows, classes := advice[len(advice)-2], advice[len(advice)-1]
+	if !(classes >= 0 && classes <= float64(l.o.MaxClasses)) || classes != math.Trunc(classes) {
 		return nil, nil
 	}
-	size := len(l.kinds)*int(classes) + 1
-	if l.keys != nil {
-		size += 1 + len(l.keys.weights)
+	size := 2
+	if classes >= 2 {
+		size += l.remembered(int(classes))
 	}
 	if size > len(advice) {
 		return nil, nil
 	}
 	rest, served = advice[:len(advice)-size], advice[len(advice)-size:]
-	for _, v := range served[:len(l.kinds)*int(classes)] {
-		if !(v >= logLeast && v <= 1e-9) {
-			return nil, nil
-		}
-	}
-	for _, v := range served[len(l.kinds)*int(classes) : size-1] {
-		if !(math.Abs(v) <= maxLogit) {
-			return nil, nil
-		}
+	if classes < 2 || !(rows < float64(l.rows)) || !l.possible(served) {
+		served = nil
 	}
 	return rest, served
+}
+
+// remembered is how many numbers Append appends for so many classes, before the last two.
+func (l *Level) remembered(classes int) int {
+	n := len(l.kinds) * classes
+	if l.keys != nil {
+		n += 1 + len(l.keys.weights)
+	}
+	return n
+}
+
+// possible tells whether served numbers are logarithms of probabilities and log-odds.
+func (l *Level) possible(served []float64) bool {
+	logs := len(l.kinds) * int(served[len(served)-1])
+	for i, v := range served[:len(served)-2] {
+		if i < logs && !(v >= leastLog && v <= 0) || !(math.Abs(v) <= maxLogit) {
+			return false
+		}
+	}
+	return true
 }
 
 // recall writes what was served. It is false if the class was not known then.
@@ -206,7 +220,7 @@ func (l *Level) recall(s *Scratch, served, counts []float64, total float64, clas
 	}
 	for i := range l.kinds {
 		for k := range s.logs[i] {
-			s.logs[i][k] = logLeast
+			s.logs[i][k] = leastLog
 		}
 		copy(s.logs[i], served[i*classes:][:classes])
 	}

@@ -81,8 +81,9 @@ func (n *newton) learn(product, z []float64, odds, truth, weight float64) {
 		part := float64(shrink * v)
 		if part != 0 {
 			row := n.row(i)
-			for j, u := range product {
+			for j, u := range product[:i+1] {
 				row[j] -= float64(part * u)
+				n.s[j*len(product)+i] = row[j]
 			}
 		}
 		n.w[i] = math.Max(-maxLogitWeight, math.Min(maxLogitWeight, n.w[i]+float64(step*v)))

@@ -1,16 +1,21 @@
 package logloss
 
 import (
+	"math"
+
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/moments"
 )
 
-// Rounds is the number of rows that had two known classes before and were mixed.
-func (l *Level) Rounds() uint64 { return l.rounds }
+// Rows is the number of rows.
+func (l *Level) Rows() uint64 { return l.rows }
 
 // Visit visits the state beside so many known classes.
 func (l *Level) Visit(v *codec.Visitor, classes int) {
-	v.Uint64(&l.rounds)
+	if v.Uint64(&l.rows, &l.rounds); v.Reading() && l.rounds > l.rows {
+		v.Corrupt("%d rounds of %d rows", l.rounds, l.rows)
+	}
 	l.scale.Visit(v)
 	if regressions := l.regressions(classes); v.Reading() {
 		l.logits = nil
@@ -23,12 +28,29 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 	}
 	l.centers.visit(v, classes)
 	if l.keys != nil {
-		l.keys.visit(v)
+		l.keys.visit(v, l.rows)
 	}
 	for i := range l.stacks {
 		l.stacks[i].Visit(v)
 	}
 	visitWeights(v, l.weights)
+	for i := range l.losses {
+		v.Within(ledger.MaxSum, &l.losses[i].High, &l.losses[i].Low)
+	}
+}
+
+// Regret is Σω log loss of the answer less the least of the experts.
+func (l *Level) Regret() float64 {
+	least := math.Inf(1)
+	for i := range l.weights {
+		least = math.Min(least, l.losses[i].Value())
+	}
+	return l.losses[len(l.weights)].Value() - least
+}
+
+// Bound is ln E + ln T, which the regret against no expert exceeds.
+func (l *Level) Bound() float64 {
+	return math.Log(float64(len(l.weights))) + math.Log(float64(max(1, l.rounds)))
 }
 
 // regressions is the number of logistic regressions beside so many known classes.
@@ -69,7 +91,7 @@ func (o Options) Bytes() uint64 {
 func (o Options) bytes(classes int) uint64 {
 	d := uint64(o.Dimension + 1)
 	k := uint64(max(2, classes))
-	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(len(o.kinds())+3+2+6)
+	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(o.experts()+8)
 	switch {
 	case o.logits() == 1:
 		size += 8 * d * (d + 1)
@@ -82,7 +104,7 @@ func (o Options) bytes(classes int) uint64 {
 // PredictFlops is the cost of a prediction with all classes, about.
 func (o Options) PredictFlops() uint64 {
 	d, k := uint64(o.Dimension+1), uint64(o.MaxClasses)
-	flops := 10*d + uint64(len(o.kinds())+3)*60*k
+	flops := 10*d + uint64(o.experts())*60*k
 	flops += 2 * d * d * uint64(o.logits())
 	return flops + 4*d*k
 }
