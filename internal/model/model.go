@@ -320,11 +320,21 @@ type Report struct {
 	// Effects are the largest effects of keys, at most MaxEffects, by size. There are none for a
 	// learner without keys.
 	Effects []Effect
+	// LogLoss is the mixture of the probabilities of a classifier by log loss, nil without one.
+	LogLoss *LogLoss
 	// Weights are those of a learner whose functions are affine in its inputs, and of a
 	// parametric part alone, output by output, in the order of the inputs, the constant
 	// last. There are none for others, before a scaling is known, and if there were more than
 	// 2¹⁶.
 	Weights []Weight
+}
+
+// LogLoss is a mixture of probabilities by log loss. A row counts its weight, at most 1.
+type LogLoss struct {
+	// Loss is the sum of the log losses, Regret that less the least of the experts, and Bound is
+	// at least Regret.
+	Loss, Regret, Bound float64
+	Experts             []Expert
 }
 
 // Weight is a weight of an affine function.

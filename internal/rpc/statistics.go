@@ -53,6 +53,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		centres := int32(s.Dictionary)
 		p.Dictionary = &centres
 	}
+	if m := s.LogLoss; m != nil {
+		p.LogLoss = &hindsightv1.LogLossStats{LossSum: m.Loss, Regret: m.Regret, RegretBound: m.Bound, Experts: expertsToProto(m.Experts)}
+	}
 	if s.Gate.On {
 		p.LabelGate = gateToProto(s.Gate, s.Observations)
 	}

@@ -43,6 +43,8 @@ type Reported struct {
 	Importances []model.Importance
 	// Effects are the largest effects of keys, by size.
 	Effects []KeyEffect
+	// LogLoss is the mixture of probabilities of classes, nil without one.
+	LogLoss *model.LogLoss
 	Weights []model.Weight
 	// FeatureNames are the names of the features that Weights are of.
 	FeatureNames []string
@@ -98,7 +100,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.ServedRegret = servedRegret(&s.Stats, &s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
-		Families: solved.Families, Effects: report.effects,
+		Families: solved.Families, Effects: report.effects, LogLoss: solved.LogLoss,
 		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
 	}
 	if o.EffectiveDimension {

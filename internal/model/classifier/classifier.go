@@ -414,5 +414,8 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
 	r.Families = l.known(r.Families)
 	r.CertificateOK = r.CertificateOK && l.Stats().CertificateOK
+	if l.level != nil {
+		r.LogLoss = l.level.Report()
+	}
 	return r
 }

@@ -134,7 +134,7 @@ func TestLevelIsTheNaiveLevel(t *testing.T) {
 		for _, loss := range want.losses[:6] {
 			least = math.Min(least, loss)
 		}
-		if got, regret := l.level.Regret(), want.losses[6]-least; !(math.Abs(got-regret) <= 1e-6) {
+		if got, regret := l.level.Report().Regret, want.losses[6]-least; !(math.Abs(got-regret) <= 1e-6) {
 			t.Errorf("%d classes: a regret of %g, want %g", classes, got, regret)
 		}
 	}
@@ -163,8 +163,8 @@ func TestRegretIsWithinTheBound(t *testing.T) {
 			s.weight = math.Exp(3 * rng.NormFloat64())
 			l.mix(s)
 			l.learn(s, nil)
-			if regret, bound := l.level.Regret(), l.level.Bound(); !(regret <= bound+1e-9) {
-				t.Fatalf("seed %d, row %d: a regret of %g above %g", seed, n, regret, bound)
+			if r := l.level.Report(); !(r.Regret <= r.Bound+1e-9) {
+				t.Fatalf("seed %d, row %d: a regret of %g above %g", seed, n, r.Regret, r.Bound)
 			}
 		}
 	}
@@ -299,8 +299,8 @@ func TestLateLabels(t *testing.T) {
 			t.Fatalf("row %d: split into %g and %g", n, rest, tail)
 		}
 		l.learn(late, tail)
-		if regret, bound := l.level.Regret(), l.level.Bound(); !(regret <= bound+1e-9) {
-			t.Fatalf("row %d: a regret of %g above %g", n, regret, bound)
+		if r := l.level.Report(); !(r.Regret <= r.Bound+1e-9) {
+			t.Fatalf("row %d: a regret of %g above %g", n, r.Regret, r.Bound)
 		}
 	}
 	now := l.level.Append(nil, l.scratch, len(l.counts))

@@ -1,8 +1,10 @@
 package logloss
 
 import (
+	"fmt"
 	"math"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/moments"
@@ -39,18 +41,28 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 	}
 }
 
-// Regret is Σω log loss of the answer less the least of the experts.
-func (l *Level) Regret() float64 {
+// Report is what the mixture lost. Bound is ln E + ln T.
+func (l *Level) Report() *model.LogLoss {
 	least := math.Inf(1)
-	for i := range l.weights {
-		least = math.Min(least, l.losses[i].Value())
+	r := &model.LogLoss{
+		Loss: l.losses[len(l.weights)].Value(), Experts: make([]model.Expert, len(l.weights)),
+		Bound: math.Log(float64(len(l.weights))) + math.Log(float64(max(1, l.rounds))),
 	}
-	return l.losses[len(l.weights)].Value() - least
+	for i, w := range l.weights {
+		loss := l.losses[i].Value()
+		least = math.Min(least, loss)
+		r.Experts[i] = model.Expert{Name: l.name(i), Loss: loss, Weight: w, Awake: true}
+	}
+	r.Regret = r.Loss - least
+	return r
 }
 
-// Bound is ln E + ln T, which the regret against no expert exceeds.
-func (l *Level) Bound() float64 {
-	return math.Log(float64(len(l.weights))) + math.Log(float64(max(1, l.rounds)))
+// name is the name of an expert.
+func (l *Level) name(expert int) string {
+	if i := expert - len(l.kinds); i >= 0 {
+		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
+	}
+	return [...]string{calibrated: "calibrated", ofClasses: "conditional", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
 }
 
 // regressions is the number of logistic regressions beside so many known classes.

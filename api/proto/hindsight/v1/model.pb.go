@@ -1508,7 +1508,9 @@ type ModelStats struct {
 	// If requested, how much each input matters to the trees of auto.
 	Importances []*InputImportance `protobuf:"bytes,39,rep,name=importances,proto3" json:"importances,omitempty"`
 	// auto: the ten largest effects of keys, by size.
-	Effects       []*KeyEffect `protobuf:"bytes,40,rep,name=effects,proto3" json:"effects,omitempty"`
+	Effects []*KeyEffect `protobuf:"bytes,40,rep,name=effects,proto3" json:"effects,omitempty"`
+	// auto: how the probabilities of classes are mixed.
+	LogLoss       *LogLossStats `protobuf:"bytes,41,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1823,6 +1825,87 @@ func (x *ModelStats) GetEffects() []*KeyEffect {
 	return nil
 }
 
+func (x *ModelStats) GetLogLoss() *LogLossStats {
+	if x != nil {
+		return x.LogLoss
+	}
+	return nil
+}
+
+// LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
+// weight, at most 1; rows of a new class do not count.
+type LogLossStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sum of the log losses of the mixture.
+	LossSum float64 `protobuf:"fixed64,1,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
+	// loss_sum minus the least of the experts.
+	Regret float64 `protobuf:"fixed64,2,opt,name=regret,proto3" json:"regret,omitempty"`
+	// ln E + ln T of E experts after T rows. regret never exceeds it.
+	RegretBound float64 `protobuf:"fixed64,3,opt,name=regret_bound,json=regretBound,proto3" json:"regret_bound,omitempty"`
+	// The experts.
+	Experts       []*Expert `protobuf:"bytes,4,rep,name=experts,proto3" json:"experts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogLossStats) Reset() {
+	*x = LogLossStats{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogLossStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogLossStats) ProtoMessage() {}
+
+func (x *LogLossStats) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogLossStats.ProtoReflect.Descriptor instead.
+func (*LogLossStats) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LogLossStats) GetLossSum() float64 {
+	if x != nil {
+		return x.LossSum
+	}
+	return 0
+}
+
+func (x *LogLossStats) GetRegret() float64 {
+	if x != nil {
+		return x.Regret
+	}
+	return 0
+}
+
+func (x *LogLossStats) GetRegretBound() float64 {
+	if x != nil {
+		return x.RegretBound
+	}
+	return 0
+}
+
+func (x *LogLossStats) GetExperts() []*Expert {
+	if x != nil {
+		return x.Experts
+	}
+	return nil
+}
+
 // KeyEffect is what auto has learned of a key: how far the labels of the category are from what
 // the other inputs say.
 type KeyEffect struct {
@@ -1846,7 +1929,7 @@ type KeyEffect struct {
 
 func (x *KeyEffect) Reset() {
 	*x = KeyEffect{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +1941,7 @@ func (x *KeyEffect) String() string {
 func (*KeyEffect) ProtoMessage() {}
 
 func (x *KeyEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +1954,7 @@ func (x *KeyEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyEffect.ProtoReflect.Descriptor instead.
 func (*KeyEffect) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *KeyEffect) GetInput() string {
@@ -1934,7 +2017,7 @@ type InputImportance struct {
 
 func (x *InputImportance) Reset() {
 	*x = InputImportance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2029,7 @@ func (x *InputImportance) String() string {
 func (*InputImportance) ProtoMessage() {}
 
 func (x *InputImportance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2042,7 @@ func (x *InputImportance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputImportance.ProtoReflect.Descriptor instead.
 func (*InputImportance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *InputImportance) GetInput() string {
@@ -2006,7 +2089,7 @@ type LabelGateStats struct {
 
 func (x *LabelGateStats) Reset() {
 	*x = LabelGateStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2101,7 @@ func (x *LabelGateStats) String() string {
 func (*LabelGateStats) ProtoMessage() {}
 
 func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2114,7 @@ func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
 func (*LabelGateStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LabelGateStats) GetSetAside() uint64 {
@@ -2118,7 +2201,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2213,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2226,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InputStats) GetName() string {
@@ -2247,7 +2330,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2342,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2355,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2319,7 +2402,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2414,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2427,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2389,7 +2472,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2484,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2497,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2478,7 +2561,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2573,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2586,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2560,7 +2643,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2655,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2668,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2640,7 +2723,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2735,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2748,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2713,7 +2796,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2725,7 +2808,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2738,7 +2821,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2788,7 +2871,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2883,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2896,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2886,7 +2969,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +2981,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +2994,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2997,7 +3080,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3092,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3105,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -3077,7 +3160,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3172,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3185,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Expert) GetName() string {
@@ -3142,7 +3225,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3237,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3250,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3181,7 +3264,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3276,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3289,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3231,7 +3314,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3326,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3339,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Learner) GetName() string {
@@ -3299,7 +3382,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3394,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3407,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3373,7 +3456,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3385,7 +3468,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3398,7 +3481,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3427,7 +3510,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3439,7 +3522,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3452,7 +3535,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3507,7 +3590,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3602,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3615,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3574,7 +3657,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3669,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3682,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3620,7 +3703,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3715,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3728,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3666,7 +3749,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +3761,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +3774,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3712,7 +3795,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3724,7 +3807,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3737,7 +3820,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3765,7 +3848,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +3860,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +3873,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3834,7 +3917,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3929,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3942,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3889,7 +3972,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +3984,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +3997,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3942,7 +4025,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4037,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4050,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3990,7 +4073,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +4085,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +4098,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -4043,7 +4126,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4055,7 +4138,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4068,7 +4151,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4089,7 +4172,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4184,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4197,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4141,7 +4224,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +4236,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4249,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4220,7 +4303,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4315,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4328,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4326,7 +4409,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4338,7 +4421,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4351,7 +4434,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4391,7 +4474,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4403,7 +4486,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4416,7 +4499,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4457,7 +4540,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4469,7 +4552,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4482,7 +4565,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4566,7 +4649,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4578,7 +4661,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4591,7 +4674,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4648,7 +4731,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4660,7 +4743,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4673,7 +4756,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4695,7 +4778,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4790,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4803,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4757,7 +4840,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4769,7 +4852,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4782,7 +4865,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4873,7 +4956,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4885,7 +4968,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4898,7 +4981,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -4969,7 +5052,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5064,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5077,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Alias) GetAlias() string {
@@ -5050,7 +5133,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5062,7 +5145,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5075,7 +5158,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Share) GetModel() string {
@@ -5123,7 +5206,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5135,7 +5218,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5148,7 +5231,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5190,7 +5273,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5202,7 +5285,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5215,7 +5298,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5234,7 +5317,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5246,7 +5329,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5259,7 +5342,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5273,7 +5356,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5368,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5381,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5319,7 +5402,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5331,7 +5414,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5344,7 +5427,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5363,7 +5446,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5375,7 +5458,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5388,7 +5471,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5523,7 +5606,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\x12/\n" +
 	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xd7\x0f\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x8e\x10\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5576,7 +5659,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"label_gate\x18% \x01(\v2\x1c.hindsight.v1.LabelGateStatsR\tlabelGate\x124\n" +
 	"\bfamilies\x18& \x03(\v2\x18.hindsight.v1.FamilyPartR\bfamilies\x12?\n" +
 	"\vimportances\x18' \x03(\v2\x1d.hindsight.v1.InputImportanceR\vimportances\x121\n" +
-	"\aeffects\x18( \x03(\v2\x17.hindsight.v1.KeyEffectR\aeffectsB\f\n" +
+	"\aeffects\x18( \x03(\v2\x17.hindsight.v1.KeyEffectR\aeffects\x125\n" +
+	"\blog_loss\x18) \x01(\v2\x1a.hindsight.v1.LogLossStatsR\alogLossB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -5591,7 +5675,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\v_dictionaryB\x12\n" +
 	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"\xbd\x01\n" +
+	"\x11_parametric_share\"\x94\x01\n" +
+	"\fLogLossStats\x12\x19\n" +
+	"\bloss_sum\x18\x01 \x01(\x01R\alossSum\x12\x16\n" +
+	"\x06regret\x18\x02 \x01(\x01R\x06regret\x12!\n" +
+	"\fregret_bound\x18\x03 \x01(\x01R\vregretBound\x12.\n" +
+	"\aexperts\x18\x04 \x03(\v2\x14.hindsight.v1.ExpertR\aexperts\"\xbd\x01\n" +
 	"\tKeyEffect\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x1f\n" +
 	"\bcategory\x18\x02 \x01(\tH\x00R\bcategory\x88\x01\x01\x12\x18\n" +
@@ -5920,7 +6009,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5942,201 +6031,204 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
-	(*KeyEffect)(nil),               // 20: hindsight.v1.KeyEffect
-	(*InputImportance)(nil),         // 21: hindsight.v1.InputImportance
-	(*LabelGateStats)(nil),          // 22: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 23: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 24: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 25: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 26: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 27: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 28: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 29: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 30: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 31: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 32: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 33: hindsight.v1.Drift
-	(*Expert)(nil),                  // 34: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 35: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 36: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 37: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 38: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 39: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 40: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 41: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 42: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 43: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 44: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 45: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 46: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 47: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 48: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 49: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 50: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 51: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 52: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 53: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 54: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 55: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 56: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 57: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 58: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 59: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 60: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 61: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 62: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 63: hindsight.v1.Alias
-	(*Share)(nil),                   // 64: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 65: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 66: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 67: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 68: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 69: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 70: hindsight.v1.DeleteAliasResponse
-	nil,                             // 71: hindsight.v1.Model.LabelsEntry
-	nil,                             // 72: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 73: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 74: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 75: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 76: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 78: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 79: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 80: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 81: hindsight.v1.Outcome
-	(*Interval)(nil),                // 82: hindsight.v1.Interval
+	(*LogLossStats)(nil),            // 20: hindsight.v1.LogLossStats
+	(*KeyEffect)(nil),               // 21: hindsight.v1.KeyEffect
+	(*InputImportance)(nil),         // 22: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 23: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 24: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 25: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 26: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 27: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 28: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 29: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 30: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 31: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 32: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 33: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 34: hindsight.v1.Drift
+	(*Expert)(nil),                  // 35: hindsight.v1.Expert
+	(*ListLearnersRequest)(nil),     // 36: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 37: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 38: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 39: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 40: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 41: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 42: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 43: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 44: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 45: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 46: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 47: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 48: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 49: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 50: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 51: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 52: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 53: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 54: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 55: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 56: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 57: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 58: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 59: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 60: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 61: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 62: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 63: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 64: hindsight.v1.Alias
+	(*Share)(nil),                   // 65: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 66: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 67: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 68: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 69: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 70: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 71: hindsight.v1.DeleteAliasResponse
+	nil,                             // 72: hindsight.v1.Model.LabelsEntry
+	nil,                             // 73: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 74: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 75: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 76: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 77: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 80: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 81: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 82: hindsight.v1.Outcome
+	(*Interval)(nil),                // 83: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	76,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	77,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	77,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	3,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	71,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	72,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	78,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	77,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	77,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	77,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	72,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	73,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	79,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	78,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	78,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	78,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	2,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	30,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	25,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	77,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	31,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	26,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	78,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
 	4,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	76,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	73,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	74,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	78,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	77,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	74,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	75,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	79,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	1,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	75,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	76,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	1,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	1,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	79,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	80,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
 	19,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	30,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	30,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	30,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	32,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	33,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	34,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	23,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	24,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	29,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	22,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	80,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	21,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	20,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
-	25,  // 42: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	25,  // 43: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	27,  // 44: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	28,  // 45: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	26,  // 46: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	26,  // 47: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	31,  // 48: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	31,  // 49: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	37,  // 50: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	38,  // 51: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	76,  // 52: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	76,  // 53: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	77,  // 54: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	41,  // 55: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	41,  // 56: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	77,  // 57: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 58: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 59: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	54,  // 60: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	55,  // 61: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	77,  // 62: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	30,  // 63: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	25,  // 64: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	77,  // 65: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	78,  // 66: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	58,  // 67: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19,  // 68: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	54,  // 69: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	81,  // 70: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	77,  // 71: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	82,  // 72: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	61,  // 73: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	30,  // 74: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	30,  // 75: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	25,  // 76: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	25,  // 77: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	62,  // 78: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	77,  // 79: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	64,  // 80: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	77,  // 81: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	64,  // 82: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	63,  // 83: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	63,  // 84: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,   // 85: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,   // 86: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,   // 87: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11,  // 88: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13,  // 89: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15,  // 90: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17,  // 91: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	52,  // 92: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	56,  // 93: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	59,  // 94: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	39,  // 95: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	35,  // 96: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	42,  // 97: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	44,  // 98: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	46,  // 99: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	48,  // 100: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	50,  // 101: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	65,  // 102: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	67,  // 103: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	69,  // 104: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,   // 105: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,   // 106: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10,  // 107: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12,  // 108: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14,  // 109: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16,  // 110: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18,  // 111: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	53,  // 112: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	57,  // 113: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	60,  // 114: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	40,  // 115: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	36,  // 116: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	43,  // 117: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	45,  // 118: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	47,  // 119: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	49,  // 120: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	51,  // 121: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	66,  // 122: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	68,  // 123: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	70,  // 124: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	105, // [105:125] is the sub-list for method output_type
-	85,  // [85:105] is the sub-list for method input_type
-	85,  // [85:85] is the sub-list for extension type_name
-	85,  // [85:85] is the sub-list for extension extendee
-	0,   // [0:85] is the sub-list for field type_name
+	31,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	31,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	31,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	33,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	34,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	35,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	24,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	25,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	30,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	23,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	81,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	22,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	21,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
+	20,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
+	35,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
+	26,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	26,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	28,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	29,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	27,  // 48: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	27,  // 49: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	32,  // 50: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	32,  // 51: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	38,  // 52: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	39,  // 53: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	77,  // 54: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	77,  // 55: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 56: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	42,  // 57: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	42,  // 58: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	78,  // 59: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 60: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 61: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	55,  // 62: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	56,  // 63: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	78,  // 64: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	31,  // 65: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	26,  // 66: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	78,  // 67: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	79,  // 68: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	59,  // 69: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19,  // 70: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	55,  // 71: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	82,  // 72: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	78,  // 73: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	83,  // 74: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	62,  // 75: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	31,  // 76: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	31,  // 77: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	26,  // 78: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	26,  // 79: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	63,  // 80: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	78,  // 81: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	65,  // 82: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	78,  // 83: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	65,  // 84: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	64,  // 85: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	64,  // 86: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,   // 87: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,   // 88: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,   // 89: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11,  // 90: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13,  // 91: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15,  // 92: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17,  // 93: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	53,  // 94: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	57,  // 95: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	60,  // 96: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	40,  // 97: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	36,  // 98: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	43,  // 99: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	45,  // 100: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	47,  // 101: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	49,  // 102: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	51,  // 103: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	66,  // 104: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	68,  // 105: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	70,  // 106: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,   // 107: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,   // 108: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10,  // 109: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12,  // 110: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14,  // 111: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16,  // 112: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18,  // 113: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	54,  // 114: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	58,  // 115: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	61,  // 116: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	41,  // 117: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	37,  // 118: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	44,  // 119: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	46,  // 120: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	48,  // 121: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	50,  // 122: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	52,  // 123: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	67,  // 124: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	69,  // 125: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	71,  // 126: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	107, // [107:127] is the sub-list for method output_type
+	87,  // [87:107] is the sub-list for method input_type
+	87,  // [87:87] is the sub-list for extension type_name
+	87,  // [87:87] is the sub-list for extension extendee
+	0,   // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6152,18 +6244,18 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[45].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[53].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[56].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[54].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[57].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6174,7 +6266,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -50,6 +50,7 @@ from hindsight.messages.stats import (
     IntervalStats,
     KeyEffect,
     LabelGateStats,
+    LogLossStats,
     ModelStats,
     ReliabilityBin,
 )
@@ -58,7 +59,7 @@ __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
     "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group", "History",
     "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
-    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LossDifference", "ModelInfo", "ModelStats",
-    "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
-    "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
+    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
+    "ModelInfo", "ModelStats", "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures",
+    "Prediction", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

@@ -352,6 +352,31 @@ class KeyEffect:
 
 
 @dataclass(frozen=True)
+class LogLossStats:
+    """LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
+    weight, at most 1; rows of a new class do not count."""
+
+    #: The sum of the log losses of the mixture.
+    loss_sum: float
+    #: loss_sum minus the least of the experts.
+    regret: float
+    #: ln E + ln T of E experts after T rows. regret never exceeds it.
+    regret_bound: float
+    #: The experts.
+    experts: tuple[Expert, ...]
+
+    @classmethod
+    def of(cls, m: model_pb2.LogLossStats) -> LogLossStats:
+        """Reads the message of the API."""
+        return cls(
+            loss_sum=m.loss_sum,
+            regret=m.regret,
+            regret_bound=m.regret_bound,
+            experts=tuple(Expert.of(e) for e in m.experts),
+        )
+
+
+@dataclass(frozen=True)
 class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
     the outputs."""
@@ -451,6 +476,8 @@ class ModelStats(ShownStats):
     importances: tuple[InputImportance, ...]
     #: auto: the ten largest effects of keys, by size.
     effects: tuple[KeyEffect, ...]
+    #: auto: how the probabilities of classes are mixed.
+    log_loss: Optional[LogLossStats]
 
     def __repr__(self) -> str:
         return described(
@@ -503,4 +530,5 @@ class ModelStats(ShownStats):
             families=tuple(FamilyPart.of(e) for e in m.families),
             importances=tuple(InputImportance.of(e) for e in m.importances),
             effects=tuple(KeyEffect.of(e) for e in m.effects),
+            log_loss=LogLossStats.of(m.log_loss) if m.HasField("log_loss") else None,
         )

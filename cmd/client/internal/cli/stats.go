@@ -142,6 +142,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeFeatureWeights(w, s)
 	writeHindsightPath(w, s.GetHindsightPath())
 	writeExperts(w, s)
+	writeLogLoss(w, s.GetLogLoss())
 	writeImportances(w, s.GetImportances())
 	writeEffects(w, s)
 }
@@ -297,6 +298,18 @@ func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 	for _, f := range s.GetFamilies() {
 		w.Row("  "+f.GetFamily(), perOutput(f.GetWeights(), "%.3f"))
+	}
+}
+
+// writeLogLoss writes the mixture of the probabilities of classes.
+func writeLogLoss(w *command.Page, s *hindsightv1.LogLossStats) {
+	if len(s.GetExperts()) == 0 {
+		return
+	}
+	w.Printf("\nregret in log loss\t%s, at most %s\n", command.Number(s.GetRegret()), command.Number(s.GetRegretBound()))
+	w.Row("weights in the probabilities", "")
+	for _, e := range s.GetExperts() {
+		w.Row("  "+e.GetName(), fmt.Sprintf("%.3f", e.GetWeight()))
 	}
 }
 
