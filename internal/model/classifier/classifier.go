@@ -191,7 +191,11 @@ func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
 
 // Explain asks the learner: contributions are parts of the raw values.
 func (l *Learner) Explain(p *model.Prediction) []model.Part {
-	return l.known(model.Explain(l.inner, p))
+	inner := *p
+	if l.level != nil {
+		inner.Advice, _ = l.level.Split(p.Advice)
+	}
+	return l.known(model.Explain(l.inner, &inner))
 }
 
 // known leaves the parts of the outputs of known classes.
