@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	ridge     = 2    // a₀.
-	minScore  = 0.01 // Of the logarithm of a score.
-	maxScore  = 4    // In magnitude.
-	minShare  = 1e-9
-	maxTheta  = 50
-	maxLogit  = 30   // Below the most probable class, so that no probability is 0.
-	maxCurved = 1e12 // Of the entries of A.
-	// maxParameters is the most parameters of a Softmax.
-	maxParameters = 6
+	ridge         = 2    // a₀.
+	minScore      = 0.01 // Of the logarithm of a score.
+	maxScore      = 4    // In magnitude.
+	minShare      = 1e-9
+	maxTheta      = 50
+	maxLogit      = 30   // Below the most probable class, so that no probability is 0.
+	maxCurved     = 1e12 // Of the entries of A.
+	maxParameters = 6    // Of a Softmax.
 	// The start of θ is (startScore, startLinear, 0).
 	startScore  = 2
 	startLinear = 1

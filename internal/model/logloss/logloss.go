@@ -47,9 +47,8 @@ const (
 	maxOdds          = 15
 	maxLogit         = 1e6 // Of a logistic regression before it is cut.
 	leastShare       = 1e-9
-	// maxCurvature bounds the numbers of the logistic regressions, classes × (numbers + 1)².
-	maxCurvature = 1 << 14
-	maxWeight    = 1e3 // Larger weights make the same step.
+	maxCurvature     = 1 << 14 // Of classes × (numbers + 1)² with logistic regression.
+	maxWeight        = 1e3     // Larger weights make the same step.
 )
 
 // numbers are the inputs that are no keys.
