@@ -27,6 +27,11 @@ func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 			out.Classes[k].Predicted, out.Classes[k].Expected = c.Predicted, c.Expected
 		}
 	}
+	if r := s.Ranking; r != nil && r.Class < len(s.Names) {
+		out.Ranking = &hindsightv1.ClassRanking{
+			Class: s.Names[r.Class], Auc: r.AUC, F1: r.F1, Precision: r.Precision, Recall: r.Recall, Threshold: r.Threshold,
+		}
+	}
 	return out
 }
 

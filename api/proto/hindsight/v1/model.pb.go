@@ -2323,7 +2323,9 @@ type ClassStats struct {
 	// The served probabilities in ten bins of equal width.
 	Reliability []*ReliabilityBin `protobuf:"bytes,3,rep,name=reliability,proto3" json:"reliability,omitempty"`
 	// Each class, in order of first appearance.
-	Classes       []*ClassCounts `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
+	Classes []*ClassCounts `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
+	// How well the served probabilities tell two classes apart. Absent with fewer or more classes.
+	Ranking       *ClassRanking `protobuf:"bytes,5,opt,name=ranking,proto3" json:"ranking,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2386,6 +2388,105 @@ func (x *ClassStats) GetClasses() []*ClassCounts {
 	return nil
 }
 
+func (x *ClassStats) GetRanking() *ClassRanking {
+	if x != nil {
+		return x.Ranking
+	}
+	return nil
+}
+
+// ClassRanking is how well probabilities tell the rarer of two classes from the other.
+type ClassRanking struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rarer class.
+	Class string `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	// The area under the ROC curve: how often an observation of the class has a larger probability
+	// than one of the other, .5 for a coin. Log-odds that share an eighth are ties.
+	Auc float64 `protobuf:"fixed64,2,opt,name=auc,proto3" json:"auc,omitempty"`
+	// The largest F1 of a threshold of the probability.
+	F1 float64 `protobuf:"fixed64,3,opt,name=f1,proto3" json:"f1,omitempty"`
+	// Of that threshold: the share of those above it that are of the class.
+	Precision float64 `protobuf:"fixed64,4,opt,name=precision,proto3" json:"precision,omitempty"`
+	// Of that threshold: the share of the class that is above it.
+	Recall float64 `protobuf:"fixed64,5,opt,name=recall,proto3" json:"recall,omitempty"`
+	// The threshold.
+	Threshold     float64 `protobuf:"fixed64,6,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassRanking) Reset() {
+	*x = ClassRanking{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassRanking) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassRanking) ProtoMessage() {}
+
+func (x *ClassRanking) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassRanking.ProtoReflect.Descriptor instead.
+func (*ClassRanking) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ClassRanking) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *ClassRanking) GetAuc() float64 {
+	if x != nil {
+		return x.Auc
+	}
+	return 0
+}
+
+func (x *ClassRanking) GetF1() float64 {
+	if x != nil {
+		return x.F1
+	}
+	return 0
+}
+
+func (x *ClassRanking) GetPrecision() float64 {
+	if x != nil {
+		return x.Precision
+	}
+	return 0
+}
+
+func (x *ClassRanking) GetRecall() float64 {
+	if x != nil {
+		return x.Recall
+	}
+	return 0
+}
+
+func (x *ClassRanking) GetThreshold() float64 {
+	if x != nil {
+		return x.Threshold
+	}
+	return 0
+}
+
 // ClassPerformance is the performance of a classifier beside the most frequent class so far, and
 // the last class. It judges every observation but the first.
 type ClassPerformance struct {
@@ -2402,7 +2503,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2515,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2528,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2472,7 +2573,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2585,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2598,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2561,7 +2662,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2674,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2687,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2643,7 +2744,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2756,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2769,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2723,7 +2824,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2836,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2849,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2796,7 +2897,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2909,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2922,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2871,7 +2972,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2984,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2997,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2969,7 +3070,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3082,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3095,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -3080,7 +3181,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3193,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3206,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -3160,7 +3261,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3172,7 +3273,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3185,7 +3286,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Expert) GetName() string {
@@ -3225,7 +3326,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3338,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3351,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3264,7 +3365,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3377,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3390,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3314,7 +3415,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3427,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3440,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Learner) GetName() string {
@@ -3382,7 +3483,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3495,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3508,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3456,7 +3557,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3468,7 +3569,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3481,7 +3582,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3510,7 +3611,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3623,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3636,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3590,7 +3691,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3703,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3716,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3657,7 +3758,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3770,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3783,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3703,7 +3804,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3715,7 +3816,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3728,7 +3829,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3749,7 +3850,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +3862,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +3875,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3795,7 +3896,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3908,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +3921,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3848,7 +3949,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +3961,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +3974,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3917,7 +4018,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4030,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4043,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3972,7 +4073,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4085,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4098,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -4025,7 +4126,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4138,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4151,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -4073,7 +4174,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4186,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4199,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -4126,7 +4227,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4239,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4252,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4172,7 +4273,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4184,7 +4285,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4197,7 +4298,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4224,7 +4325,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4337,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4350,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4303,7 +4404,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4416,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4429,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4409,7 +4510,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4522,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4535,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4474,7 +4575,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4486,7 +4587,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4499,7 +4600,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4540,7 +4641,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4552,7 +4653,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4565,7 +4666,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4649,7 +4750,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4661,7 +4762,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4674,7 +4775,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4731,7 +4832,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +4844,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +4857,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4778,7 +4879,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +4891,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +4904,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4840,7 +4941,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +4953,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +4966,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4956,7 +5057,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4968,7 +5069,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4981,7 +5082,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -5052,7 +5153,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5064,7 +5165,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5077,7 +5178,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Alias) GetAlias() string {
@@ -5133,7 +5234,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5145,7 +5246,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5158,7 +5259,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Share) GetModel() string {
@@ -5206,7 +5307,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5218,7 +5319,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5231,7 +5332,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5273,7 +5374,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5285,7 +5386,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5298,7 +5399,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5317,7 +5418,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5329,7 +5430,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5342,7 +5443,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5356,7 +5457,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5469,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5482,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5402,7 +5503,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5414,7 +5515,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5427,7 +5528,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5446,7 +5547,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5458,7 +5559,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5471,7 +5572,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5726,13 +5827,21 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x05_meanB\f\n" +
 	"\n" +
 	"_deviationB\b\n" +
-	"\x06_shift\"\xfb\x01\n" +
+	"\x06_shift\"\xb1\x02\n" +
 	"\n" +
 	"ClassStats\x12@\n" +
 	"\vperformance\x18\x01 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\vperformance\x126\n" +
 	"\x06recent\x18\x02 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x06recent\x12>\n" +
 	"\vreliability\x18\x03 \x03(\v2\x1c.hindsight.v1.ReliabilityBinR\vreliability\x123\n" +
-	"\aclasses\x18\x04 \x03(\v2\x19.hindsight.v1.ClassCountsR\aclasses\"\xa8\x01\n" +
+	"\aclasses\x18\x04 \x03(\v2\x19.hindsight.v1.ClassCountsR\aclasses\x124\n" +
+	"\aranking\x18\x05 \x01(\v2\x1a.hindsight.v1.ClassRankingR\aranking\"\x9a\x01\n" +
+	"\fClassRanking\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x12\x10\n" +
+	"\x03auc\x18\x02 \x01(\x01R\x03auc\x12\x0e\n" +
+	"\x02f1\x18\x03 \x01(\x01R\x02f1\x12\x1c\n" +
+	"\tprecision\x18\x04 \x01(\x01R\tprecision\x12\x16\n" +
+	"\x06recall\x18\x05 \x01(\x01R\x06recall\x12\x1c\n" +
+	"\tthreshold\x18\x06 \x01(\x01R\tthreshold\"\xa8\x01\n" +
 	"\x10ClassPerformance\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12<\n" +
 	"\vprequential\x18\x02 \x01(\v2\x1a.hindsight.v1.ClassFiguresR\vprequential\x122\n" +
@@ -6009,7 +6118,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -6037,198 +6146,200 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*LabelGateStats)(nil),          // 23: hindsight.v1.LabelGateStats
 	(*InputStats)(nil),              // 24: hindsight.v1.InputStats
 	(*ClassStats)(nil),              // 25: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 26: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 27: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 28: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 29: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 30: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 31: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 32: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 33: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 34: hindsight.v1.Drift
-	(*Expert)(nil),                  // 35: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 36: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 37: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 38: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 39: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 40: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 41: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 42: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 43: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 44: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 45: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 46: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 47: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 48: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 49: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 50: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 51: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 52: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 53: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 54: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 55: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 56: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 57: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 58: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 59: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 60: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 61: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 62: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 63: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 64: hindsight.v1.Alias
-	(*Share)(nil),                   // 65: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 66: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 67: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 68: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 69: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 70: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 71: hindsight.v1.DeleteAliasResponse
-	nil,                             // 72: hindsight.v1.Model.LabelsEntry
-	nil,                             // 73: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 74: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 75: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 76: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 77: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 80: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 81: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 82: hindsight.v1.Outcome
-	(*Interval)(nil),                // 83: hindsight.v1.Interval
+	(*ClassRanking)(nil),            // 26: hindsight.v1.ClassRanking
+	(*ClassPerformance)(nil),        // 27: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 28: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 29: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 30: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 31: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 32: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 33: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 34: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 35: hindsight.v1.Drift
+	(*Expert)(nil),                  // 36: hindsight.v1.Expert
+	(*ListLearnersRequest)(nil),     // 37: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 38: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 39: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 40: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 41: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 42: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 43: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 44: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 45: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 46: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 47: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 48: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 49: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 50: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 51: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 52: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 53: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 54: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 55: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 56: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 57: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 58: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 59: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 60: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 61: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 62: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 63: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 64: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 65: hindsight.v1.Alias
+	(*Share)(nil),                   // 66: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 67: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 68: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 69: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 70: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 71: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 72: hindsight.v1.DeleteAliasResponse
+	nil,                             // 73: hindsight.v1.Model.LabelsEntry
+	nil,                             // 74: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 75: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 76: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 77: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 78: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 79: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 81: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 82: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 83: hindsight.v1.Outcome
+	(*Interval)(nil),                // 84: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	77,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	78,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	79,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	3,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	72,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	73,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	79,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	78,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	78,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	78,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	73,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	74,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	80,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	79,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	79,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	79,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	2,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	31,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	26,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	78,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	32,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	27,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	79,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
 	4,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	77,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	74,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	75,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	79,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	78,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	75,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	76,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	80,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	1,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	76,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	77,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	1,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	1,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	80,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	81,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	1,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
 	19,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	31,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	31,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	31,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	33,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	34,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	35,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	32,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	32,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	32,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	34,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	35,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	36,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
 	24,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
 	25,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	30,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	31,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
 	23,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	81,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	82,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
 	22,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
 	21,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
 	20,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
-	35,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
-	26,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	26,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	28,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	29,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	27,  // 48: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	27,  // 49: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	32,  // 50: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	32,  // 51: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	38,  // 52: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	39,  // 53: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	77,  // 54: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	77,  // 55: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 56: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	42,  // 57: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	42,  // 58: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	78,  // 59: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 60: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 61: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	55,  // 62: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	56,  // 63: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	78,  // 64: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	31,  // 65: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	26,  // 66: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	78,  // 67: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	79,  // 68: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	59,  // 69: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19,  // 70: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	55,  // 71: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	82,  // 72: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	78,  // 73: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	83,  // 74: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	62,  // 75: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	31,  // 76: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	31,  // 77: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	26,  // 78: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	26,  // 79: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	63,  // 80: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	78,  // 81: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	65,  // 82: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	78,  // 83: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	65,  // 84: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	64,  // 85: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	64,  // 86: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,   // 87: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,   // 88: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,   // 89: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11,  // 90: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13,  // 91: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15,  // 92: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17,  // 93: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	53,  // 94: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	57,  // 95: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	60,  // 96: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	40,  // 97: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	36,  // 98: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	43,  // 99: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	45,  // 100: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	47,  // 101: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	49,  // 102: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	51,  // 103: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	66,  // 104: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	68,  // 105: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	70,  // 106: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,   // 107: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,   // 108: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10,  // 109: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12,  // 110: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14,  // 111: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16,  // 112: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18,  // 113: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	54,  // 114: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	58,  // 115: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	61,  // 116: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	41,  // 117: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	37,  // 118: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	44,  // 119: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	46,  // 120: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	48,  // 121: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	50,  // 122: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	52,  // 123: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	67,  // 124: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	69,  // 125: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	71,  // 126: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	107, // [107:127] is the sub-list for method output_type
-	87,  // [87:107] is the sub-list for method input_type
-	87,  // [87:87] is the sub-list for extension type_name
-	87,  // [87:87] is the sub-list for extension extendee
-	0,   // [0:87] is the sub-list for field type_name
+	36,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
+	27,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	27,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	29,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	30,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	26,  // 48: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
+	28,  // 49: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	28,  // 50: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	33,  // 51: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	33,  // 52: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	39,  // 53: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	40,  // 54: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	78,  // 55: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	78,  // 56: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	79,  // 57: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	43,  // 58: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	43,  // 59: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	79,  // 60: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,   // 61: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,   // 62: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	56,  // 63: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	57,  // 64: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	79,  // 65: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	32,  // 66: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	27,  // 67: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	79,  // 68: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	80,  // 69: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	60,  // 70: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19,  // 71: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	56,  // 72: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	83,  // 73: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	79,  // 74: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	84,  // 75: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	63,  // 76: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	32,  // 77: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	32,  // 78: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	27,  // 79: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	27,  // 80: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	64,  // 81: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	79,  // 82: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	66,  // 83: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	79,  // 84: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 85: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	65,  // 86: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	65,  // 87: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,   // 88: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,   // 89: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,   // 90: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11,  // 91: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13,  // 92: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15,  // 93: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17,  // 94: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	54,  // 95: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	58,  // 96: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	61,  // 97: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	41,  // 98: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	37,  // 99: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	44,  // 100: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	46,  // 101: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	48,  // 102: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	50,  // 103: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	52,  // 104: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	67,  // 105: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	69,  // 106: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	71,  // 107: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,   // 108: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,   // 109: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10,  // 110: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12,  // 111: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14,  // 112: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16,  // 113: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18,  // 114: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	55,  // 115: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	59,  // 116: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	62,  // 117: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	42,  // 118: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	38,  // 119: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	45,  // 120: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	47,  // 121: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	49,  // 122: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	51,  // 123: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	53,  // 124: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	68,  // 125: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	70,  // 126: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	72,  // 127: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	108, // [108:128] is the sub-list for method output_type
+	88,  // [88:108] is the sub-list for method input_type
+	88,  // [88:88] is the sub-list for extension type_name
+	88,  // [88:88] is the sub-list for extension extendee
+	0,   // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6247,15 +6358,15 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[54].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[57].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[34].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[47].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[55].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[58].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6266,7 +6377,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   76,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

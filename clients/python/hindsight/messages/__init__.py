@@ -41,6 +41,7 @@ from hindsight.messages.predictions import (
 )
 from hindsight.messages.stats import (
     ClassCounts,
+    ClassRanking,
     ClassStats,
     Drift,
     Expert,
@@ -56,9 +57,9 @@ from hindsight.messages.stats import (
 )
 
 __all__ = [
-    "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Cluster",
-    "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group", "History",
-    "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
+    "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassRanking", "ClassStats",
+    "Cluster", "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group",
+    "History", "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
     "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
     "ModelInfo", "ModelStats", "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures",
     "Prediction", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",

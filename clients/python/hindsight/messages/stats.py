@@ -215,6 +215,37 @@ class ClassCounts:
 
 
 @dataclass(frozen=True)
+class ClassRanking:
+    """ClassRanking is how well probabilities tell the rarer of two classes from the other."""
+
+    #: The rarer class.
+    class_: str
+    #: The area under the ROC curve: how often an observation of the class has a larger
+    #: probability than one of the other, .5 for a coin. Log-odds that share an eighth are ties.
+    auc: float
+    #: The largest F1 of a threshold of the probability.
+    f1: float
+    #: Of that threshold: the share of those above it that are of the class.
+    precision: float
+    #: Of that threshold: the share of the class that is above it.
+    recall: float
+    #: The threshold.
+    threshold: float
+
+    @classmethod
+    def of(cls, m: model_pb2.ClassRanking) -> ClassRanking:
+        """Reads the message of the API."""
+        return cls(
+            class_=getattr(m, "class"),
+            auc=m.auc,
+            f1=m.f1,
+            precision=m.precision,
+            recall=m.recall,
+            threshold=m.threshold,
+        )
+
+
+@dataclass(frozen=True)
 class ClassStats:
     """ClassStats is the performance of a classifier."""
 
@@ -226,6 +257,9 @@ class ClassStats:
     reliability: tuple[ReliabilityBin, ...]
     #: Each class, in order of first appearance.
     classes: tuple[ClassCounts, ...]
+    #: How well the served probabilities tell two classes apart. Absent with fewer or more
+    #: classes.
+    ranking: Optional[ClassRanking]
 
     @classmethod
     def of(cls, m: model_pb2.ClassStats) -> ClassStats:
@@ -235,6 +269,7 @@ class ClassStats:
             recent=ClassPerformance.of(m.recent) if m.HasField("recent") else None,
             reliability=tuple(ReliabilityBin.of(e) for e in m.reliability),
             classes=tuple(ClassCounts.of(e) for e in m.classes),
+            ranking=ClassRanking.of(m.ranking) if m.HasField("ranking") else None,
         )
 
 

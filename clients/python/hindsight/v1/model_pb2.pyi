@@ -74,17 +74,34 @@ class ClassPerformance(_message.Message):
     served: ClassFigures
     def __init__(self, observations: _Optional[float] = ..., prequential: _Optional[_Union[ClassFigures, _Mapping]] = ..., served: _Optional[_Union[ClassFigures, _Mapping]] = ...) -> None: ...
 
+class ClassRanking(_message.Message):
+    __slots__ = ["auc", "f1", "precision", "recall", "threshold"]
+    AUC_FIELD_NUMBER: _ClassVar[int]
+    CLASS_FIELD_NUMBER: _ClassVar[int]
+    F1_FIELD_NUMBER: _ClassVar[int]
+    PRECISION_FIELD_NUMBER: _ClassVar[int]
+    RECALL_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    auc: float
+    f1: float
+    precision: float
+    recall: float
+    threshold: float
+    def __init__(self, auc: _Optional[float] = ..., f1: _Optional[float] = ..., precision: _Optional[float] = ..., recall: _Optional[float] = ..., threshold: _Optional[float] = ..., **kwargs) -> None: ...
+
 class ClassStats(_message.Message):
-    __slots__ = ["classes", "performance", "recent", "reliability"]
+    __slots__ = ["classes", "performance", "ranking", "recent", "reliability"]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     PERFORMANCE_FIELD_NUMBER: _ClassVar[int]
+    RANKING_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     RELIABILITY_FIELD_NUMBER: _ClassVar[int]
     classes: _containers.RepeatedCompositeFieldContainer[ClassCounts]
     performance: ClassPerformance
+    ranking: ClassRanking
     recent: ClassPerformance
     reliability: _containers.RepeatedCompositeFieldContainer[ReliabilityBin]
-    def __init__(self, performance: _Optional[_Union[ClassPerformance, _Mapping]] = ..., recent: _Optional[_Union[ClassPerformance, _Mapping]] = ..., reliability: _Optional[_Iterable[_Union[ReliabilityBin, _Mapping]]] = ..., classes: _Optional[_Iterable[_Union[ClassCounts, _Mapping]]] = ...) -> None: ...
+    def __init__(self, performance: _Optional[_Union[ClassPerformance, _Mapping]] = ..., recent: _Optional[_Union[ClassPerformance, _Mapping]] = ..., reliability: _Optional[_Iterable[_Union[ReliabilityBin, _Mapping]]] = ..., classes: _Optional[_Iterable[_Union[ClassCounts, _Mapping]]] = ..., ranking: _Optional[_Union[ClassRanking, _Mapping]] = ...) -> None: ...
 
 class CompareModelsRequest(_message.Message):
     __slots__ = ["model"]

@@ -33,6 +33,7 @@ type contestant struct {
 	// Of classes.
 	Accuracy *float64 `json:"accuracy,omitempty"`
 	LogLoss  *float64 `json:"logLoss,omitempty"`
+	AUC      *float64 `json:"auc,omitempty"`
 	Skill    *float64 `json:"skill,omitempty"`
 	// The share of labels inside of the intervals of Level, over all outputs.
 	Coverage      *float64 `json:"coverage,omitempty"`
@@ -114,6 +115,9 @@ func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats)
 		}
 		if figures != nil {
 			a.LogLoss = new(figures.GetLogLoss())
+		}
+		if r := stats.GetClasses().GetRanking(); r != nil {
+			a.AUC = new(r.GetAuc())
 		}
 	} else {
 		a.RMSE, a.MAE = new(math.Sqrt(a.mean())), new(a.absolute/n)
@@ -268,7 +272,7 @@ func (r *report) write(w *command.Page, e *env) {
 	w.Printf("\n\n")
 	header := []string{"learner", "RMSE", "MAE", "skill", "inside", "time_a_row"}
 	if r.classes {
-		header = []string{"learner", "accuracy", "log_loss", "skill", "time_a_row"}
+		header = []string{"learner", "accuracy", "log_loss", "AUC", "skill", "time_a_row"}
 	} else if l := r.Learners[0].Level; l != nil {
 		header[4] = "inside_" + strings.ReplaceAll(level(*l), " ", "_")
 	}
@@ -276,7 +280,7 @@ func (r *report) write(w *command.Page, e *env) {
 	for i, a := range r.Learners {
 		row := []any{a.Learner, command.Optional(a.RMSE, digits4), command.Optional(a.MAE, digits4)}
 		if r.classes {
-			row = []any{a.Learner, command.Optional(a.Accuracy, percent), command.Optional(a.LogLoss, digits4)}
+			row = []any{a.Learner, command.Optional(a.Accuracy, percent), command.Optional(a.LogLoss, digits4), command.Optional(a.AUC, digits4)}
 		}
 		row = append(row, command.Optional(a.Skill, digits3))
 		if !r.classes {

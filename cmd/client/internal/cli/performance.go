@@ -191,6 +191,10 @@ func writeClassPerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 	rounds("all rounds", all)
 	rounds(lastRounds(last.GetObservations()), last)
+	if r := s.GetClasses().GetRanking(); r != nil {
+		w.Printf("\nranking of %s\tAUC\tbest F1\tfrom probability\tprecision\trecall\n", cell(r.GetClass()))
+		w.Cells("all rounds", digits3(r.GetAuc()), digits3(r.GetF1()), digits3(r.GetThreshold()), percent(r.GetPrecision()), percent(r.GetRecall()))
+	}
 }
 
 // rate writes a share in percent with three digits.

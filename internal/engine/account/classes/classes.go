@@ -35,6 +35,8 @@ type Account struct {
 	recent    window
 	bins      [Bins]Bin
 	classes   []Class
+	// ranking counts the observations of two known classes, nil before and with more classes.
+	ranking *ranking
 	// majority is the most frequent class, last the class of the newest observation;
 	// both are model.NoClass before the first.
 	majority, last int
@@ -159,6 +161,15 @@ func (a *Account) count(p Prediction, class int) {
 	for len(a.classes) < max(len(probabilities), class+1) {
 		a.classes = append(a.classes, Class{})
 	}
+	if len(a.classes) == 2 && len(probabilities) == 2 {
+		if a.ranking == nil {
+			a.ranking = new(ranking)
+		}
+		a.ranking.count(probability(probabilities[1]), class)
+	}
+	if len(a.classes) > 2 {
+		a.ranking = nil
+	}
 	for k, v := range probabilities {
 		v = probability(v)
 		bin := &a.bins[min(int(float64(v*Bins)), Bins-1)]
@@ -227,14 +238,20 @@ type Summary struct {
 	Reliability [Bins]Bin
 	// Classes has the classes of the same predictions, by their numbers.
 	Classes []Class
+	// Ranking is of the same predictions, nil unless there are two classes.
+	Ranking *Ranking
 }
 
 // Summary returns the summary, at a cost of O(classes).
 func (a *Account) Summary() Summary {
-	return Summary{
+	s := Summary{
 		Predicted: a.predicted, Served: a.served, Whole: a.whole, Recent: a.recent.Total(),
 		Reliability: a.bins, Classes: append([]Class(nil), a.classes...),
 	}
+	if a.ranking != nil {
+		s.Ranking = a.ranking.summary()
+	}
+	return s
 }
 
 // Recent returns the performance over the newest observations, at a cost of some 250

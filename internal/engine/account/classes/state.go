@@ -20,7 +20,11 @@ const (
 // Size returns the memory of the account in bytes, at a cost of O(1).
 func (a *Account) Size() uint64 {
 	const fixed = 512
-	return fixed + uint64(performanceBytes*a.recent.Capacity()+classBytes*cap(a.classes))
+	size := fixed + performanceBytes*a.recent.Capacity() + classBytes*cap(a.classes)
+	if a.ranking != nil {
+		size += 8 * 2 * rankBins
+	}
+	return uint64(size)
 }
 
 // AppendBinary appends the account to dst, from which Restore continues bit for bit. It
@@ -70,6 +74,15 @@ func (a *Account) Visit(v *codec.Visitor) {
 		v.Uint64(&c.Observed, &c.Errors, &c.Predicted)
 		v.Within(maxSum, &c.Expected)
 	}
+	if known == 2 {
+		ranked := a.ranking != nil
+		if v.Bool(&ranked); ranked && v.Reading() {
+			a.ranking = new(ranking)
+		}
+		if ranked && a.ranking != nil {
+			a.ranking.visit(v)
+		}
+	}
 	last := a.last + 1
 	v.Int(len(a.classes), &last)
 	if v.Reading() {
@@ -100,6 +113,9 @@ func (a *Account) check(v *codec.Visitor) {
 	unlearned := a.last == model.NoClass
 	if unlearned && (total > 0 || left != rows) || !unlearned && (left > 0 || a.classes[a.last].Observed == 0) {
 		v.Corrupt("%g judged observations, %d of classes, the last class %d", total, rows-left, a.last)
+	}
+	if a.ranking != nil && a.ranking.total() > float64(rows) {
+		v.Corrupt("%g ranked observations of %d", a.ranking.total(), rows)
 	}
 	for _, b := range a.bins {
 		if b.Found > b.Members || b.Found > rows || b.Members > maxRounds*uint64(max(len(a.classes), 1)) || b.Expected < 0 {
