@@ -94,7 +94,7 @@ func (n *newton) visit(v *codec.Visitor) {
 	v.FloatsWithin(maxLogitWeight, n.w)
 	for i := range n.w {
 		v.FloatsWithin(constantVariance, n.row(i)[:i+1])
-		for j := range i {
+		for j := 0; j < i && v.Reading(); j++ {
 			n.s[j*len(n.w)+i] = n.row(i)[j]
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/moments"
 )
@@ -46,7 +47,7 @@ func (l *Level) Report() *model.LogLoss {
 	least := math.Inf(1)
 	r := &model.LogLoss{
 		Loss: l.losses[len(l.weights)].Value(), Experts: make([]model.Expert, len(l.weights)),
-		Bound: math.Log(float64(len(l.weights))) + math.Log(float64(max(1, l.rounds))),
+		Bound: exponential.Log(float64(len(l.weights))) + exponential.Log(float64(max(1, l.rounds))),
 	}
 	for i, w := range l.weights {
 		loss := l.losses[i].Value()

@@ -13,7 +13,7 @@ const (
 	rankOdds = 16
 )
 
-// ranking counts the log-odds of class 1 of two, by the observed class.
+// A ranking counts the log-odds of class 1 of two, by the observed class.
 type ranking [2][rankBins]uint64
 
 // Ranking says how well probabilities tell the rarer class of two from the other one. Each
@@ -37,7 +37,7 @@ func (r *ranking) count(p float64, class int) {
 	r[class][max(0, min(rankBins-1, bin))]++
 }
 
-// ranking is nil unless both of two classes were counted.
+// summary is nil unless both of two classes were counted.
 func (r *ranking) summary() *Ranking {
 	totals := [...]float64{r.of(0), r.of(1)}
 	if totals[0] == 0 || totals[1] == 0 {
@@ -63,7 +63,7 @@ func (r *ranking) summary() *Ranking {
 				odds = -odds
 			}
 			out.F1, out.Precision, out.Recall = f1, found/said, found/totals[out.Class]
-			out.Threshold = 1 / (1 + math.Exp(-odds))
+			out.Threshold = 1 / (1 + exponential.Of(-odds))
 		}
 	}
 	out.AUC = above / (totals[0] * totals[1])
