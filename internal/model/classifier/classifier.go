@@ -59,9 +59,8 @@ type Options struct {
 // are a calibration of s without the recoding: the decision need not be the most probable
 // class. The calibration learns the slope of the log-odds f of the logistic loss.
 //
-// With a Level, probabilities are the level's, which mixes the calibration with other experts. The
-// decision is the most probable class while that made fewer mistakes on the last thousand rows
-// than the largest score.
+// With a Level, probabilities are the level's, which mixes the calibration with other experts, and
+// the decision is the most probable class.
 //
 // Losses, regrets and the certificate are sums over the outputs. The labels of a round have
 // one length, c² = 1 or the number of outputs, so that the bound is c² times the bound for
@@ -82,8 +81,6 @@ type Learner struct {
 	labels []float64
 	// level is nil without a level of log loss.
 	level *logloss.Level
-	// mistakes are those of the rules of decision.
-	mistakes [rules]float64
 	// scratch is scratch of Observe, and pool lends *logloss.Scratch to PredictClass.
 	scratch *logloss.Scratch
 	pool    *sync.Pool
@@ -230,28 +227,7 @@ func (l *Learner) answer(p *model.ClassPrediction, s *logloss.Scratch, x []float
 	l.calibration.Probabilities(p.Probabilities, scores, counts, total)
 	if l.level != nil {
 		l.level.Mix(s, p.Probabilities, x, counts, total)
-		if l.mistakes[likely] < l.mistakes[scored] {
-			p.Class = likeliest(p.Probabilities)
-		}
-	}
-}
-
-// Rules of decision beside a level: the largest score, and the largest probability.
-const (
-	scored = iota
-	likely
-	rules
-)
-
-// compare counts the mistakes of both rules on a row of a class, of the last thousand rows about.
-func (l *Learner) compare(p *model.ClassPrediction, class int) {
-	const decay = 0.999
-	by := [rules]int{l.decide(nil, p.Values, l.counts[:len(p.Probabilities)], 0), likeliest(p.Probabilities)}
-	for i, decision := range by {
-		l.mistakes[i] *= decay
-		if decision != class {
-			l.mistakes[i]++
-		}
+		p.Class = likeliest(p.Probabilities)
 	}
 }
 
@@ -315,9 +291,6 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	p.StandardErrors, p.Leverage, p.Probability, p.Advice = p.StandardErrors[:0], model.NoLeverage, 0, p.Advice[:0]
 	l.answer(p, l.scratch, x, before)
 	if l.level != nil {
-		if before > 1 {
-			l.compare(p, number)
-		}
 		l.level.Learn(l.scratch, x, l.counts[:before], sum(l.counts), number, weight, served)
 	}
 	if known && before > 1 {

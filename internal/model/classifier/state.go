@@ -30,9 +30,6 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
-// maxMistakes bounds the mistakes of a rule, Σ 0.999^i.
-const maxMistakes = 1001
-
 // maxCount bounds n_k: weights are within model.MaxWeight, rounds below 2^62.
 const maxCount = 1e30
 
@@ -55,7 +52,6 @@ func (l *Learner) visit(v *codec.Visitor) {
 	}
 	if l.level != nil {
 		l.level.Visit(v, k)
-		v.FloatsWithin(maxMistakes, l.mistakes[:])
 	}
 	if v.State(l.inner); v.Reading() {
 		l.check(v)

@@ -9,6 +9,7 @@
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
 //	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
 //	             1 − 10⁻⁴ and not at all
+//	shares       (n_k + ½)/(n + K/2) of the sums n_k of the weights of K classes, whatever the row
 //
 // A row of weight w counts ω = min(1, w). With weights 1/E before, the answer and the weights after
 // row t are
@@ -112,7 +113,7 @@ func (o Options) kinds() []kind {
 
 // experts is the number of experts.
 func (o Options) experts() int {
-	n := 2 + stacks
+	n := 3 + stacks
 	if o.logits() > 0 {
 		n++
 	}
@@ -137,10 +138,10 @@ type Level struct {
 	centers *conditional
 	keys    *keyed
 	stacks  []calibration.Softmax
-	// weights are w of the kinds, then of the stacks.
+	// weights are w of the kinds, of the stacks and of the shares.
 	weights []float64
-	// rows is the number of rows, rounds that of the rows that were mixed, T. Losses are Σω log loss of the kinds, of the stacks
-	// and of the answer.
+	// rows is the number of rows, rounds that of the rows that were mixed, T. Losses are Σω log loss of
+	// the weighted experts and of the answer.
 	rows, rounds uint64
 	losses       []compensated.Sum
 }
@@ -160,7 +161,7 @@ func New(o Options) *Level {
 	for _, decay := range decays() {
 		l.stacks = append(l.stacks, calibration.NewSoftmax(decay, stackRidge, start))
 	}
-	l.weights = uniform(len(l.kinds) + len(l.stacks))
+	l.weights = uniform(len(l.kinds) + len(l.stacks) + 1)
 	l.losses = make([]compensated.Sum, len(l.weights)+1)
 	return l
 }

@@ -136,10 +136,11 @@ func (l *Level) regress(s *Scratch, logs []float64) {
 	normalize(logs, s.each)
 }
 
-// stack writes what the stacks say of the kinds.
+// stack writes what the stacks say of the kinds, and the shares.
 func (l *Level) stack(s *Scratch, counts []float64, total float64) {
-	base := len(l.kinds)
+	base, shares := len(l.kinds), s.logs[len(s.logs)-1]
 	for k := range s.points {
+		shares[k] = exponential.Log((counts[k] + 0.5) / (total + 0.5*float64(len(counts))))
 		for i := range base {
 			s.points[k][i] = s.logs[i][k]
 		}

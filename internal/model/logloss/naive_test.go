@@ -33,9 +33,9 @@ type naiveStack struct {
 }
 
 func newNaive(numbers, classes int) *naive {
-	n := &naive{numbers: numbers, classes: classes, scale: moments.NewTable(numbers), mixture: make([]float64, 6), losses: make([]float64, 7)}
+	n := &naive{numbers: numbers, classes: classes, scale: moments.NewTable(numbers), mixture: make([]float64, 7), losses: make([]float64, 8)}
 	for i := range n.mixture {
-		n.mixture[i] = 1. / 6
+		n.mixture[i] = 1. / 7
 	}
 	for _, decay := range []float64{0.999, 0.9999, 1} {
 		s := &naiveStack{decay, []float64{1. / 3, 1. / 3, 1. / 3, 0}, mat.NewSymDense(4, nil)}
@@ -190,7 +190,19 @@ func (n *naive) experts(x, calibrated []float64) [][]float64 {
 		}
 		experts = append(experts, probabilities(softmax(logs)))
 	}
-	return experts
+	return append(experts, n.shares())
+}
+
+// shares are of Laplace's kind, with a half of each class.
+func (n *naive) shares() []float64 {
+	p, total := make([]float64, len(n.counts)), float64(len(n.counts))/2
+	for _, c := range n.counts {
+		total += c
+	}
+	for k, c := range n.counts {
+		p[k] = (c + 0.5) / total
+	}
+	return p
 }
 
 func (n *naive) mix(experts [][]float64) []float64 {
@@ -244,7 +256,7 @@ func (n *naive) learn(x, calibrated []float64, class int, weight float64) {
 func (n *naive) learnMixture(experts [][]float64, class int, weight float64) {
 	n.rounds++
 	counts := math.Min(1, weight)
-	n.losses[6] -= counts * math.Log(n.mix(experts)[class])
+	n.losses[7] -= counts * math.Log(n.mix(experts)[class])
 	sum := 0.0
 	for i, p := range experts {
 		n.losses[i] -= counts * math.Log(p[class])
@@ -253,7 +265,7 @@ func (n *naive) learnMixture(experts [][]float64, class int, weight float64) {
 	}
 	alpha := 1 / float64(n.rounds+1)
 	for i := range n.mixture {
-		n.mixture[i] = (1-alpha)*n.mixture[i]/sum + alpha/6
+		n.mixture[i] = (1-alpha)*n.mixture[i]/sum + alpha/7
 	}
 	phi := n.features(experts)
 	for i, s := range n.stacks {

@@ -60,7 +60,9 @@ func (l *Level) Report() *model.LogLoss {
 
 // name is the name of an expert.
 func (l *Level) name(expert int) string {
-	if i := expert - len(l.kinds); i >= 0 {
+	if i := expert - len(l.kinds); i == len(l.stacks) {
+		return "shares"
+	} else if i >= 0 {
 		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
 	}
 	return [...]string{calibrated: "calibrated", ofClasses: "conditional", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
