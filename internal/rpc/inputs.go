@@ -148,4 +148,5 @@ func classesToProto(out *hindsightv1.Prediction, p *engine.Prediction) {
 	for k, name := range p.Classes {
 		out.Scores[name] = p.Probabilities[k]
 	}
+	out.NewClassProbability = p.NewClass()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -43,6 +44,9 @@ type Prediction struct {
 func (p *Prediction) Interval(output, level int) (lower, upper float64, ok bool) {
 	return account.Interval(p.Values[output], p.Notes, len(p.Values), len(p.Levels), output, level, p.Possible)
 }
+
+// NewClass is the probability that the class of a classifier's prediction is a new one.
+func (p *Prediction) NewClass() float64 { return classes.NewClass(p.Notes) }
 
 // newPredictions returns n predictions in three allocations.
 func newPredictions(n, outputs int) []Prediction {

@@ -2557,7 +2557,8 @@ type ClassFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The share of wrong predictions.
 	ErrorRate float64 `protobuf:"fixed64,1,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
-	// The mean of -log p, p the probability of the observed class, at least 1e-9.
+	// The mean of -log p, p the probability of the observed class, at least 1e-9: of a known class its
+	// score times that of no new class, of a new class the new_class_probability.
 	LogLoss float64 `protobuf:"fixed64,2,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
 	// The mean of the sum over classes of (p - 1 or 0)^2.
 	BrierScore float64 `protobuf:"fixed64,3,opt,name=brier_score,json=brierScore,proto3" json:"brier_score,omitempty"`

@@ -212,7 +212,7 @@ type Prediction struct {
 	Values []float64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
 	// The predicted class of a classifier.
 	Class string `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
-	// The probabilities of the classes; they sum to 1.
+	// The probabilities of the known classes, given that the class is known; they sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
 	StandardError *float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
@@ -236,9 +236,11 @@ type Prediction struct {
 	// The id of the model that answered, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
 	// If requested, what each family of experts says.
-	Explanation   []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Explanation []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
+	// The probability that the class is a new one, of a classifier that may have more classes.
+	NewClassProbability float64 `protobuf:"fixed64,16,opt,name=new_class_probability,json=newClassProbability,proto3" json:"new_class_probability,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Prediction) Reset() {
@@ -374,6 +376,13 @@ func (x *Prediction) GetExplanation() []*FamilyPart {
 		return x.Explanation
 	}
 	return nil
+}
+
+func (x *Prediction) GetNewClassProbability() float64 {
+	if x != nil {
+		return x.NewClassProbability
+	}
+	return 0
 }
 
 // FamilyPart is the part of a family of experts of auto in a prediction.
@@ -1243,7 +1252,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xeb\x05\n" +
+	"prediction\"\x9f\x06\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1261,7 +1270,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x10parametric_value\x18\f \x01(\x01H\x04R\x0fparametricValue\x88\x01\x01\x12+\n" +
 	"\x11parametric_values\x18\r \x03(\x01R\x10parametricValues\x12\x14\n" +
 	"\x05model\x18\x0e \x01(\tR\x05model\x12:\n" +
-	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x1a9\n" +
+	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x122\n" +
+	"\x15new_class_probability\x18\x10 \x01(\x01R\x13newClassProbability\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +

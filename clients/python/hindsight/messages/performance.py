@@ -72,7 +72,8 @@ class ClassFigures:
 
     #: The share of wrong predictions.
     error_rate: float
-    #: The mean of -log p, p the probability of the observed class, at least 1e-9.
+    #: The mean of -log p, p the probability of the observed class, at least 1e-9: of a known
+    #: class its score times that of no new class, of a new class the new_class_probability.
     log_loss: float
     #: The mean of the sum over classes of (p - 1 or 0)^2.
     brier_score: float

@@ -73,7 +73,7 @@ class Prediction(ShownPrediction):
     values: tuple[float, ...]
     #: The predicted class of a classifier.
     class_: str
-    #: The probabilities of the classes; they sum to 1.
+    #: The probabilities of the known classes, given that the class is known; they sum to 1.
     scores: dict[str, float]
     #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
     standard_error: Optional[float]
@@ -98,6 +98,8 @@ class Prediction(ShownPrediction):
     model: str
     #: If requested, what each family of experts says.
     explanation: tuple[FamilyPart, ...]
+    #: The probability that the class is a new one, of a classifier that may have more classes.
+    new_class_probability: float
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered.
     age: Optional[timedelta] = None
 
@@ -120,6 +122,7 @@ class Prediction(ShownPrediction):
             parametric_values=tuple(m.parametric_values),
             model=m.model,
             explanation=tuple(FamilyPart.of(e) for e in m.explanation),
+            new_class_probability=m.new_class_probability,
         )
 
 

@@ -175,7 +175,7 @@ class PredictResponse(_message.Message):
     def __init__(self, prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["explanation", "intervals", "leverage", "model", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
+    __slots__ = ["explanation", "intervals", "leverage", "model", "new_class_probability", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
     class ScoresEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +188,7 @@ class Prediction(_message.Message):
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LEVERAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    NEW_CLASS_PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_VALUES_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_VALUE_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +203,7 @@ class Prediction(_message.Message):
     intervals: _containers.RepeatedCompositeFieldContainer[Interval]
     leverage: float
     model: str
+    new_class_probability: float
     parametric_value: float
     parametric_values: _containers.RepeatedScalarFieldContainer[float]
     prediction_id: str
@@ -212,4 +214,4 @@ class Prediction(_message.Message):
     state_sequence: int
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., **kwargs) -> None: ...
+    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., new_class_probability: _Optional[float] = ..., **kwargs) -> None: ...

@@ -19,8 +19,7 @@ import (
 // from i/10 to (i+1)/10, the last bin 1 too.
 const Bins = 10
 
-// A smaller probability counts as minProbability in the log-loss, as does that of an
-// unknown class.
+// A smaller probability counts as minProbability in the log loss.
 const minProbability = 1e-9
 
 // Account is the account of one classifier.
@@ -40,6 +39,8 @@ type Account struct {
 	// majority is the most frequent class, last the class of the newest observation;
 	// both are model.NoClass before the first.
 	majority, last int
+	// open is the probability that a class is still to come: see NewClass.
+	open float64
 }
 
 // New returns the account of a classifier that has learned nothing and may have limit
@@ -98,16 +99,18 @@ func (a *Account) Observe(r Round) Performance {
 		panic(fmt.Sprintf("classes: class %d of %d", r.Class, a.limit))
 	}
 	first := a.majority == model.NoClass
-	now := figuresOf(r.Prequential, r.Class)
+	unseen := a.newClass()
+	now := figuresOf(r.Prequential, r.Class, unseen)
 	now.Majority, now.Last = wrong(a.majority, r.Class), wrong(a.last, r.Class)
 	served, prediction := now, r.Prequential
 	if r.Served != nil {
 		prediction = *r.Served
-		served = figuresOf(prediction, r.Class)
-		served.Majority, served.Last = now.Majority, now.Last
-		if majority, last, ok := a.read(r.Notes); ok {
-			served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
+		majority, last, then := a.majority, a.last, unseen
+		if a.possible(r.Notes) {
+			majority, last, then = int(r.Notes[0]), int(r.Notes[1]), r.Notes[2]
 		}
+		served = figuresOf(prediction, r.Class, then)
+		served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
 	}
 	var round Performance
 	if !first {
@@ -119,19 +122,22 @@ func (a *Account) Observe(r Round) Performance {
 		a.whole.Add(round)
 		a.recent.Add(round)
 	}
+	a.learnNewness(r.Class, unseen)
 	a.count(prediction, r.Class)
 	a.learn(r.Class)
 	return round
 }
 
-// figuresOf returns the figures of a prediction without the baselines.
-func figuresOf(p Prediction, class int) Figures {
+// figuresOf returns the figures of a prediction without the baselines. Unseen is the
+// probability that the class is new.
+func figuresOf(p Prediction, class int, unseen float64) Figures {
 	f := Figures{Errors: wrong(p.Class, class)}
-	observed := 0.0
+	observed, total := 0.0, unseen
 	if class < len(p.Probabilities) {
 		observed = probability(p.Probabilities[class])
+		total = float64((1 - unseen) * observed)
 	}
-	f.LogLoss = -exponential.Log(math.Max(observed, minProbability))
+	f.LogLoss = -exponential.Log(math.Max(total, minProbability))
 	for _, v := range p.Probabilities {
 		v = probability(v)
 		f.Brier += float64(v * v)
@@ -205,24 +211,33 @@ func (a *Account) learn(class int) {
 }
 
 // AppendNotes appends the notes that Round.Notes wants back with the class of a
-// prediction made now: the classes that the baselines predict.
+// prediction made now: the classes that the baselines predict, and the probability of a new class.
 func (a *Account) AppendNotes(dst []float64) []float64 {
-	return append(dst, float64(a.majority), float64(a.last))
+	return append(dst, float64(a.majority), float64(a.last), a.newClass())
 }
 
 // NotesLength is the number of numbers that AppendNotes appends.
-const NotesLength = 2
+const NotesLength = 3
 
-func (a *Account) read(notes []float64) (majority, last int, ok bool) {
+// NewClass returns the probability of a new class from the notes of a prediction.
+func NewClass(notes []float64) float64 {
 	if len(notes) != NotesLength {
-		return 0, 0, false
+		return 0
 	}
-	for _, v := range notes {
+	return notes[2]
+}
+
+// possible tells whether an account of this limit can have given the notes.
+func (a *Account) possible(notes []float64) bool {
+	if len(notes) != NotesLength || !(notes[2] >= 0 && notes[2] <= 1) {
+		return false
+	}
+	for _, v := range notes[:2] {
 		if !(v >= model.NoClass && v < float64(a.limit) && v == math.Trunc(v)) {
-			return 0, 0, false
+			return false
 		}
 	}
-	return int(notes[0]), int(notes[1]), true
+	return true
 }
 
 // Summary sums up an account.

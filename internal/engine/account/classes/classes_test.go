@@ -42,7 +42,7 @@ func rounds(seed uint64, n int) []classes.Round {
 		if rng.IntN(3) == 0 {
 			served := predict(max(known-rng.IntN(2), 0))
 			out[i].Served = &served
-			out[i].Notes = [][]float64{nil, {-1, -1}, {0, 1}, {2, float64(limit)}, {math.NaN(), 0}, {0.5, 0}, {1}}[rng.IntN(7)]
+			out[i].Notes = [][]float64{nil, {-1, -1, 0}, {0, 1, 0.25}, {2, float64(limit), 0}, {math.NaN(), 0, 0}, {0.5, 0, 0}, {1}, {0, 1, 1.5}}[rng.IntN(8)]
 		}
 		out[i].Class = rng.IntN(min(1+i/20, limit-2))
 		known = max(known, out[i].Class+1)
@@ -75,11 +75,30 @@ func (all naive) baselines(n int) (majority, last int) {
 	return majority, last
 }
 
+// newClass is the posterior of the two experts since the newest class before round n.
+func (all naive) newClass(n int) float64 {
+	known, open, closed := 0, 1., 1.
+	for i, r := range all[:n] {
+		switch {
+		case max(r.Class+1, len(r.Prequential.Probabilities)) > known:
+			known = max(r.Class+1, len(r.Prequential.Probabilities))
+			open, closed = 1, 1
+		default:
+			open *= 1 - (float64(known)-0.5)/float64(i)
+		}
+	}
+	if known == 0 {
+		return 0
+	}
+	return open / (open + closed) * (float64(known) - 0.5) / float64(n)
+}
+
 func (all naive) figures(n int, p classes.Prediction, notes []float64) (f classes.Figures) {
 	class := all[n].Class
 	majority, last := all.baselines(n)
-	if len(notes) == 2 && notes[0] >= -1 && notes[1] >= -1 && notes[0] < limit && notes[1] < limit && notes[0] != 0.5 {
-		majority, last = int(notes[0]), int(notes[1])
+	unseen := all.newClass(n)
+	if len(notes) == 3 && notes[0] >= -1 && notes[1] >= -1 && notes[0] < limit && notes[1] < limit && notes[0] != 0.5 && notes[2] <= 1 {
+		majority, last, unseen = int(notes[0]), int(notes[1]), notes[2]
 	}
 	for _, c := range []struct {
 		predicted int
@@ -90,7 +109,11 @@ func (all naive) figures(n int, p classes.Prediction, notes []float64) (f classe
 		}
 	}
 	told := append(append([]float64(nil), p.Probabilities...), make([]float64, limit-len(p.Probabilities))...)
-	f.LogLoss = -math.Log(math.Max(told[class], 1e-9))
+	if class < len(p.Probabilities) {
+		f.LogLoss = -math.Log(math.Max(told[class]*(1-unseen), 1e-9))
+	} else {
+		f.LogLoss = -math.Log(math.Max(unseen, 1e-9))
+	}
 	for k, v := range told {
 		if k == class {
 			v--
@@ -201,16 +224,41 @@ func TestAccountIsItsDefinition(t *testing.T) {
 	}
 }
 
-// The notes of a prediction are the baselines of its moment.
+// The notes of a prediction are the baselines of its moment, and the probability of a new class.
 func TestNotes(t *testing.T) {
 	all := rounds(2, 300)
 	a := classes.New(limit)
 	for n, r := range all {
 		majority, last := naive(all).baselines(n)
-		if got := fmt.Sprint(a.AppendNotes(nil)); got != fmt.Sprint([]int{majority, last}) || classes.NotesLength != 2 {
-			t.Fatalf("round %d: notes %s, want %d and %d", n, got, majority, last)
+		got, unseen := a.AppendNotes(nil), naive(all).newClass(n)
+		if fmt.Sprint(got[:2]) != fmt.Sprint([]int{majority, last}) || len(got) != classes.NotesLength ||
+			!(math.Abs(got[2]-unseen) <= 1e-12) || classes.NewClass(got) != got[2] {
+			t.Fatalf("round %d: notes %g, want %d, %d and %g", n, got, majority, last, unseen)
 		}
 		a.Observe(r)
+	}
+}
+
+// The probabilities of no new class lose at most log 2 since the newest class; all possible classes
+// leave none.
+func TestNewClass(t *testing.T) {
+	a, lost := classes.New(3), 0.0
+	for n := range 100_000 {
+		p := classes.Prediction{Class: 0, Probabilities: []float64{0.5, 0.5}[:min(n, 2)]}
+		if n >= 2 {
+			lost -= math.Log(1 - classes.NewClass(a.AppendNotes(nil)))
+		}
+		a.Observe(classes.Round{Class: n % 2, Prequential: p})
+	}
+	if !(lost > 0.6 && lost <= math.Ln2) {
+		t.Errorf("a loss of %g, want log 2 nearly", lost)
+	}
+	if now := classes.NewClass(a.AppendNotes(nil)); !(now > 0) {
+		t.Errorf("a new class has probability %g", now)
+	}
+	a.Observe(classes.Round{Class: 2, Prequential: classes.Prediction{Class: 0, Probabilities: []float64{0.5, 0.5}}})
+	if now := classes.NewClass(a.AppendNotes(nil)); now != 0 {
+		t.Errorf("a class beyond all three has probability %g", now)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 type Figures struct {
 	// Errors counts the predictions of a class other than the observed one.
 	Errors float64
-	// LogLoss is Σ −log max(P, 10⁻⁹), where P is the probability of the observed class.
+	// LogLoss is Σ −log max(P, 10⁻⁹), where P is the probability of the observed class: of a known
+	// class the prediction's times that of no new class, of a new class that of a new class.
 	LogLoss float64
 	// Brier is Σ Σ_k (P_k − e_k)², where e is the indicator of the observed class: from 0
 	// to 2 an observation.

@@ -83,6 +83,7 @@ func (a *Account) Visit(v *codec.Visitor) {
 			a.ranking.visit(v)
 		}
 	}
+	v.Within(0.5, &a.open)
 	last := a.last + 1
 	v.Int(len(a.classes), &last)
 	if v.Reading() {
@@ -116,6 +117,9 @@ func (a *Account) check(v *codec.Visitor) {
 	}
 	if a.ranking != nil && a.ranking.total() > float64(rows) {
 		v.Corrupt("%g ranked observations of %d", a.ranking.total(), rows)
+	}
+	if a.open < 0 {
+		v.Corrupt("a class comes with probability %g", a.open)
 	}
 	for _, b := range a.bins {
 		if b.Found > b.Members || b.Found > rows || b.Members > maxRounds*uint64(max(len(a.classes), 1)) || b.Expected < 0 {
