@@ -289,9 +289,6 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 	}
 	one := filepath.Join(t.TempDir(), "one")
 	succeed[struct{}](t, "restore", "--from", filepath.Join(place, "group-1"), "--data-dir", one)
-	for m := range models {
-		succeed[struct{}](t, "restore", "--from", place, "--model", m, "--export", filepath.Join(t.TempDir(), m))
-	}
 	p := launch(t, one)
 	for m, n := range models {
 		if got := p.model(t, m); (got != nil) != (placement.Of(m, 2) == 1) || got != nil && got.GetSequence() != uint64(n)+10 {

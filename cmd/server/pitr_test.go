@@ -1,8 +1,6 @@
 package main_test
 
 import (
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,53 +209,6 @@ func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 	}
 	if left, err := os.ReadDir(to); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
-	}
-}
-
-// One model of a backup comes into a server that serves, as it was at a time.
-func TestOneModelOfABackup(t *testing.T) {
-	dir, place := t.TempDir(), t.TempDir()
-	p := launch(t, dir)
-	p.create(t)
-	p.observeAs(t, "m", 0, 40)
-	want := p.digest(t, "m")
-	at := between()
-	p.observeAs(t, "m", 40, 50)
-	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
-	file := filepath.Join(t.TempDir(), "m.hs")
-	for _, wrong := range [][]string{{"--model", "m"}, {"--export", file}} {
-		if a := execute(t, append([]string{"restore", "--from", place}, wrong...)...); a.code != 2 {
-			t.Errorf("%v: %+v", wrong, a)
-		}
-	}
-	if a := execute(t, "restore", "--from", place, "--model", "none", "--export", file); a.code != 1 || !strings.Contains(a.errors, `no model "none"`) {
-		t.Errorf("%+v", a)
-	}
-	succeed[struct{}](t, "restore", "--from", place, "--model", "m", "--export", file, "--at", at.Format(time.RFC3339Nano))
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.importAs(t, "again", data)
-	if got := p.digest(t, "again"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	if got := p.observeAs(t, "again", 0, 50); got != 40 {
-		t.Errorf("%d duplicates, want 40", got)
-	}
-}
-
-func (p *process) importAs(t *testing.T, id string, data []byte) {
-	t.Helper()
-	stream, err := p.models.ImportModel(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data}); err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	if _, err := stream.CloseAndRecv(); err != nil {
-		t.Fatal(err)
 	}
 }
 

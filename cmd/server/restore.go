@@ -12,13 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine"
-	"hindsight/internal/metrics"
 	"hindsight/internal/offline/pitr"
 	"hindsight/internal/store"
 )
@@ -33,9 +28,7 @@ type restored struct {
 	Bytes   int64        `json:"bytes"`
 	Models  int          `json:"models"`
 	Moment  *pitr.Report `json:"moment,omitempty"`
-	// Export is the file of the exported model.
-	Export  string  `json:"export,omitempty"`
-	Seconds float64 `json:"seconds"`
+	Seconds float64      `json:"seconds"`
 }
 
 func (r *restored) write(w io.Writer) {
@@ -52,12 +45,8 @@ func (r *restored) write(w io.Writer) {
 			fmt.Fprintf(w, "alias %q: names %q\n", a.Name, a.Model)
 		}
 	}
-	to := r.DataDir
-	if r.Export != "" {
-		to = r.Export
-	}
 	writeGroup(w, r.Group)
-	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", to, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
+	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", r.DataDir, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
 }
 
 // listed is the outcome of restore --list.
@@ -172,12 +161,10 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 	return f(all)
 }
 
-// restore makes a data directory of a backup, or writes one model of a backup to a file.
+// restore makes a data directory of a backup.
 func restore(ctx context.Context, call call) int {
 	s := newSubcommand("restore")
 	which := s.selection()
-	model := s.flags.String("model", "", "")
-	export := s.flags.String("export", "", "")
 	return s.run(call, func(c config.Config, p *progress) (outcome, error) {
 		at, err := which.time()
 		switch {
@@ -185,12 +172,8 @@ func restore(ctx context.Context, call call) int {
 			return nil, err
 		case *which.from == "":
 			return nil, usagef("--from is missing: a directory, or the URL of a bucket")
-		case (*model == "") != (*export == ""):
-			return nil, usagef("--model and --export belong together")
 		case *which.list:
 			return which.names(ctx)
-		case *model != "":
-			return exportOne(ctx, c, which, at, *model, *export, p)
 		}
 		return restoreAll(ctx, c.DataDir, which, at, p)
 	})
@@ -392,93 +375,4 @@ func rewindTo(ctx context.Context, dir string, at time.Time) (*pitr.Report, erro
 		return nil, fmt.Errorf("--at %s: %w", at.Format(time.RFC3339Nano), err)
 	}
 	return &report, nil
-}
-
-// exportOne writes the export of one model of a backup to a file.
-func exportOne(ctx context.Context, c config.Config, which selection, at time.Time, model, file string, p *progress) (out outcome, err error) {
-	if _, err := os.Stat(file); err == nil {
-		return nil, usagef("--export: %s exists", file)
-	}
-	err = which.within(ctx, at, func(sources []source) error {
-		for _, from := range sources {
-			if slices.ContainsFunc(from.m.Models, func(o backup.Model) bool { return o.ID == model }) {
-				out, err = exportFrom(ctx, c, from, at, model, file, p)
-				return err
-			}
-		}
-		return fmt.Errorf("backup %s has no model %q", sources[0].m.Name, model)
-	})
-	return out, err
-}
-
-func exportFrom(ctx context.Context, c config.Config, from source, at time.Time, model, file string, p *progress) (_ outcome, err error) {
-	started := time.Now()
-	dir, err := os.MkdirTemp("", "hindsight-restore-")
-	if err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := filled(dir, func() error { return fetch(ctx, from, dir, p) }); err != nil {
-		return nil, err
-	}
-	data, err := exported(ctx, c, dir, model, at)
-	if err != nil {
-		return nil, err
-	}
-	if err := writeNew(file, data); err != nil {
-		return nil, err
-	}
-	r := &restored{Backup: from.m.Name, Export: file, Files: 1, Bytes: int64(len(data)), Models: 1, Seconds: time.Since(started).Seconds()}
-	if !at.IsZero() {
-		r.At = &at
-	}
-	return r, nil
-}
-
-// exported opens a directory like a server, restores a model to a time unless at is zero, and
-// exports the model.
-func exported(ctx context.Context, c config.Config, dir, model string, at time.Time) (_ []byte, err error) {
-	instruments, err := metrics.New(prometheus.NewRegistry(), metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
-	if err != nil {
-		return nil, fmt.Errorf("instruments: %w", err)
-	}
-	disk, err := store.Open(dir, store.Options{}) //nolint:contextcheck // A directory is opened whole or not at all.
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, disk.Close()) }()
-	models, err := engine.Open(ctx, engineOptions(c, zap.NewNop(), disk, instruments))
-	if err != nil {
-		return nil, fmt.Errorf("open the models: %w", err)
-	}
-	defer func() { err = errors.Join(err, models.Close()) }()
-	if !at.IsZero() {
-		sequence, err := models.SequenceAt(ctx, model, at)
-		if err == nil {
-			_, _, err = models.RestoreModel(ctx, model, sequence, false)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return models.ExportModel(ctx, model, engine.ExportOptions{})
-}
-
-// writeNew writes a file atomically.
-func writeNew(name string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("--export: %w", err)
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("--export: %w", err), os.Remove(file.Name()))
-	}
-	return nil
 }

@@ -278,7 +278,7 @@ func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gat
 	ended.Wait()
 }
 
-// engineOptions returns the options of the engine, also for restore --export.
+// engineOptions returns the options of the engine.
 func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{

@@ -243,8 +243,7 @@ func Usage() string {
   hindsight-server restore --from PLACE [--backup NAME] [--at TIME] [flags]
                                         restore a backup into an empty data
                                         directory, optionally at a time; --list lists
-                                        the backups; --model ID --export FILE exports
-                                        one model
+                                        the backups
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
   hindsight-server cluster recover [--group N,..] [--yes] [--json] [flags]
