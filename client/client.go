@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
@@ -64,28 +63,9 @@ func WithRetry(retry Retry) Option {
 	return func(s *settings) { s.retry = retry }
 }
 
-// WithTransportCredentials encrypts the connection by credentials of gRPC, such as those of
-// credentials.NewTLS. Without it and WithTLS the connection is not encrypted.
-func WithTransportCredentials(c credentials.TransportCredentials) Option {
-	return WithDialOptions(grpc.WithTransportCredentials(c))
-}
-
-// WithPerRPCCredentials adds credentials, such as a token, to every call.
-func WithPerRPCCredentials(c credentials.PerRPCCredentials) Option {
-	return func(s *settings) {
-		s.hasToken = true
-		s.dial = append(s.dial, grpc.WithPerRPCCredentials(c))
-	}
-}
-
-// WithKeepalive says how a silent connection is probed. By default a connection with a call in
-// flight is probed after 30 s of silence, and is lost 10 s later. A server closes the connection
-// of a client that probes more often than every 10 s.
-func WithKeepalive(p keepalive.ClientParameters) Option {
-	return WithDialOptions(grpc.WithKeepaliveParams(p))
-}
-
-// WithDialOptions adds options of gRPC.
+// WithDialOptions adds options of gRPC, such as credentials or the probes of a silent connection. By default a
+// connection with a call in flight is probed after 30 s of silence, and is lost 10 s later; a server closes the
+// connection of a client that probes more often than every 10 s.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }

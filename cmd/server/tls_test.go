@@ -145,7 +145,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 
 	// The gateway reaches the server within the process, unary calls and streams.
-	own, err := client.Dial(mutual.connection.Target(), client.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice))))
+	own, err := client.Dial(mutual.connection.Target(), client.WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice)))))
 	if err != nil {
 		t.Fatal(err)
 	}
