@@ -56,7 +56,7 @@ programs: ## build bin/hindsight-server and bin/hindsight alone
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
 
 .PHONY: demo
-demo: programs ## start a server, stream a changing environment, draw skill and regret
+demo: programs ## start a server, stream a changing environment, show skill and regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: cluster
@@ -100,7 +100,7 @@ performance: build bin/hindsight-research ## calls, kernels and learners beside 
 	bin/hindsight-research performance --server bin/hindsight-server $(ARGS)
 
 .PHONY: sizing
-sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight size" answers, into research/results
+sizing: build bin/hindsight-research ## what models cost a server, beside what "hindsight-research size" answers, into research/results
 	bin/hindsight-research sizing --server bin/hindsight-server $(ARGS)
 
 .PHONY: compile

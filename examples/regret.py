@@ -3,7 +3,7 @@
     python3 examples/regret.py ROWS.csv STATS.json
 
 ROWS.csv has the features, and the label in its last column. The model is a linear_awv with
-the scaling none and the ridge 0.1, and STATS.json is what "hindsight -o json model stats"
+the scaling none and the ridge 0.1, and STATS.json is what "hindsight --json model stats"
 prints of it. Every round solves a dense system from the rows before it, by the formulas of
 docs/theory.md. Nothing here is from hindsight, and nothing but Python is needed.
 """

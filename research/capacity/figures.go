@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/sizing"
 	"hindsight/cmd/research/load"
+	"hindsight/cmd/research/sizing"
 )
 
 // Figure is a figure that was measured, and what package sizing says of it.

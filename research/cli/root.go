@@ -33,6 +33,6 @@ With --json every command prints exactly one JSON document on standard output.
 A command that failed prints {"error": ...}. Progress goes to standard error.`,
 	}
 	p.Root(root)
-	root.AddCommand(newPapers(p), newRecords(p), newAdversary(p), newSizing(p), newPerformance(p), newCluster(p), echo.Command(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	root.AddCommand(newPapers(p), newRecords(p), newAdversary(p), newSizing(p), newSize(p), newPerformance(p), newCluster(p), echo.Command(p)) //nolint:contextcheck // cobra gives every command the context of Run
 	return p.Run(ctx, args)
 }

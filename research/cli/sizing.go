@@ -18,12 +18,12 @@ func newSizing(p *command.Program) *cobra.Command {
 	var program, out, only string
 	cmd := &cobra.Command{
 		Use:   "sizing --server PATH",
-		Short: "Measure what models cost a server, compare it with hindsight size",
+		Short: "Measure what models cost a server, compare it with hindsight-research size",
 		Long: `Measure what models of several specs cost a server: CPU seconds of a call, memory,
 disk, and the time of a recovery, each on a server of its own that is killed and
 started again. A bare gRPC server is measured at the same time.
 
-Standard output compares the figures with what "hindsight size" answers. --out receives
+Standard output compares the figures with what "hindsight-research size" answers. --out receives
 sizing.csv, all that was measured. All cases take about ten minutes.`,
 		Example: `  hindsight-research sizing --server bin/hindsight-server --out /tmp/results`,
 		Args:    command.Exactly(),

@@ -1,5 +1,5 @@
 // Package command is the frame of the command line programs: shared flags, exit codes, and the
-// forms of an answer, a table for people and JSON or CSV for programs.
+// forms of an answer: a table for people, JSON for programs.
 package command
 
 import (
@@ -51,7 +51,7 @@ type Program struct {
 
 	connection connection
 
-	format  format
+	json    bool
 	root    *cobra.Command
 	server  bool // ServerFlags was called
 	started bool // flags and arguments were correct
@@ -67,7 +67,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// Root makes root the command line of the program and adds the flags of the output.
+// Root makes root the command line of the program and adds --json.
 func (p *Program) Root(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -75,10 +75,6 @@ func (p *Program) Root(root *cobra.Command) {
 	root.Args = cobra.ArbitraryArgs // Group rejects them.
 	root.RunE = Group
 	p.outputFlags(root.PersistentFlags())
-	complete := cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp)
-	if err := root.RegisterFlagCompletionFunc("output", complete); err != nil {
-		panic("command: " + err.Error()) // The flag was just added.
-	}
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
@@ -126,8 +122,8 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	}
 	f := p.NewFailure(ctx, err)
 	p.Say("%s: %s", p.root.Name(), f.Message)
-	if !p.emitted && (p.JSON() || !p.started && wantsJSON(args)) {
-		p.format = formatJSON
+	if !p.emitted && (p.json || !p.started && slices.Contains(args, "--json")) {
+		p.json = true
 		document := struct {
 			Error *Failure `json:"error"`
 		}{f}
@@ -136,12 +132,6 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 		}
 	}
 	return f.ExitCode
-}
-
-// wantsJSON tells whether arguments with a mistake ask for JSON.
-func wantsJSON(args []string) bool {
-	return slices.Contains(args, "--json") || slices.Contains(args, "-ojson") || slices.Contains(args, "--output=json") ||
-		slices.ContainsFunc(args, func(a string) bool { return a == "-o" || a == "--output" }) && slices.Contains(args, "json")
 }
 
 // flagError adds the nearest flag to the error of an unknown flag, and the wanted kind of value

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Page is an answer for people. Columns are aligned at tabs. After the first
@@ -22,12 +21,9 @@ type Page struct {
 	err   error
 }
 
-// columnGap is how many spaces are between two columns.
-const columnGap = 2
-
 func newPage(w io.Writer) *Page {
 	p := &Page{to: w, paint: func(text string) string { return text }}
-	p.w = tabwriter.NewWriter(&p.text, 0, 0, columnGap, ' ', 0)
+	p.w = tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
 	return p
 }
 
@@ -78,47 +74,6 @@ func (p *Page) Rows(header []string, rows [][]any) {
 	for _, row := range rows {
 		p.Cells(row...)
 	}
-}
-
-// RowsWithin is Rows in so many characters. It leaves out columns, in the order of drop, until the
-// others fit. The last column may have no header.
-func (p *Page) RowsWithin(width int, drop []int, header []string, rows [][]any) {
-	widths := make(map[int]int)
-	for i, name := range header {
-		widths[i] = utf8.RuneCountInString(name)
-	}
-	for _, row := range rows {
-		for i, text := range cells(row) {
-			widths[i] = max(widths[i], utf8.RuneCountInString(text))
-		}
-	}
-	total := -columnGap
-	for _, w := range widths {
-		total += w + columnGap
-	}
-	dropped := make(map[int]bool)
-	for _, i := range drop {
-		if w, is := widths[i]; is && total > width {
-			total -= w + columnGap
-			dropped[i] = true
-		}
-	}
-	kept := make([][]any, len(rows))
-	for i, row := range rows {
-		kept[i] = without(row, dropped)
-	}
-	p.Rows(without(header, dropped), kept)
-}
-
-// without returns a row without the dropped columns.
-func without[T any](row []T, dropped map[int]bool) []T {
-	var out []T
-	for i, v := range row {
-		if !dropped[i] {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // cells writes values for people.

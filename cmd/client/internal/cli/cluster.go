@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -80,16 +79,17 @@ them.`,
 			run: func(c *call) error { return e.rebalance(c.ctx(), leaving) },
 		},
 		verb{
-			use: "remove SERVER", short: "Remove a server from the cluster for good", complete: []completer{servers},
+			use: "remove SERVER --yes", short: "Remove a server from the cluster for good", complete: []completer{servers},
 			long: `Remove a server from the cluster for good. The server no longer votes, and can join again only as a new
 server, with an empty data directory.`,
-			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "skip the confirmation") },
-			run: func(c *call) error {
+			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "remove the server; required") },
+			before: func(c *call) error {
 				if !yes {
-					if err := e.confirm(c.ctx(), fmt.Sprintf("this removes the server %s for good", c.args[0])); err != nil {
-						return err
-					}
+					return command.Usagef("this removes the server %s for good: give --yes", c.args[0])
 				}
+				return nil
+			},
+			run: func(c *call) error {
 				return e.changed("removed", c.args[0], c.client.RemoveServer(c.ctx(), c.args[0]))
 			},
 		},
@@ -118,7 +118,7 @@ func (e *env) showCluster(answer *hindsightv1.GetClusterResponse) error {
 	for _, g := range answer.GetGroups() {
 		groups = append(groups, []any{g.GetGroup(), g.GetOwner(), ageOf(g.GetAge()), strings.Join(g.GetServers(), " ")})
 	}
-	if len(groups) == 0 || !e.Table() {
+	if len(groups) == 0 {
 		return e.EmitRows(raw, header, rows)
 	}
 	return e.Emit(raw, func(w *command.Page) {

@@ -146,7 +146,7 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 		r.Learners = append(r.Learners, a)
 	}
 	r.conclude()
-	return e.emit(r, func(w *command.Page) { r.write(w, e) })
+	return e.emit(r, r.write)
 }
 
 // evaluate takes the rows through a temporary model of a learner.

@@ -11,16 +11,10 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/bootstrap"
 	"hindsight/cmd/client/internal/drive"
-	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/internal/command"
 )
 
-const (
-	comparisonSeed = 1
-	// A curve has at most curvePoints points. A point is the error over the last 1/windows of the
-	// rows, and over at least leastWindow rows.
-	curvePoints, windows, leastWindow = 60, 12, 30
-)
+const comparisonSeed = 1
 
 // contestant is how a learner did on the rows of a file. The errors are those of all rows with a
 // label. Where labels are late they are of served predictions, else of prequential predictions,
@@ -232,39 +226,8 @@ func (r *report) conclude() {
 	}
 }
 
-// curves are the errors of all learners over the rows, each point over the rows just before it.
-func (r *report) curves() ([][]float64, plot.Options) {
-	rows := len(r.Learners[0].losses)
-	points := min(curvePoints, rows)
-	window := max(rows/windows, min(leastWindow, rows))
-	curves, names := make([][]float64, len(r.Learners)), make([]string, len(r.Learners))
-	for i, a := range r.Learners {
-		names[i] = a.Learner
-		for p := range points {
-			end := (p + 1) * rows / points
-			v := mean(a.losses[max(0, end-window):end])
-			if !r.classes {
-				v = math.Sqrt(v)
-			}
-			curves[i] = append(curves[i], v)
-		}
-	}
-	what := "RMSE"
-	if r.classes {
-		what = "error rate"
-	}
-	return curves, plot.Options{
-		Names: names, Title: fmt.Sprintf("%s of %s over the last %d rows", what, r.Target, window),
-		X: "row", First: strconv.Itoa(1 + rows/points), Last: strconv.Itoa(r.Labels),
-	}
-}
-
-// aroundComparison is how many lines are around the plot and the rows of the table, with the
-// prompt.
-const aroundComparison = 9
-
 // write writes the report for people.
-func (r *report) write(w *command.Page, e *env) {
+func (r *report) write(w *command.Page) {
 	w.Printf("%s, label %s, %d rows with a label", r.File, r.Target, r.Labels)
 	if r.Delay > 0 {
 		w.Printf(", observed %d rows late", r.Delay)
@@ -289,9 +252,6 @@ func (r *report) write(w *command.Page, e *env) {
 		rows[i] = append(row, latency(command.Finite(a.SecondsPerRow)))
 	}
 	w.Rows(header, rows)
-	curves, options := r.curves()
-	options.Width, options.Height = e.plotSize(1, aroundComparison+len(rows))
-	drawCurves(w, curves, options)
 	if r.Winner != nil {
 		w.Printf("\n%s\n", r.Winner)
 	}

@@ -6,19 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
-	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
@@ -32,12 +26,7 @@ const (
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
 	demoTick      = 50 * time.Millisecond // between rounds after the stream
-	demoFew       = 50                    // the skill of so few rounds says little and is not drawn
-
-	plotHeight   = 10
-	plotFrame    = 4 // lines around a plot: blank, title, axis, and its labels
-	defaultWidth = 72
-	maxWidth     = 160
+	demoLines     = 10                    // of the table of skill and regret
 
 	metricsTimeout = 5 * time.Second
 	maxScrape      = 4 << 20
@@ -51,8 +40,7 @@ func (e *env) demo() verb {
 		short: "Start a server, stream a changing environment through it, show how well the model does",
 		long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
 drifting environment through a model that picks its
-learner itself. Show the table, the curve of its served skill over the last 1000 rounds,
-and that of its regret. Stop the server. With --keep leave it running until an interrupt: another environment
+learner itself. Show its figures, and how its served skill and its regret went. Stop the server. With --keep leave it running until an interrupt: another environment
 follows, some twenty rounds a second, so that its page moves.
 
 The stream ends after --rounds rounds or after the time --for, whichever is first.
@@ -108,7 +96,13 @@ type demoSummary struct {
 	MetricsURL string   `json:"metricsUrl"`
 	Metrics    []string `json:"metrics"`
 
-	skill, regret []float64
+	progress []demoProgress
+}
+
+// demoProgress is a line of the table of the demo.
+type demoProgress struct {
+	round         int
+	skill, regret *float64
 }
 
 // run runs the demo within its time limit.
@@ -125,7 +119,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		if s == nil {
 			return nil // Failed is reported.
 		}
-		err := e.emit(s, func(w *command.Page) { s.write(w, e, d.keep) })
+		err := e.emit(s, func(w *command.Page) { s.write(w, d.keep) })
 		if err != nil || !d.keep || failed != nil {
 			return err
 		}
@@ -136,17 +130,6 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		e.Say("the server has stopped, its directory is removed")
 	}
 	return errors.Join(failed, err)
-}
-
-// plotSize is the size of one of several plots. On a terminal all of them and so many lines below
-// them are on the screen in the end.
-func (e *env) plotSize(plots, below int) (width, height int) {
-	if f, ok := e.Stdout.(*os.File); ok {
-		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return min(columns, maxWidth), min(plotHeight, (lines-below)/plots-plotFrame)
-		}
-	}
-	return defaultWidth, plotHeight
 }
 
 // learnOn takes another environment through the model, slowly, until ctx ends.
@@ -213,16 +196,14 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 	}
 	limited, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
-	var skill, regret []float64
+	var progress []demoProgress
 	r := &rounds{
 		model: demoModel, run: "demo", retries: defaultRetries, once: true,
 		title: "a drifting function", total: source.Len(),
 		observed: func(o drive.Observed) {
-			skill = append(skill, math.NaN())
-			if o.T > demoFew {
-				skill[len(skill)-1] = known(o.Outcome.RecentSkill)
+			if o.T%max(1, d.rounds/demoLines) == 0 {
+				progress = append(progress, demoProgress{o.T, o.Outcome.RecentSkill, o.Outcome.Regret})
 			}
-			regret = append(regret, known(o.Outcome.Regret))
 		},
 	}
 	s, err := r.measure(limited, e, c, source)
@@ -232,48 +213,23 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.Acknowledged > 0 {
 		s.Error, err = nil, nil // --for has passed.
 	}
-	return &demoSummary{summary: s, skill: skill, regret: regret}, err
+	return &demoSummary{summary: s, progress: progress}, err
 }
 
-// known returns a number, NaN if it is absent.
-func known(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
-}
-
-// belowDemo is how many lines follow the curves of the demo, with messages and the prompt.
-const belowDemo = 4
-
-// write shows the table, some metrics and, last, the curves.
-func (s *demoSummary) write(w *command.Page, e *env, kept bool) {
+// write shows the table, some metrics, and how skill and regret went.
+func (s *demoSummary) write(w *command.Page, kept bool) {
 	s.summary.write(w)
 	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
 	}
-	width, height := e.plotSize(2, belowDemo)
-	curve(w, s.skill, width, height, "served skill over the last 1000 rounds: 1 is perfect, 0 is trivial")
-	curve(w, s.regret, width, height, "prequential regret against "+yardstick(s.stats))
-	if !kept {
-		w.Printf("its page was %s; --keep leaves the server running\n", s.PageURL)
+	w.Printf("\nserved skill over the last 1000 rounds: 1 is perfect, 0 is trivial;\n")
+	w.Printf("prequential regret against %s\n\nround\tskill\tregret\n", yardstick(s.stats))
+	for _, p := range s.progress {
+		w.Cells(p.round, command.Optional(p.skill, digits3), command.Optional(p.regret, digits3))
 	}
-}
-
-// curve draws a curve, unless no point of it is finite.
-func curve(w *command.Page, points []float64, width, height int, title string) {
-	drawCurves(w, [][]float64{points}, plot.Options{
-		Width: width, Height: height,
-		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
-	})
-}
-
-// drawCurves draws curves, unless no point of them is finite.
-func drawCurves(w *command.Page, curves [][]float64, o plot.Options) {
-	var drawn strings.Builder
-	if plot.Curves(&drawn, curves, o) == nil {
-		w.Printf("\n%s", drawn.String())
+	if !kept {
+		w.Printf("\nits page was %s; --keep leaves the server running\n", s.PageURL)
 	}
 }
 

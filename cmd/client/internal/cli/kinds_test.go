@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -39,30 +38,14 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	if prequential, other := figures("prequential"); !(loss > 1.5*prequential) || !(math.Abs(other-skill) > 0.2) {
 		t.Fatalf("served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
 	}
-	// wantFigures checks the last line of a table in CSV.
-	wantFigures := func(args ...string) {
-		t.Helper()
-		r := run(t, append(args, "-o", "csv")...)
-		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
-		if err != nil || r.code != 0 || len(lines) != 2 {
-			t.Fatalf("%v: %+v, %v", args, r, err)
-		}
-		for name, want := range map[string]float64{"served_loss": loss, "served_skill": skill} {
-			found := false
-			for i, title := range lines[0] {
-				if title != name {
-					continue
-				}
-				got, err := strconv.ParseFloat(lines[1][i], 64)
-				found = err == nil && math.Abs(got-want) <= 1e-12*math.Abs(want)
-			}
-			if !found {
-				t.Errorf("%v: want %s %g in\n%s", args, name, want, r.out)
-			}
+	top := document(t, 0, "top")["models"].([]any)[0].(map[string]any)["summary"].(map[string]any)
+	watched := document(t, 0, "model", "stats", "m", "--watch", "--events", "1")
+	for what, answer := range map[string]map[string]any{"top": top, "watch": watched} {
+		f, _ := answer["recent"].(map[string]any)["served"].(map[string]any)
+		if f["meanLoss"] != loss || f["skill"] != skill {
+			t.Errorf("%s: %v, want the loss %g and the skill %g", what, f, loss, skill)
 		}
 	}
-	wantFigures("top")
-	wantFigures("model", "stats", "m", "--watch", "--events", "1")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

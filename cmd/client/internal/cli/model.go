@@ -205,27 +205,24 @@ func (e *env) modelDelete() verb {
 	request := new(hindsightv1.DeleteModelRequest)
 	var yes bool
 	return verb{
-		use:   "delete ID",
+		use:   "delete ID --yes",
 		short: "Delete a model and all that it has learned",
 		long: `Delete a model. As long as the server keeps the model, model restore ID --undelete brings the model
-back. On a terminal the command asks; elsewhere it needs --yes.`,
+back.`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
-			f.BoolVar(&yes, "yes", false, "skip the confirmation")
+			f.BoolVar(&yes, "yes", false, "delete the model; required")
 			f.BoolVar(&request.Purge, "purge", false, "remove the model at once, so that it cannot be brought back")
 			f.StringVar(&request.Etag, "etag", "", "delete the model only if it has this etag")
 		},
+		before: func(c *call) error {
+			if !yes {
+				return command.Usagef("this deletes %s and all that it has learned: give --yes", c.args[0])
+			}
+			return nil
+		},
 		run: func(c *call) error {
 			id := c.args[0]
-			if !yes {
-				m, err := c.model().Get(c.ctx())
-				if err != nil {
-					return err
-				}
-				if err := e.confirm(c.ctx(), fmt.Sprintf("%s and its %d observations would be deleted", m.GetId(), m.GetSequence())); err != nil {
-					return err
-				}
-			}
 			m, err := c.model().Delete(c.ctx(), request)
 			if err != nil {
 				return err

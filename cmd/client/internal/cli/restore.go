@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -24,7 +23,7 @@ func (e *env) modelRestore() verb {
 		long: `Restore a model to the sequence of a snapshot, or to a later sequence or time
 that the server's log still contains. The observations after it are lost for good, and
 their ids are forgotten: they can be learned again. Export the model first to
-keep both states. On a terminal the command asks; elsewhere it needs --yes.
+keep both states. Without --yes the command says how many observations would be undone, and fails.
 
 With --undelete undelete a model, as it was.`,
 		example: `  hindsight model restore energy --sequence 12000 --yes
@@ -34,7 +33,7 @@ With --undelete undelete a model, as it was.`,
 			f.Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
 			f.StringVar(&at, "at", "", "keep what was learned up to this time")
 			f.BoolVar(&undelete, "undelete", false, "undelete the model")
-			f.BoolVar(&yes, "yes", false, "skip the confirmation")
+			f.BoolVar(&yes, "yes", false, "undo the later observations")
 		},
 		before: func(c *call) error {
 			given := 0
@@ -62,9 +61,7 @@ With --undelete undelete a model, as it was.`,
 				return e.showModel(c.model().Undelete(c.ctx()))
 			}
 			if !yes {
-				if err := e.confirmRestore(c, request); err != nil {
-					return err
-				}
+				return unconfirmed(c, request)
 			}
 			answer, err := c.model().Restore(c.ctx(), request)
 			if err != nil {
@@ -76,8 +73,8 @@ With --undelete undelete a model, as it was.`,
 	}
 }
 
-// confirmRestore says what a restore would undo, and asks.
-func (e *env) confirmRestore(c *call, request *hindsightv1.RestoreModelRequest) error {
+// unconfirmed returns an error that says what a restore would undo.
+func unconfirmed(c *call, request *hindsightv1.RestoreModelRequest) error {
 	answer, err := c.model().Restore(c.ctx(), &hindsightv1.RestoreModelRequest{
 		Sequence: request.Sequence, Time: request.GetTime(), ValidateOnly: true,
 	})
@@ -85,5 +82,5 @@ func (e *env) confirmRestore(c *call, request *hindsightv1.RestoreModelRequest) 
 		return err
 	}
 	m := answer.GetModel()
-	return e.confirm(c.ctx(), fmt.Sprintf("%d of %d observations of %s would be undone", answer.GetUndone(), m.GetSequence(), m.GetId()))
+	return command.Usagef("this undoes %d of %d observations of %s: give --yes", answer.GetUndone(), m.GetSequence(), m.GetId())
 }

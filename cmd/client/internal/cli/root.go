@@ -38,7 +38,7 @@ sends labels, and takes whole streams through a model.
 Exit codes: 0 success; 1 the server rejected the call; 2 invalid flags, file or spec;
 3 no server answered; 130 interrupted.
 
-With -o json every command prints exactly one JSON document on standard output, on
+With --json every command prints exactly one JSON document on standard output, on
 failure {"error": ...}. Names are in lowerCamelCase. A message of the API has its standard
 JSON, in which 64-bit integers are texts.
 Messages and progress go to standard error. NO_COLOR switches colours off.`,
@@ -50,7 +50,7 @@ Messages and progress go to standard error. NO_COLOR switches colours off.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(e.model(), e.alias(), e.cluster())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.size(), e.replay(), e.compare(), e.demo(), e.top(),
+		e.predict(), e.observe(), e.infer(), e.replay(), e.compare(), e.demo(), e.top(),
 	} {
 		root.AddCommand(e.command(v))
 	}

@@ -100,7 +100,7 @@ func (r *rounds) take(ctx context.Context, e *env, c *client.Client, source driv
 	if s == nil {
 		return err
 	}
-	if s.Acknowledged == 0 && err != nil && e.Table() {
+	if s.Acknowledged == 0 && err != nil && !e.JSON() {
 		return err // A table of zeros says nothing.
 	}
 	if failed := e.emit(s, s.write); failed != nil {

@@ -25,7 +25,7 @@ func (e *env) modelStats() verb {
 	return verb{
 		use:   "stats ID",
 		short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
-		long: `Show how a model is doing. With --watch write a line whenever the model has learned, with -o json
+		long: `Show how a model is doing. With --watch write a line whenever the model has learned, with --json
 as a line of JSON. Loss and skill of a line are of the predictions that were served for the last 1000
 observations. The regret is prequential.
 
@@ -33,7 +33,7 @@ observations. The regret is prequential.
 
 ` + inputsHelp,
 		example: `  hindsight model stats energy
-  hindsight model stats energy --watch --events 60 -o csv > minute.csv`,
+  hindsight model stats energy --watch --events 60 --json > minute.json`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
@@ -89,16 +89,18 @@ var errEnded = errors.New("the server ended the events")
 
 // watchLine writes statistics as one line.
 func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
-	if e.JSON() {
-		raw, err := encode(s)
-		if err == nil {
-			_, err = fmt.Fprintf(e.Stdout, "%s\n", raw)
-		}
+	raw, err := encode(s)
+	if err != nil {
 		return err
 	}
-	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
-	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"},
-		[]any{s.GetObservations(), loss, skill, s.GetRegret()}, first)
+	return e.EmitLine(raw, func(w *command.Page) {
+		line := func(values ...any) { w.Printf("%-14v%-14v%-14v%v\n", values...) }
+		if first {
+			line("OBSERVATIONS", "SERVED LOSS", "SERVED SKILL", "REGRET")
+		}
+		loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
+		line(s.GetObservations(), command.Optional(loss, command.Number), command.Optional(skill, command.Number), command.Number(s.GetRegret()))
+	})
 }
 
 // writeStats writes statistics for people.

@@ -88,7 +88,7 @@ func (s *transcript) run(t *testing.T, line string) string {
 	}
 	args := words(strings.NewReplacer("$DIR", s.dir, "$NOWHERE", s.nowhere).Replace(line))
 	r := runWith(t.Context(), stdin, args...)
-	if r.code == 2 && !redirected && !strings.Contains(line, "-o ") {
+	if r.code == 2 && !redirected {
 		if e, _ := document(t, 2, args...)["error"].(map[string]any); e["exitCode"] != 2.0 || e["message"] == "" {
 			t.Errorf("%s: the error in JSON is %v", line, e)
 		}

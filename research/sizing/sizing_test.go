@@ -7,7 +7,7 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/sizing"
+	"hindsight/cmd/research/sizing"
 )
 
 // model is one of a spec with so many inputs, of a learner with so many features.
