@@ -17,22 +17,25 @@ var errEmpty = errors.New("the field is empty")
 // that is not finite is missing too.
 func IsGap(text string) bool {
 	switch strings.ToLower(text) {
-	case "none", "nil", "-", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
+	case "none", "nil", "-", "--", ".", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
 		return true
 	default:
-		return isUnknown(text)
+		return IsUnknown(text)
 	}
 }
 
-// isUnknown tells whether a text among texts means a missing value: also the errors of spreadsheets,
-// and what pandas, MySQL and C write. None and nil may be classes.
-func isUnknown(text string) bool {
+// IsUnknown tells whether a text among texts means a missing value: also what R, pandas, databases
+// and C write, and the errors of spreadsheets in four languages. None and nil may be categories.
+func IsUnknown(text string) bool {
 	switch text := strings.ToLower(text); text {
-	case "", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "null", "?", "<na>", "nat", `\n`,
-		"#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!":
+	case "", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "nan(snan)", "-nan(snan)", "null", "?", "<na>", "nat", `\n`,
+		"(null)", "#n/a", "#n/a n/a", "#na", "#nv", "#n/d", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!",
+		"#wert!", "#bezug!", "#zahl!", "#valeur!", "#nom?", "#nombre!", "#¡div/0!", "#¡valor!", "#¡ref!", "#¿nombre?", "#¡num!":
 		return true
 	default:
-		return strings.HasPrefix(strings.TrimPrefix(text, "-"), "1.#") // 1.#QNAN, -1.#IND00, 1.#INF
+		return strings.HasPrefix(strings.TrimPrefix(text, "-"), "1.#") || // 1.#QNAN, -1.#IND00, 1.#INF
+			strings.HasPrefix(text, "0000-00-00") || // MySQL.
+			len(text) > 2 && strings.Trim(text, "#") == "" // A spreadsheet of narrow columns.
 	}
 }
 
@@ -40,7 +43,7 @@ func isUnknown(text string) bool {
 // value.
 func Class(field string) (string, error) {
 	text := strings.TrimSpace(field)
-	if isUnknown(text) {
+	if IsUnknown(text) {
 		return "", ErrNoLabel
 	}
 	return text, nil

@@ -6,82 +6,140 @@ import (
 	"unicode/utf8"
 )
 
-// Numbers reads the numbers of a column as people write them. Where semicolons separate the fields,
-// a comma is the decimal mark, and 1.234 is 1234 beside 12,5 and 1.234 beside 1.5: the whole column
-// decides.
+// Numbers reads the numbers of a column as people write them. Most numbers show which mark is the
+// decimal one: 12,5 and 0,123 and 1.234,56 have a decimal comma, 1.5 and 1,234.56 a decimal point.
+// Of 1,234 and 1.234 the column decides:
+//
+//   - 1.234 is 1234 beside 12,5, and 1.234 beside 1.5;
+//   - 1,234 is 1.234 beside 12,5, and 1234 beside 1.5.
+//
+// In a column that does not decide, 1,234 is 1.234 where semicolons separate the fields. Elsewhere
+// 1.234 is 1.234, and 1,234 is 1234, unless another column has decimal commas. Other cells are
+// ambiguous.
 type Numbers struct {
-	decimalComma bool
-	// Whether a cell of the column shows that a point is the decimal mark, such as 1.5, or that
-	// it separates thousands, such as 12,5 and 1.234.567.
-	point, comma bool
+	table *Table
+	// How many cells show that a point is the decimal mark, and how many that a comma is.
+	points, commas int
 }
 
 // Plain removes what people write with a number: a sign of a currency or of percent, which is
 // returned too, and what separates thousands. The decimal mark becomes a point. The rest may be
-// no number. It fails if the column does not show what the point of the text means.
+// no number. It fails if the column does not show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain, sign string, err error) {
 	minus, text, sign := cutSigns(text)
-	plain, m := n.digits(text)
-	if m == either && n.point != n.comma {
-		if n.comma {
-			plain = strings.ReplaceAll(plain, ".", "")
-		}
-		m = point
-	}
-	if m == either {
-		err = fmt.Errorf("%q is ambiguous: the column does not show whether the point is the decimal mark (want %s) or separates thousands (want %s)",
-			text, strings.Replace(text, ".", ",", 1), strings.Replace(text, ".", "", 1))
+	plain, m := digits(text)
+	if m == eitherPoint || m == eitherComma {
+		plain, err = n.resolve(text, m)
 	}
 	return minus + plain, sign, err
 }
 
+// resolve reads a number with a mark that may be the decimal one, or may separate thousands.
+func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
+	n.table.survey()
+	decimals, thousands := strings.Replace(text, ",", ".", 1), strings.NewReplacer(",", "", ".", "").Replace(text)
+	const most = 20 // One cell of another program does not make a column ambiguous.
+	comma, point := n.commas > most*n.points, n.points > most*n.commas
+	switch {
+	case comma && m == eitherComma, point && m == eitherPoint:
+		return decimals, nil
+	case comma, point:
+		return thousands, nil
+	case n.points+n.commas > 0: // Both.
+	case n.table.delimiter == semicolon && m == eitherComma, n.table.delimiter != semicolon && !n.table.decimalCommas && m == eitherPoint:
+		return decimals, nil
+	case n.table.delimiter != semicolon && !n.table.decimalCommas && n.table.again != nil:
+		return thousands, nil
+	}
+	name := "point"
+	if m == eitherComma {
+		name = "comma"
+	}
+	return "", fmt.Errorf("%q is ambiguous: the column does not show whether the %s is the decimal mark (want %s) or separates thousands (want %s)",
+		text, name, n.table.decimal(decimals), thousands)
+}
+
+// decimal writes a number with the decimal mark of the file.
+func (t *Table) decimal(plain string) string {
+	if t.delimiter == semicolon || t.decimalCommas {
+		return strings.Replace(plain, ".", ",", 1)
+	}
+	return plain
+}
+
 // look notes what a cell shows of the column.
 func (n *Numbers) look(cell string) {
+	if !strings.ContainsAny(cell, ",.") || len(cell) > maxNumber {
+		return
+	}
 	minus, text, _ := cutSigns(strings.TrimSpace(cell))
-	plain, m := n.digits(text)
-	if m == 0 || m == either {
+	plain, m := digits(text)
+	if m != point && m != comma {
 		return
 	}
 	if _, err := Number(minus + plain); err != nil {
 		return
 	}
-	n.point, n.comma = n.point || m == point, n.comma || m == comma
+	if m == point {
+		n.points++
+	} else {
+		n.commas++
+	}
 }
 
-// mark is the decimal mark that a text has if it is a number.
+// maxNumber bounds the length of a cell that is looked at.
+const maxNumber = 64
+
+// mark is the decimal mark that a text shows if it is a number.
 type mark int
 
 const (
-	point mark = iota + 1
+	none mark = iota
+	point
 	comma
-	either
+	eitherPoint // 1.234
+	eitherComma // 1,234
 )
 
 // digits removes what separates thousands from a text without signs. The decimal mark becomes a
-// point. The mark is 0 if the text fits both.
-func (n *Numbers) digits(text string) (string, mark) {
-	if !n.decimalComma {
-		whole, rest, _ := strings.Cut(text, ".")
-		if groups(whole, ",") && !strings.Contains(rest, ",") {
-			text = strings.ReplaceAll(text, ",", "")
-		}
-		return text, 0
+// point. The plain text of eitherPoint and eitherComma has its mark.
+func digits(text string) (plain string, m mark) {
+	if strings.Trim(text, "0123456789") == "" || strings.Trim(text, "0123456789.,eE+-' \u2019\u00a0\u202f\u2009") != "" {
+		return text, none
 	}
-	whole, rest, decimals := strings.Cut(text, ",")
-	grouped := groups(whole, ".")
+	// The apostrophe, the space, and narrow or protected spaces separate thousands in some languages.
+	whole, rest := text, ""
+	if at := strings.IndexAny(text, ".,"); at >= 0 {
+		whole, rest = text[:at], text[at:]
+	}
+	spaced := strings.NewReplacer("'", " ", "\u2019", " ", "\u00a0", " ", "\u202f", " ", "\u2009", " ").Replace(whole)
+	if groups(spaced, " ") {
+		text = strings.ReplaceAll(spaced, " ", "") + rest
+	}
+	at := strings.LastIndexAny(text, ".,")
+	if at <= 0 || at == len(text)-1 {
+		return text, none
+	}
+	whole, rest = text[:at], text[at+1:]
+	separator := text[at : at+1]
+	other, decimal, thousands, either := ",", point, comma, eitherPoint
+	if separator == "," {
+		other, decimal, thousands, either = ".", comma, point, eitherComma
+	}
 	switch {
-	case decimals && grouped:
-		return strings.ReplaceAll(whole, ".", "") + "." + rest, comma
-	case decimals:
-		return whole + "." + rest, comma
-	case !strings.Contains(text, "."):
-		return text, 0
-	case !grouped:
-		return text, point
-	case strings.Count(text, ".") == 1:
+	case groups(whole, other): // 1.234,5
+		return strings.ReplaceAll(whole, other, "") + "." + rest, decimal
+	case strings.Contains(whole, other):
+		return text, none
+	case strings.Contains(whole, separator): // 1.234.567
+		if groups(text, separator) {
+			return strings.ReplaceAll(text, separator, ""), thousands
+		}
+		return text, none
+	case groups(text, separator):
 		return text, either
 	default:
-		return strings.ReplaceAll(text, ".", ""), comma
+		return whole + "." + rest, decimal
 	}
 }
 
@@ -90,6 +148,9 @@ const currencies = "$€£¥₹"
 // cutSigns splits a number into its plus or minus, the rest, and a sign of a currency or of percent.
 func cutSigns(text string) (minus, rest, sign string) {
 	cut := func() {
+		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
+			text = "-" + after
+		}
 		if minus == "" && text != "" && (text[0] == '-' || text[0] == '+') {
 			minus, text = text[:1], text[1:]
 		}
@@ -119,32 +180,34 @@ func groups(digits, separator string) bool {
 	return len(parts) > 1 && !strings.HasPrefix(digits, "0")
 }
 
-// Numbers reads the numbers of column i. Of a file with decimal commas the first call reads all
-// rows, beside those that Read returns.
+// Numbers reads the numbers of column i.
 func (t *Table) Numbers(i int) *Numbers {
 	if t.numbers == nil {
 		t.numbers = make([]Numbers, len(t.columns))
-		t.survey()
+		for k := range t.numbers {
+			t.numbers[k].table = t
+		}
 	}
 	return &t.numbers[i]
 }
 
-// survey looks at all cells of a file with decimal commas. It stops at a wrong row: Read returns
-// the error of the row.
+// survey looks at all cells of the file, beside the rows that Read returns, when the first cell is
+// met that does not show its decimal mark. It stops at a wrong row: Read returns the error of the row.
 func (t *Table) survey() {
-	if t.again == nil {
+	if t.surveyed || t.again == nil {
 		return
 	}
-	for i := range t.numbers {
-		t.numbers[i].decimalComma = true
-	}
-	all, err := NewTable(t.again, t.name, decimalCommas)
+	t.surveyed = true
+	all, err := NewTable(t.again, t.name, t.delimiter)
 	for err == nil {
 		var record []string
 		record, err = all.Read()
 		for i := range record[:min(len(record), len(t.numbers))] {
 			t.numbers[i].look(record[i])
 		}
+	}
+	for i := range t.numbers {
+		t.decimalCommas = t.decimalCommas || t.numbers[i].commas > t.numbers[i].points
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -55,11 +56,15 @@ func TestWrittenNumbers(t *testing.T) {
 	for delimiter, texts := range map[rune]map[string]float64{
 		',': {
 			"$1,234": 1234, "-$1,234.50": -1234.5, "$-3": -3, "45%": 45, "45.5 %": 45.5, "€ 7": 7, "7€": 7, "1,234,567": 1234567,
-			"12": 12, "-1e3": -1000, "1.234": 1.234, "+1,234": 1234,
+			"12": 12, "-1e3": -1000, "1.234": 1.234, "+1,234": 1234, "1,5": 1.5, "1,23": 1.23, "12,3456": 12.3456, "0,123": 0.123, "-0,500": -0.5,
+			"00,123": 0.123, "1.234,5": 1234.5, "1.234.567": 1234567, "1 234,5": 1234.5, "1'234.5": 1234.5, "1\u202f234\u00a0567": 1234567,
+			"\u22125": -5, "1,5e2": 150,
 		},
+		'\t': {"0,123": 0.123, "12,5": 12.5, "1,234": 1234, "1.234": 1.234},
+		'|':  {"0,123": 0.123, "12,5": 12.5},
 		';': {
 			"1,5": 1.5, "-0,25": -0.25, "1.5": 1.5, "3,5 %": 3.5, "1,234": 1.234, "1.234,5": 1234.5, "-1.234.567": -1234567, "0.123": 0.123,
-			"12": 12, "1.5e3": 1500, "€ 1.234,50": 1234.5,
+			"12": 12, "1.5e3": 1500, "€ 1.234,50": 1234.5, "1,234.5": 1234.5, "1,234,567": 1234567,
 		},
 	} {
 		for text, want := range texts {
@@ -70,15 +75,44 @@ func TestWrittenNumbers(t *testing.T) {
 	}
 	for delimiter, texts := range map[rune][]string{
 		',': {
-			"1,5", "1,23", "12,3456", ",123", "1,,234", "1,234,5", "1.5,234", "$", "%", "$%", "--1", "$--1", "-$-1", "+-1", "5%%", "x%", "1 2",
-			"0,123", "-0,500", "00,123",
+			",123", "1,,234", "1,234,5", "1.5,234", "$", "%", "$%", "--1", "$--1", "-$-1", "+-1", "5%%", "x%", "1 2", "1,", "12 34", "1,2,3",
 		},
-		';': {"1,234.5", "1,2,3", "1.2.3", "0.123.456", "1.23,4", "1.234,567,8"},
+		';': {"1,2,3", "1.2.3", "0.123.456", "1.23,4", "1.234,567,8"},
 	} {
 		for _, text := range texts {
 			if got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text))); err == nil {
 				t.Errorf("%s between %q is %v", text, delimiter, got)
 			}
+		}
+	}
+}
+
+// The column decides of 1,234 and 1.234 too where no semicolons are, and 0,123 is never 123.
+func TestTheColumnDecidesTheComma(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text  string
+		want  []float64
+		fails string
+	}{
+		"decimals":      {"name\tx\na\t1,234\na\t0,123\na\t1.234\n", []float64{1.234, 0.123, 1234}, ""},
+		"thousands":     {"name\tx\na\t1,234\na\t1.5\n", []float64{1234, 1.5}, ""},
+		"plain decimal": {"name,x\na,1.234\na,2.345\n", []float64{1.234, 2.345}, ""},
+		"quoted":        {"name,x\na,\"1,234\"\na,\"12,5\"\n", []float64{1.234, 12.5}, ""},
+		"one of many":   {"name,x\na,\"12,5\"\na,1.234\n" + strings.Repeat("a,1.5\n", 40), nil, ""},
+		"another has decimal commas": {
+			"x2\tx\n0,5\t1,234\n", nil,
+			`"1,234" is ambiguous: the column does not show whether the comma is the decimal mark (want 1,234) or separates thousands (want 1234)`,
+		},
+	} {
+		got, err := numbersOf(t, strings.NewReader(tt.text))
+		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%s: error %v, want %q", name, err, tt.fails)
+		}
+		if tt.want != nil && !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+		if name == "one of many" && (got[0] != 12.5 || got[1] != 1.234) {
+			t.Errorf("%s: %v", name, got[:2])
 		}
 	}
 }

@@ -79,6 +79,9 @@ func NewSelected(r io.Reader, name string, s Selection) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := table.CheckNamed(s.Target); err != nil {
+		return nil, err
+	}
 	targets, err := table.Targets(s.Target)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (r *Reader) choose(s Selection) error {
 		left = append(left, i)
 	}
 	for i := range r.table.Columns() {
-		if !slices.Contains(left, i) {
+		if !slices.Contains(left, i) && !r.table.Unnamed(i) {
 			r.features = append(r.features, i)
 		}
 	}

@@ -56,6 +56,12 @@ func TestDelimiters(t *testing.T) {
 		{"x1;y\n1.5;2\n", ';'},
 		{"x1|y\n1.5|2\n", '|'},
 		{"x1|y\n1.5|2\n", 0},
+		{"x1|y\n1,5|2\n", 0},
+		{"x1\ty\n1,5\t2\n", 0},
+		{"sep=;\nx1;y\n1,5;2\n", 0},
+		{"\"sep=\t\"\r\nx1\ty\r\n1.5\t2\r\n", 0},
+		{",x1,y\n0,1.5,2\n", 0},
+		{"Unnamed: 0,x1,y\n0,1.5,2\n", 0},
 	} {
 		r, err := dataset.NewSelected(strings.NewReader(c.text), "a.csv", dataset.Selection{Target: "y", Delimiter: c.delimiter})
 		if err != nil {
@@ -65,6 +71,30 @@ func TestDelimiters(t *testing.T) {
 		var y [1]float64
 		if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1.5 || y[0] != 2 {
 			t.Errorf("%q: %v, %v, %v", c.text, x, y, err)
+		}
+	}
+}
+
+// A header of numbers is one if pandas writes it for a table without names, or if the target is in it.
+func TestHeadersOfNumbers(t *testing.T) {
+	for text, target := range map[string]string{"0,1,2\n5,6,7\n": "2", ",0,1,2\n0,5,6,7\n": "2", "2019,2020,2021\n5,6,7\n": "2021"} {
+		r, err := dataset.NewReader(strings.NewReader(text), "a.csv", target)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		var y [1]float64
+		if x, err := r.Read(nil, y[:]); err != nil || len(x) != 2 || x[0] != 5 || y[0] != 7 {
+			t.Errorf("%q: %v, %v, %v", text, x, y, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"5.1,3.5,7\n1,2,3\n": "a.csv: line 1, column 1: the first line holds numbers, not the names of the columns; if they are the names, --target names one of them",
+		",\n1,2\n":           "no column has a name",
+		"PK\x03\x04\x14":     "a.csv: the file is a zip file, as a workbook of Excel is",
+	} {
+		if _, err := dataset.NewReader(strings.NewReader(text), "a.csv", "y"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %s", text, err, says)
 		}
 	}
 }

@@ -3,15 +3,18 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding/unicode"
 
@@ -33,17 +36,24 @@ type Table struct {
 	parquet *parquetRows // nil for a CSV file
 	columns []string
 	numbers []Numbers // of the columns, nil before the first call of Numbers
-	again   io.Reader // the file once more, nil if no column has decimal commas
 	line    int       // of the row that was read last; of a Parquet file the row
+
+	delimiter     rune
+	again         io.Reader // the file once more, nil if it can be read once only
+	surveyed      bool      // again was read
+	decimalCommas bool      // a column has them
+	unnamed       []bool    // of the columns: the file gives them no name, or that of an index of pandas
+	numbered      bool      // the names are numbers, and may be data
 }
 
-// decimalCommas is the delimiter of the files with decimal commas.
-const decimalCommas = ';'
+// semicolon is the delimiter of spreadsheets of the languages with decimal commas.
+const semicolon = ';'
 
 // NewTable reads the header of r, whose fields name the columns. A gzip file and a Parquet file
 // are recognised by their content, UTF-16 by its byte order mark. Fields are separated by the
-// delimiter; if it is 0, by the comma, semicolon, tab or bar that the header has most of. A file
-// with decimal commas is read twice, from memory if r cannot be. Errors call the file name.
+// delimiter; if it is 0, by that of a first line such as sep=; or by the comma, semicolon, tab or bar
+// that the header has most of. A file with numbers such as 1,234 is read twice. Errors call the file
+// name.
 func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	again := reopened(r)
 	plain, err := PlainText(r)
@@ -55,23 +65,24 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		return nil, &Error{File: name, Err: err}
 	}
 	if rows != nil {
-		t := &Table{name: name, parquet: rows}
+		t := &Table{name: name, parquet: rows, again: again}
 		return t, t.header(rows.names())
 	}
-	if delimiter == 0 {
-		delimiter = sniff(plain)
+	declared, err := cutDeclaration(plain)
+	if err != nil {
+		return nil, &Error{File: name, Err: err}
 	}
-	switch {
-	case delimiter != decimalCommas:
-		again = nil
-	case again == nil:
+	if delimiter == 0 {
+		delimiter = cmp.Or(declared, sniff(plain))
+	}
+	if again == nil && delimiter == semicolon {
 		all, err := io.ReadAll(plain)
 		if err != nil {
 			return nil, &Error{File: name, Err: err}
 		}
 		plain, again = bufio.NewReader(bytes.NewReader(all)), bytes.NewReader(all)
 	}
-	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, again: again}
+	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, again: again, delimiter: delimiter}
 	t.csv = csv.NewReader(t.meter)
 	t.csv.ReuseRecord, t.csv.Comma = true, delimiter
 	header, err := t.csv.Read()
@@ -82,6 +93,21 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		return nil, t.syntax(nil, err)
 	}
 	return t, t.header(header)
+}
+
+// cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns its delimiter. It is 0
+// without such a line.
+func cutDeclaration(r *bufio.Reader) (rune, error) {
+	const most = len("sep=") + utf8.UTFMax + len("\r\n")
+	head, _ := r.Peek(most)
+	line, _, ended := strings.Cut(string(head), "\n")
+	after, ok := strings.CutPrefix(strings.ToLower(strings.Trim(line, "\"\r")), "sep=")
+	c, size := utf8.DecodeRuneInString(after)
+	if !ended || !ok || size != len(after) || size == 0 {
+		return 0, nil
+	}
+	_, err := r.Discard(len(line) + 1)
+	return c, err
 }
 
 // reopened reads r once more from where r is, without moving r. It is nil if r can be read once only.
@@ -100,11 +126,12 @@ func reopened(r io.Reader) io.Reader {
 // header checks the names of the columns.
 func (t *Table) header(fields []string) error {
 	seen := make(map[string]int, len(fields))
-	numbers := 0
+	numbers, counted := 0, 0
 	for i, f := range fields {
 		f = strings.TrimSpace(f)
+		unnamed := f == "" || isIndexName(f)
 		if f == "" {
-			return t.AtColumn(i, errors.New("the column has no name"))
+			f = fmt.Sprintf("column %d", i+1)
 		}
 		if first, twice := seen[f]; twice {
 			return t.AtColumn(i, fmt.Errorf("column %d is called %q already", first+1, f))
@@ -112,13 +139,35 @@ func (t *Table) header(fields []string) error {
 		if _, err := strconv.ParseFloat(f, 64); err == nil {
 			numbers++
 		}
+		if !unnamed && f == strconv.Itoa(counted) {
+			counted++
+		}
 		seen[f] = i
-		t.columns = append(t.columns, f)
+		t.columns, t.unnamed = append(t.columns, f), append(t.unnamed, unnamed)
 	}
-	if numbers == len(fields) {
-		return t.AtColumn(0, errors.New("the first line holds numbers, not the names of the columns"))
+	t.numbered = t.parquet == nil && numbers == len(fields) && counted < len(fields)
+	if !slices.Contains(t.unnamed, false) {
+		return t.AtColumn(0, errors.New("no column has a name"))
 	}
 	return nil
+}
+
+// isIndexName tells whether pandas gives the name to a column without one.
+func isIndexName(name string) bool {
+	return regexp.MustCompile(`^(__index_level_[0-9]+__|Unnamed: [0-9]+)$`).MatchString(name)
+}
+
+// Unnamed tells whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
+// unless it is asked for.
+func (t *Table) Unnamed(i int) bool { return t.unnamed[i] }
+
+// CheckNamed fails if the first line seems to have numbers for the names of the columns, and the target is not among
+// them. The header 0,1,2 and so on is that of a table without names.
+func (t *Table) CheckNamed(target string) error {
+	if !t.numbered || target != "" && slices.Contains(t.columns, strings.TrimSpace(strings.Split(target, ",")[0])) {
+		return nil
+	}
+	return t.AtColumn(0, errors.New("the first line holds numbers, not the names of the columns; if they are the names, --target names one of them"))
 }
 
 // Columns are the names of the columns, to be read only.
@@ -182,6 +231,9 @@ func (t *Table) Unit() string {
 func (t *Table) Targets(target string) ([]int, error) {
 	if target == "" {
 		return nil, nil
+	}
+	if err := t.CheckNamed(target); err != nil {
+		return nil, err
 	}
 	names := strings.Split(target, ",")
 	if target == "y" && !slices.Contains(t.columns, target) {
@@ -307,9 +359,21 @@ func most(counts map[byte]int) rune {
 	return rune(best)
 }
 
-// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark.
+// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark. It refuses other archives.
 func PlainText(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
+	for magic, says := range map[string]string{
+		"PK\x03\x04":          "a zip file, as a workbook of Excel is: unpack it, or save the sheet as CSV",
+		"\xd0\xcf\x11\xe0":    "a workbook of Excel: save the sheet as CSV",
+		"BZh91AY&SY":          "compressed with bzip2: unpack it, or compress it with gzip",
+		"\xfd7zXZ":            "compressed with xz: unpack it, or compress it with gzip",
+		"\x28\xb5\x2f\xfd":    "compressed with zstd: unpack it, or compress it with gzip",
+		"SQLite format 3\x00": "a database of SQLite: export the table as CSV",
+	} {
+		if head, _ := in.Peek(len(magic)); string(head) == magic {
+			return nil, errors.New("the file is " + says)
+		}
+	}
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(in)
 		if err != nil {

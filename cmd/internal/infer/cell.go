@@ -3,10 +3,8 @@ package infer
 import (
 	"errors"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"hindsight/cmd/internal/dataset"
 )
@@ -35,6 +33,11 @@ func parseWritten(cell string, numbers *dataset.Numbers) (v float64, plain, sign
 		return 0, "", "", errNoNumber
 	}
 	return v, plain, sign, nil
+}
+
+// isHuge tells whether a plain number is an integer that no number of a record has exactly.
+func isHuge(plain string, v float64) bool {
+	return math.Abs(v) >= maxExact && strings.Trim(plain, "+-0123456789") == ""
 }
 
 // parseVector reads a list of numbers: spaces, commas or semicolons are between them,
@@ -73,63 +76,6 @@ func parseBoolean(cell string) (pair int, value, ok bool) {
 		}
 	}
 	return 0, false, false
-}
-
-// Form is how a column writes its times: a layout of package time.
-type Form string
-
-// rfc3339 is what records have.
-const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
-
-// forms are the known forms. Of two forms that fit all cells the first is taken, unless the
-// rows ascend in time by the second alone.
-func forms() []Form {
-	out := []Form{
-		"2006-01-02T15:04:05Z07:00",
-		"2006-01-02 15:04:05Z07:00",
-		"2006-01-02 15:04:05 -0700",
-		"2006-01-02 15:04:05 MST",
-		"20060102",
-		"20060102T150405",
-		"20060102150405",
-		"Mon, 02 Jan 2006 15:04:05 MST",
-	}
-	for _, date := range []Form{
-		"2006-01-02", "2006/1/2", "2006.1.2", "1/2/2006", "2/1/2006", "1-2-2006", "2-1-2006", "2.1.2006", "1/2/06", "2/1/06", "2.1.06",
-		"2-Jan-2006", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
-	} {
-		out = append(out, date)
-		for _, clock := range []Form{" 15:04:05", " 15:04", "T15:04:05", "T15:04", " 3:04:05 PM", " 3:04 PM"} {
-			out = append(out, date+clock)
-		}
-	}
-	return out
-}
-
-// maxTime bounds the length of a time that is written.
-const maxTime = 48
-
-// Parse reads a time of the form. One without a zone is taken as UTC.
-func (f Form) Parse(cell string) (time.Time, bool) {
-	if len(cell) > maxTime {
-		return time.Time{}, false
-	}
-	t, err := time.ParseInLocation(string(f), cell, time.UTC) // Not the zone of this machine.
-	if err != nil || t.Year() < 1 || t.Year() > 9998 {
-		return time.Time{}, false
-	}
-	// A name of a zone without its offset would silently be UTC.
-	if name, offset := t.Zone(); strings.HasSuffix(string(f), "MST") && offset == 0 && !slices.Contains([]string{"UTC", "GMT"}, name) {
-		return time.Time{}, false
-	}
-	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
-		return time.Time{}, false
-	}
-	// Other years of digits alone are rather numbers.
-	if strings.HasPrefix(string(f), "20060102") && (t.Year() < 1900 || t.Year() > 2100) {
-		return time.Time{}, false
-	}
-	return t, true
 }
 
 // whole is the integer of a cell such as 7.0, and any other cell as it is. The category of 7.0 is 7,

@@ -42,8 +42,9 @@ type column struct {
 	unit    string           // Of line; see dataset.Table.Unit.
 	line    int              // Of the current cell.
 	target  bool             // The cells are labels.
+	unnamed bool             // See dataset.Table.Unnamed.
 	// cells counts the cells that are not empty, gaps those among them that may stand for a
-	// missing value; unknown counts the gaps of a target of classes.
+	// missing value; unknown counts the gaps among texts.
 	cells, gaps, unknown int
 	// The counts of numbers and booleans leave out the gaps. Converted counts the numbers that a
 	// record has without their sign of a currency or of percent, which is sign, or without what
@@ -51,17 +52,18 @@ type column struct {
 	numbers, integers, converted int
 	sign                         string
 	low, high                    float64
+	lowExact, highExact          float64 // Of the numbers but the huge ones.
 	pairs                        [booleanPairs]int
 	truths                       int
 	// codes are the numbers that begin with a 0, and huge the integers that are not less than
 	// maxExact. The column does not show which numbers the ambiguous cells are. All other cells
 	// that are no gaps are words.
 	codes, huge, ambiguous, words spot
-	// times are the forms that fit all cells since the last untimed cell; timed counts the cells
-	// that have fit. An untimed cell fits no form that fits the cells before it.
+	// width is the length of the integers, -1 if they have several.
+	width int
+	// times are what the cells are by each form that fits most of them.
 	times   []span
-	timed   int
-	untimed spot
+	untimed spot // They fit no form.
 	// texts are the different cells whose hash begins with so many zero bits. Each of them
 	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
 	texts map[string]*tally
@@ -73,31 +75,36 @@ type column struct {
 	longest      int
 }
 
-// span is what the times of a column are by one form.
+// span is what the times of a column are by one form. The odd cells do not fit. The open cells stand
+// for no time.
 type span struct {
 	form        Form
+	fits, open  int
+	odd         spot
 	first, last time.Time
 	before      time.Time
 	descends    int
 	ofDay       bool // Not all at the same time of the day.
+	converted   bool // Not all are written as in records.
 }
+
+// few is one cell in how many may be odd: such cells are missing values, and the others make the column
+// one of numbers or times.
+const few = 20
+
+// areFew tells whether so few of the values of a column are odd.
+func areFew(odd, values int) bool { return few*odd <= values }
 
 // newColumn is column i of a table.
 func newColumn(table *dataset.Table, i int) *column {
 	c := &column{
-		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(),
-		texts: make(map[string]*tally), low: math.Inf(1), high: math.Inf(-1),
+		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(), unnamed: table.Unnamed(i),
+		texts: make(map[string]*tally), low: math.Inf(1), high: math.Inf(-1), lowExact: math.Inf(1), highExact: math.Inf(-1),
 	}
-	c.restart()
-	return c
-}
-
-// restart lets the times have any form.
-func (c *column) restart() {
-	c.times = c.times[:0]
 	for _, f := range forms() {
 		c.times = append(c.times, span{form: f})
 	}
+	return c
 }
 
 // see counts the current cell.
@@ -113,13 +120,7 @@ func (c *column) place(s *spot) string { return fmt.Sprintf("%.40q in %s %d", s.
 // add takes in one cell of a row with a label.
 func (c *column) add(cell string, y label) {
 	c.count(cell)
-	if _, err := dataset.Class(cell); c.target && err != nil {
-		if cell != "" {
-			c.unknown++
-		}
-		return
-	}
-	if cell != "" {
+	if cell != "" && !dataset.IsUnknown(cell) {
 		c.addText(cell, y)
 	}
 }
@@ -132,6 +133,9 @@ func (c *column) count(cell string) {
 	c.cells++
 	if dataset.IsGap(cell) {
 		c.gaps++
+		if dataset.IsUnknown(cell) {
+			c.unknown++
+		}
 		return
 	}
 	v, err := c.number(cell)
@@ -139,8 +143,16 @@ func (c *column) count(cell string) {
 	case err == nil:
 		c.numbers++
 		c.low, c.high = min(c.low, v), max(c.high, v)
+		if math.Abs(v) < maxExact {
+			c.lowExact, c.highExact = min(c.lowExact, v), max(c.highExact, v)
+		}
 		if v == math.Trunc(v) {
 			c.integers++
+		}
+		if c.numbers == 1 {
+			c.width = len(cell)
+		} else if c.width != len(cell) {
+			c.width = -1
 		}
 		if isCode(cell) {
 			c.see(&c.codes, cell)
@@ -174,7 +186,7 @@ func (c *column) number(cell string) (float64, error) {
 	if plain != cell {
 		c.converted++
 	}
-	if math.Abs(v) >= maxExact && strings.Trim(plain, "+-0123456789") == "" {
+	if isHuge(plain, v) {
 		c.see(&c.huge, cell)
 	}
 	return v, nil
@@ -229,29 +241,31 @@ func hash(text string) uint64 {
 	return h ^ h>>33
 }
 
-// fewTimes is how many more cells may be untimed than timed, until the column is taken for none of
-// times: each of them is tried with all forms.
-const fewTimes = 16
+// tried is how many cells are tried with all forms. After them only forms that fit half of the cells
+// are.
+const tried = 100
 
 func (c *column) addTime(cell string) {
-	if len(c.times) == 0 {
-		return
-	}
-	kept := c.times[:0]
-	for _, s := range c.times {
-		if t, ok := s.form.Parse(cell); ok {
+	fits := false
+	for i := range c.times {
+		s := &c.times[i]
+		t, ok := s.form.Parse(cell)
+		fits = fits || ok
+		switch {
+		case !ok:
+			c.see(&s.odd, cell)
+		case isOpen(t):
+			s.open++
+		default:
+			s.fits++
+			s.converted = s.converted || !isRecordTime(cell)
 			s.add(t)
-			kept = append(kept, s)
 		}
 	}
-	c.times = kept
-	if len(kept) > 0 {
-		c.timed++
-		return
+	if !fits {
+		c.see(&c.untimed, cell)
 	}
-	if c.see(&c.untimed, cell); c.untimed.count <= c.timed+fewTimes {
-		c.restart()
-	}
+	c.times = slices.DeleteFunc(c.times, func(s span) bool { return s.odd.count > max(tried, s.fits+s.open) })
 }
 
 func (s *span) add(t time.Time) {
@@ -279,9 +293,12 @@ func (c *column) decide(rows int) *Column {
 	out := &Column{Name: c.name, numbers: c.written}
 	values := c.cells - c.gaps
 	converted, why := "", c.categories()
+	best := c.bestTime()
 	switch {
-	case c.cells == 0:
+	case c.cells == c.unknown:
 		out.Kind, out.Reason = LeftOut, "every cell is empty"
+	case c.unnamed:
+		out.Kind, out.Reason = LeftOut, "the file gives it no name, as pandas does for the index; give it one if it is an input"
 	case values == 0:
 		c.decideCategory(out)
 	case c.isBoolean(values):
@@ -291,30 +308,28 @@ func (c *column) decide(rows int) *Column {
 			converted = "true or false"
 		}
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
-	case c.timed == values && (c.numbers < values || c.looksDated()):
-		c.decideTime(out)
-		if out.Form != forms()[0] {
+	case best != nil && areFew(best.odd.count, values) && (c.numbers < values || c.looksDated()):
+		c.decideTime(out, best)
+		if best.converted {
 			converted = "RFC 3339"
 		}
 	case why != "":
 		n := c.different()
-		out.Kind, out.gaps, out.integers = Category, true, true
+		out.Kind, out.integers = Category, c.integers == values
+		out.gaps = out.integers
 		out.Reason = fmt.Sprintf("%d different integers%s%s", n, why, reasonOfNames(n))
 		out.Input = declareNames(n)
-	case c.numbers+c.ambiguous.count == values && c.ambiguous.count > 0:
+	case c.ambiguous.count > 0 && areFew(c.words.count, values):
 		out.Kind, out.Reason = LeftOut, c.unclear().Error()
+	case c.isNumber(values):
+		c.decideNumber(out)
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
 		c.decideCategory(out)
 		out.gaps = true
-	case c.numbers == values && c.codes.count == 0:
-		c.decideNumber(out)
 	default:
 		c.decideCategory(out)
 	}
-	if odd := c.odd(values); odd != "" && (out.Kind == Category && !out.integers || out.Kind == LeftOut) {
-		out.odd = true
-		out.Reason += "; " + odd
-	}
+	c.note(out, values)
 	if out.Input == nil {
 		return out
 	}
@@ -322,14 +337,15 @@ func (c *column) decide(rows int) *Column {
 		converted = "the numbers alone"
 	}
 	out.Input.Name = c.name
-	empty := rows - c.cells
+	empty := rows - c.cells + c.unknown
 	if out.gaps {
-		empty += c.gaps
+		empty += c.gaps - c.unknown
+	}
+	if out.Kind == Moment {
+		empty += best.open
 	}
 	switch empty {
 	case 0:
-		out.Reason += "; no cell is empty, so that a missing value is refused"
-		out.Input.Missing = hindsightv1.Input_MISSING_REFUSE
 	case 1:
 		out.Reason += "; 1 cell is empty"
 	default:
@@ -341,6 +357,55 @@ func (c *column) decide(rows int) *Column {
 	return out
 }
 
+// isNumber tells whether the values are numbers but for a few cells: words, codes, and integers that
+// are ids.
+func (c *column) isNumber(values int) bool {
+	if c.numbers == 0 || c.ambiguous.count > 0 || !areFew(values-c.numbers, values) {
+		return false
+	}
+	// Codes such as those of post have one width.
+	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values))
+	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
+	return !codes && !ids
+}
+
+// leavesHuge tells whether a few integers that no number has exactly are missing values of a column of
+// integers.
+func (c *column) leavesHuge(values int) bool {
+	return c.huge.count > 0 && c.integers == c.numbers && areFew(c.huge.count, values)
+}
+
+// note adds the cells that most others of the column are unlike.
+func (c *column) note(out *Column, values int) {
+	switch {
+	case out.Kind == Category && !out.integers, out.Kind == LeftOut:
+		if odd := c.odd(values); odd != "" {
+			out.odd = true
+			out.Reason += "; " + odd
+		}
+	case out.Kind == Number && c.leavesHuge(values):
+		out.odd, out.lenient, out.exact = true, true, true
+		out.Reason += "; " + c.missing(&c.huge, values, "number below 2^53")
+	case out.Kind == Number && c.words.count > 0:
+		out.odd, out.lenient = true, true
+		out.Reason += "; " + c.missing(&c.words, values, "number")
+	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
+		out.odd, out.lenient = true, true
+		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
+	case out.Kind == Number && c.codes.count > 0:
+		out.odd = true
+		out.Reason += fmt.Sprintf("; %s begins with a 0, and is taken for a number", c.place(&c.codes))
+	}
+}
+
+// missing says that the odd cells of a column are missing values.
+func (c *column) missing(s *spot, values int, kind string) string {
+	if s.count == 1 {
+		return fmt.Sprintf("%s is no %s, and is taken for a missing value", c.place(s), kind)
+	}
+	return fmt.Sprintf("%d of %d cells are no %s and are taken for missing values, such as %s", s.count, values, kind, c.place(s))
+}
+
 // unclear is the error of the first ambiguous cell.
 func (c *column) unclear() error {
 	_, _, err := c.written.Plain(c.ambiguous.cell)
@@ -350,14 +415,16 @@ func (c *column) unclear() error {
 // odd names the cell without which a column would be one of times or numbers, if most cells are
 // such, and is empty otherwise.
 func (c *column) odd(values int) string {
-	switch few := func(s *spot) bool { return s.count > 0 && 2*s.count < values }; {
-	case 2*c.timed > values && c.timed < values:
-		return fmt.Sprintf("%d of %d cells are times of one form, and %s is none", c.timed, values, c.place(&c.untimed))
+	rare := func(s *spot) bool { return s.count > 0 && 2*s.count < values }
+	best := c.bestTime()
+	switch {
+	case best != nil && 2*(best.fits+best.open) > values && best.odd.count > 0:
+		return fmt.Sprintf("%d of %d cells are times of one form, and %s is none", best.fits+best.open, values, c.place(&best.odd))
 	case c.mixed(values) && c.words.count > 0:
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
-	case few(&c.codes):
+	case rare(&c.codes):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is a code, because it begins with a 0", values-c.codes.count, values, c.place(&c.codes))
-	case few(&c.huge):
+	case rare(&c.huge):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
 	default:
 		return ""
@@ -378,28 +445,41 @@ func (c *column) looksDated() bool {
 func (c *column) decideNumber(out *Column) {
 	out.Kind, out.gaps = Number, true
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
-	out.Reason = fmt.Sprintf("numbers from %g to %g", c.low, c.high)
+	low, high := c.low, c.high
+	if c.leavesHuge(c.cells - c.gaps) {
+		low, high = c.lowExact, c.highExact
+	}
+	out.Reason = fmt.Sprintf("numbers from %g to %g", low, high)
 	switch {
-	case c.low == c.high:
-		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", c.low)
+	case low == high:
+		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", low)
 	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
 		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
 	}
 }
 
-// bestTime takes the first form that fits, unless the rows ascend by another form alone.
-func (c *column) bestTime() span {
-	best := c.times[0]
-	for _, s := range c.times[1:] {
-		if best.descends > 0 && s.descends == 0 {
+// bestTime takes the first of the forms that fit most cells, unless the rows ascend by another of them
+// alone. It is nil if no form fits.
+func (c *column) bestTime() (best *span) {
+	for i := range c.times {
+		s := &c.times[i]
+		more := 0
+		if best != nil {
+			more = s.fits + s.open - best.fits - best.open
+		}
+		if s.fits > 0 && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
 			best = s
 		}
 	}
 	return best
 }
 
-func (c *column) decideTime(out *Column) {
-	best := c.bestTime()
+// timeOf is what the times are by a form, which fits some cells.
+func (c *column) timeOf(f Form) *span {
+	return &c.times[slices.IndexFunc(c.times, func(s span) bool { return s.form == f })]
+}
+
+func (c *column) decideTime(out *Column, best *span) {
 	out.Kind, out.gaps, out.Form = Moment, true, best.form
 	in := &hindsightv1.TimeInput{}
 	var names []string
@@ -427,9 +507,9 @@ func (c *column) decideTime(out *Column) {
 }
 
 // swappable tells whether an equally good form reads other times from the cells.
-func (c *column) swappable(best span) bool {
+func (c *column) swappable(best *span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
-		return (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
+		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
 	})
 }
 
@@ -443,7 +523,7 @@ func (c *column) decideCategory(out *Column) {
 	case c.long.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
-	case n > ownFeatures && 2*n > c.cells:
+	case n > ownFeatures && 2*n > c.cells-c.unknown:
 		out.Kind, out.Reason = LeftOut, "most cells do not repeat another: it names the row"
 		return
 	}

@@ -13,13 +13,12 @@ import (
 // Conventions are how a file writes the inputs of a spec.
 type Conventions struct {
 	Columns map[string]*Column // The inputs of the file, by name.
-	Rows    int                // -1 if the file was not read to its end.
+	Rows    int
 }
 
-// Declared finds out how a file writes inputs that are declared: the form of its
-// times, and whether its categories are integers. Only files with such columns are
-// read to their end. Fields are separated by the delimiter; see dataset.NewTable. Errors call
-// the file name.
+// Declared reads a file and finds out how it writes inputs that are declared: the form of its
+// times, whether its categories are integers, and whether a few of its numbers and times are none.
+// Fields are separated by the delimiter; see dataset.NewTable. Errors call the file name.
 func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.Input) (*Conventions, error) {
 	table, err := dataset.NewTable(r, name, delimiter)
 	if err != nil {
@@ -29,7 +28,7 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 	for _, in := range inputs {
 		declared[in.GetName()] = in
 	}
-	out := &Conventions{Columns: make(map[string]*Column), Rows: -1}
+	out := &Conventions{Columns: make(map[string]*Column)}
 	columns := make(map[int]*column)
 	for i, name := range table.Columns() {
 		in := declared[name]
@@ -39,36 +38,22 @@ func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.In
 		column := &Column{Name: name, Kind: KindOf(in), Input: in, numbers: table.Numbers(i)}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
-		if column.Kind != Moment && column.Kind != Category {
-			continue
-		}
-		columns[i] = newColumn(table, i)
-		if column.Kind == Category {
+		if columns[i] = newColumn(table, i); column.Kind != Moment {
 			columns[i].times = nil
 		}
 	}
-	if len(columns) == 0 {
-		return out, nil
-	}
-	out.Rows, err = survey(table, columns)
-	if err != nil {
+	if out.Rows, err = survey(table, columns); err != nil {
 		return nil, err
 	}
-	for _, c := range columns {
-		column := out.Columns[c.name]
-		switch {
-		case column.Kind == Category:
-			column.gaps = c.integers > 0 && c.integers == c.cells-c.gaps && c.codes.count == 0
-			column.integers = column.gaps && c.huge.count == 0
-		case len(c.times) > 0:
-			column.Form = c.bestTime().form
+	for i, c := range columns {
+		if err := c.declare(out.Columns[c.name]); err != nil {
+			return nil, table.InColumn(i, err)
 		}
 	}
 	return out, nil
 }
 
-// survey reads the rows of a file into columns, and counts them. It fails at the
-// first cell of a time that is of no form of the cells before it.
+// survey counts the rows of a file, and reads them into columns.
 func survey(table *dataset.Table, columns map[int]*column) (rows int, err error) {
 	for {
 		record, err := table.Read()
@@ -80,12 +65,48 @@ func survey(table *dataset.Table, columns map[int]*column) (rows int, err error)
 		}
 		rows++
 		for i, c := range columns {
-			cell := strings.TrimSpace(record[i])
-			if c.count(cell); c.untimed.count > 0 {
-				return 0, table.AtField(i, fmt.Errorf("%.40q is no time of a known form that the cells before it have too", cell))
-			}
+			c.line = table.Line()
+			c.count(strings.TrimSpace(record[i]))
 		}
 	}
+}
+
+// declare sets how a column writes an input. It fails if many of its times are none.
+func (c *column) declare(out *Column) error {
+	values := c.cells - c.gaps
+	refuses := out.Input.GetMissing() == hindsightv1.Input_MISSING_REFUSE
+	switch out.Kind {
+	case Category:
+		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0
+		out.integers = out.gaps && c.huge.count == 0
+	case Number:
+		if odd := &c.words; odd.count > 0 && areFew(odd.count, values) && !refuses {
+			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "number")
+		}
+		if c.leavesHuge(values) && !refuses {
+			out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")
+		}
+	case Moment:
+		best := c.bestTime()
+		switch {
+		case values == 0:
+			return nil
+		case best == nil && c.untimed.count > 0:
+			return fmt.Errorf("%s is no time of a known form", c.place(&c.untimed))
+		case best == nil:
+			return fmt.Errorf("the %d times have different forms", values)
+		}
+		out.Form = best.form
+		switch odd := &best.odd; {
+		case odd.count == 0:
+		case areFew(odd.count, values) && !refuses:
+			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "time")
+		default:
+			return fmt.Errorf("%s is no time of the form %s, as %d other cells are", c.place(odd), best.form, best.fits+best.open)
+		}
+	default:
+	}
+	return nil
 }
 
 // KindOf is the kind of a declared input, empty for one without.
@@ -110,9 +131,18 @@ func KindOf(in *hindsightv1.Input) Kind {
 // or a list of numbers. It fails if the cell is not of the column's kind.
 func (c *Column) Value(cell string) (any, error) {
 	cell = strings.TrimSpace(cell)
-	if cell == "" || (c.gaps && dataset.IsGap(cell)) {
+	if dataset.IsUnknown(cell) || (c.gaps && dataset.IsGap(cell)) {
 		return nil, nil
 	}
+	v, err := c.value(cell)
+	if odd := (*kindError)(nil); c.lenient && errors.As(err, &odd) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// value converts a cell that is no gap.
+func (c *Column) value(cell string) (any, error) {
 	switch c.Kind {
 	case Number:
 		return c.number(cell)
@@ -121,7 +151,11 @@ func (c *Column) Value(cell string) (any, error) {
 			return v, nil
 		}
 	case Moment:
-		if t, ok := c.Form.Parse(cell); ok {
+		t, ok := c.Form.Parse(cell)
+		switch {
+		case ok && isOpen(t):
+			return nil, nil
+		case ok:
 			return t.Format(rfc3339), nil
 		}
 	case Category:
@@ -141,11 +175,20 @@ func (c *Column) Value(cell string) (any, error) {
 
 // number converts a cell into a number.
 func (c *Column) number(cell string) (any, error) {
-	v, _, _, err := parseWritten(cell, c.numbers)
-	if errors.Is(err, errNoNumber) {
+	v, plain, _, err := parseWritten(cell, c.numbers)
+	if errors.Is(err, errNoNumber) || c.exact && isHuge(plain, v) {
 		err = c.wrong(cell)
 	}
 	return v, err
 }
 
-func (c *Column) wrong(cell string) error { return fmt.Errorf("%.40q is no %s", cell, c.Kind) }
+// kindError is a cell that is not of the kind of its column.
+type kindError struct {
+	cell string
+	kind Kind
+}
+
+// Error implements error.
+func (e *kindError) Error() string { return fmt.Sprintf("%.40q is no %s", e.cell, e.kind) }
+
+func (c *Column) wrong(cell string) error { return &kindError{cell, c.Kind} }

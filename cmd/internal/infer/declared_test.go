@@ -41,7 +41,7 @@ func TestDeclaredValues(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		"n":    {"1.5": 1.5, "-2e3": -2000.0, "NA": nil, "": nil},
 		"b":    {"yes": true, "0": false, "True": true, "n/a": nil},
-		"c":    {"NA": "NA", "07": "07", "7.0": "7", "-3.00": "-3", "0.0": "0", "07.0": "07.0", "7.5": "7.5", "1.": "1.", "Oslo\t": "Oslo", "": nil},
+		"c":    {"NA": nil, "none": "none", "07": "07", "7.0": "7", "-3.00": "-3", "0.0": "0", "07.0": "07.0", "7.5": "7.5", "1.": "1.", "Oslo\t": "Oslo", "": nil},
 		"hour": {"7.0": 7.0, "23": 23.0, "NA": nil},
 		"at":   {"21.11.2026 18:00": "2026-11-21T18:00:00Z", "?": nil},
 		"v":    {"1 2": []any{1.0, 2.0}, "[1, -2.5]": []any{1.0, -2.5}, "1;3": []any{1.0, 3.0}, "-": nil},
@@ -98,14 +98,47 @@ func TestDeclaredIDs(t *testing.T) {
 
 func TestDeclaredTimes(t *testing.T) {
 	const at = `[{"name": "at", "time": {}}]`
-	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", 0, inputs(t, at))
-	if err == nil || !strings.Contains(err.Error(), `a.csv: line 5, column 1 (at): "soon" is no time`) {
+	for text, says := range map[string]string{
+		"at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n": `a.csv: column 1 (at): "soon" in line 5 is no time of the form year-month-day, as 2 other cells are`,
+		"at,y\nsoon,1\nlater,1\n":                        `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
+		"at,y\n" + strings.Repeat("soon,1\n", 300):       `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
+	} {
+		if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, at)); err == nil || err.Error() != says {
+			t.Errorf("%.20q: %v, want %s", text, err, says)
+		}
+	}
+}
+
+// A few cells that are not of the kind of a declared input are missing values, unless it refuses such.
+func TestDeclaredOddCells(t *testing.T) {
+	text := "n,at,y\n" + strings.Repeat("1.5,2026-11-21,1\n", 40) + "oops,soon,1\n"
+	const declared = `[{"name": "n", "numeric": {}%s}, {"name": "at", "time": {}%s}]`
+	c, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range map[string]string{
+		"n": `n is a number: "oops" in line 42 is no number, and is taken for a missing value`, "at": `at is a time: "soon" in line 42 is no time, and is taken for a missing value`,
+	} {
+		column := c.Columns[name]
+		for _, cell := range []string{"oops", "soon"} {
+			if v, err := column.Value(cell); v != nil || err != nil {
+				t.Errorf("%s: %q is %v, %v", name, cell, v, err)
+			}
+		}
+		if column.Notice() != says {
+			t.Errorf("%s: %q, want %q", name, column.Notice(), says)
+		}
+	}
+	const refuse = `, "missing": "MISSING_REFUSE"`
+	if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", refuse))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
 		t.Error(err)
 	}
-	// No row is read for inputs that need no survey.
-	c, err := infer.Declared(strings.NewReader("n,y\n1,1\n2\n"), "a.csv", 0, inputs(t, `[{"name": "n", "numeric": {}}]`))
-	if err != nil || c.Rows != -1 {
-		t.Errorf("%v, %v", c, err)
+	if c, err = infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, refuse, ""))); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := c.Columns["n"].Value("oops"); err == nil || c.Columns["n"].Notice() != "" {
+		t.Errorf("%v is read as a number that is refused if it is missing", v)
 	}
 }
 
@@ -154,6 +187,7 @@ func TestTargets(t *testing.T) {
 		"money":       {xs + "1.5,\"$1,000\"\n2,$3\n", `]}`, "numbers from 3 to 1000", infer.Options{Target: "y"}},
 		"0 and 1":     {xs + "1.5,0\n2,1\n3,1\n", `]}`, "Is y a class? Its labels are the two numbers 0 and 1.", infer.Options{Target: "y"}},
 		"no class":    {xs + "1.5,up\n2,NA\n3,\n1,none\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes; 2 rows have no label", infer.Options{Target: "y"}},
+		"one odd":     {xs + hundred("oops"), `]}`, `numbers from 0.5 to 98.5; "oops" in line 101 is no number, and is taken for a missing value; 1 row has no label`, infer.Options{Target: "y"}},
 		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, and "x" in line 2 is none`, infer.Options{Target: "y"}},
 		"two":         {"y1,x,y2\n1,2,3\n4,5,6\n", `], "outputs": 2}`, "y2  label   numbers from 3 to 6", infer.Options{Target: "y"}},
 		"none":        {xs + "1.5,2\n2,3\n", `]}`, "y  number", infer.Options{}},

@@ -61,11 +61,13 @@ type Column struct {
 	integers bool               // The categories are integers: 1.0 is the same as 1.
 	numbers  *dataset.Numbers   // How the file writes numbers.
 	classes  int                // How many classes a target has.
-	odd      bool               // One cell decides the kind.
+	odd      bool               // One cell decides the kind, or a few are unlike the others.
+	lenient  bool               // Cells that are not of the kind are missing values,
+	exact    bool               // and so are integers that no number has exactly.
 }
 
-// Notice is what a user should read who does not ask for the reasons: the column is left out, or
-// one cell decides what it is. It is empty for other columns.
+// Notice is what a user should read who does not ask for the reasons: the column is left out, one
+// cell decides what it is, or a few cells are taken for missing values. It is empty for other columns.
 func (c *Column) Notice() string {
 	switch {
 	case c.Kind == LeftOut:
@@ -169,6 +171,9 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 		return nil, err
 	}
 	if err := checkNames(table); err != nil {
+		return nil, err
+	}
+	if err := table.CheckNamed(o.Target); err != nil {
 		return nil, err
 	}
 	targets, err := table.Targets(o.Target)

@@ -184,7 +184,7 @@ func (c *column) namedAfterThings() bool {
 // the cells repeat an integer that is a category.
 func (c *column) categories() string {
 	values, n := c.cells-c.gaps, c.different()
-	if c.target || c.isBoolean(values) || c.integers < values || c.codes.count+c.huge.count > 0 || c.low == c.high || 2*n > values {
+	if c.target || c.isBoolean(values) || c.integers < c.numbers || !areFew(values-c.numbers, values) || c.codes.count+c.huge.count > 0 || c.low == c.high || 2*n > values {
 		return ""
 	}
 	e := c.evidence()

@@ -24,12 +24,16 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 	switch n := c.different(); {
 	case without == rows:
 		return nil, errors.New("the target has no label: every cell is empty")
-	case c.numbers == values && values > 0 && !classes:
+	case values > 0 && !classes && (c.numbers == values || c.numbers > 0 && c.ambiguous.count == 0 && n > fewClasses && areFew(values-c.numbers, values)):
 		say("numbers from %g to %g", c.low, c.high)
+		if odd := &c.words; odd.count > 0 {
+			out.odd, out.lenient = true, true
+			say("%s", c.missing(odd, values, "number"))
+		}
 		if c.integers == values && c.low < c.high && n <= fewClasses {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
-		without = rows - values
+		without = rows - c.numbers
 	case c.ambiguous.count > 0 && c.numbers+c.ambiguous.count == values && !classes:
 		return nil, c.unclear()
 	case c.broken.count > 0:

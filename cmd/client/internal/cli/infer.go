@@ -31,11 +31,16 @@ the labels of neighboring integers are no more alike than others, or if the name
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
 than 64 categories each is a key, whose effect auto learns; other learners need
-max_categories or hash_buckets in place of key. A column of texts of which most do not
-repeat another is left out, by replay too. The reason names the cell that keeps a column
-from being one of numbers or times. Integers from 2^53 on are categories: no number has all
-of them. Vectors are not recognised. Times have one of many forms, such as 2026-11-21 18:00
-or 21.11.2026; without a zone they are UTC. Records have times in RFC 3339; replay converts them.
+max_categories or hash_buckets in place of key. Left out, by replay too, are a column of
+texts of which most do not repeat another, and one without a name, as of the index of pandas.
+Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
+Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are
+UTC. Records have times in RFC 3339; replay converts them.
+
+Every input takes missing values: empty cells, NA, #N/A, null and the like. At most one in
+20 cells of a column of numbers or times may be of another kind. Such cells are missing
+values too, or rows without a label, and the reason names the first. A column with more of
+them is one of texts.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
 are classes. Texts are classes; the spec has max_classes for the classes of the file. Rows
@@ -63,10 +68,9 @@ may have no label.`,
 // fileHelp says what a file may be.
 const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
-first line has most of separates the fields; a field may be quoted with ". Where semicolons
-separate the fields, a comma is the decimal mark, and the other cells of a column decide
-whether 1.234 is 1234, as beside 12,5, or has a decimal point, as beside 1.5. A cell that
-they do not decide is rejected. Parquet is read as CSV would write it.`
+first line has most of separates the fields; a field may be quoted with ". Numbers have a
+decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
+A cell that they do not decide is rejected. Parquet is read as CSV would write it.`
 
 // file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every command that infers the inputs of a file says what is left out, and which cell made a column
-// no number, unless the column is ignored. It says so once.
+// Every command that infers the inputs of a file says what is left out, and which cell is taken for a
+// missing value, unless the column is ignored. It says so once.
 func TestNoticeOfOddCells(t *testing.T) {
 	t.Setenv(actAsServer, "yes")
 	var b strings.Builder
@@ -29,15 +29,15 @@ func TestNoticeOfOddCells(t *testing.T) {
 	}
 	path := written(t, "sales.csv", b.String())
 	says := []string{
-		`x is left out: most cells do not repeat another: it names the row; 299 of 300 cells are numbers, and "about 7" in line 9 is none`,
+		`x is a number: numbers from 0.5 to 299.5; "about 7" in line 9 is no number, and is taken for a missing value`,
 		"id is left out: most cells do not repeat another: it names the row",
-		`price is a category: texts, 22 categories; 299 of 300 cells are numbers, and "-9-" in line 11 is none; no cell is empty`,
+		`price is a number: numbers from 0 to 38; "-9-" in line 11 is no number, and is taken for a missing value`,
 	}
 	serving(t)
 	local := []string{"--local", "--server", program(t)}
 	for name, args := range map[string][]string{
 		"compare": {"compare", "--csv", path, "--learners", "auto"},
-		"predict": append([]string{"predict", "--train", path, "--inputs", `{"price": "2.5"}`}, local...),
+		"predict": append([]string{"predict", "--train", path, "--inputs", `{"x": 3, "price": 2.5}`}, local...),
 		"replay":  append([]string{"replay", "--csv", path}, local...),
 	} {
 		r := run(t, args...)

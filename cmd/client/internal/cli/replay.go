@@ -266,7 +266,7 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		if err != nil {
 			return nil, 0, err
 		}
-		source, r.leftOut = records, records.LeftOut()
+		source, r.leftOut = records, records.Noticed()
 	}
 	if !r.timed {
 		return source, dimension, nil

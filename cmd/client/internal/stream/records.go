@@ -32,8 +32,9 @@ type Records struct {
 	declared []*hindsightv1.Input
 	table    *dataset.Table
 	targets  []int
+	labels   []placed // of targets that are no classes
 	inputs   []placed
-	leftOut  []*infer.Column
+	noticed  []*infer.Column
 }
 
 // placed is an input and its column of the file.
@@ -88,9 +89,13 @@ func LikelyTarget(path string, delimiter rune) (target string, err error) {
 		}
 		target = "y"
 		if c := table.Columns(); !slices.Contains(c, "y") && !slices.Contains(c, "y1") {
-			target = c[len(c)-1]
+			last := len(c) - 1
+			for last > 0 && table.Unnamed(last) {
+				last--
+			}
+			target = c[last]
 		}
-		return nil
+		return table.CheckNamed("")
 	})
 	return target, err
 }
@@ -114,7 +119,7 @@ func (r *Records) open() error {
 	return nil
 }
 
-// place finds the columns of the inputs, and how their cells are written.
+// place finds the columns of the inputs.
 func (r *Records) place() error {
 	columns, names := r.table.Columns(), make([]string, len(r.declared))
 	for i, in := range r.declared {
@@ -147,20 +152,40 @@ func (r *Records) place() error {
 			return err
 		}
 	}
+	return r.survey()
+}
+
+// survey finds out how the cells of inputs and labels are written.
+func (r *Records) survey() error {
 	var how *infer.Conventions
+	columns := r.table.Columns()
+	declared := slices.Clone(r.declared)
+	if !r.options.Classes {
+		for _, i := range r.targets {
+			number := &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}
+			declared = append(declared, &hindsightv1.Input{Name: columns[i], Kind: number})
+		}
+	}
 	err := withFile(r.path, func(file *os.File) (err error) {
-		how, err = infer.Declared(file, r.path, r.options.Delimiter, r.declared)
+		how, err = infer.Declared(file, r.path, r.options.Delimiter, declared)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		r.inputs = append(r.inputs, placed{how.Columns[name], slices.Index(columns, name)})
+	for i, in := range declared {
+		column := how.Columns[in.GetName()]
+		at := placed{column, slices.Index(columns, in.GetName())}
+		if i < len(r.declared) {
+			r.inputs = append(r.inputs, at)
+		} else {
+			r.labels = append(r.labels, at)
+		}
+		if column.Notice() != "" {
+			r.noticed = append(r.noticed, column)
+		}
 	}
-	if how.Rows >= 0 {
-		r.count(how.Rows)
-	}
+	r.count(how.Rows)
 	return nil
 }
 
@@ -179,7 +204,7 @@ func (r *Records) leaveOut(unknown []string) error {
 		switch {
 		case !slices.Contains(unknown, c.Name):
 		case c.Kind == infer.LeftOut:
-			r.leftOut = append(r.leftOut, c)
+			r.noticed = append(r.noticed, c)
 		default:
 			return r.table.AtColumn(i, fmt.Errorf("%q is neither an input nor a target: --ignore %s leaves it out, --ignore '%s' all such columns",
 				c.Name, argument(c.Name), AllOthers))
@@ -188,8 +213,9 @@ func (r *Records) leaveOut(unknown []string) error {
 	return nil
 }
 
-// LeftOut are the columns that were left out as infer leaves them out.
-func (r *Records) LeftOut() []*infer.Column { return r.leftOut }
+// Noticed are the columns that were left out as infer leaves them out, and those of which a few cells
+// are taken for missing values.
+func (r *Records) Noticed() []*infer.Column { return r.noticed }
 
 // argument quotes the name of a column for a shell and for the flag --ignore, a list of CSV.
 func argument(name string) string {
@@ -222,25 +248,24 @@ func (r *Records) readRow() (Round, error) {
 		}
 	}
 	out := Round{Inputs: &structpb.Struct{Fields: values}}
-	for _, i := range r.targets {
-		var err error
-		if r.options.Classes {
+	if r.options.Classes {
+		for _, i := range r.targets {
+			var err error
 			out.Class, err = dataset.Class(row[i])
-		} else {
-			var y float64
-			y, err = r.table.Label(i, row[i])
-			out.Labels = append(out.Labels, y)
+			out.Unlabelled = err != nil
 		}
-		if errors.Is(err, dataset.ErrNoLabel) {
-			out.Unlabelled = true
-			continue
-		}
+		return out, nil
+	}
+	for _, l := range r.labels {
+		v, err := l.Value(row[l.at])
 		if err != nil {
-			return Round{}, r.table.AtField(i, err)
+			return Round{}, r.table.AtField(l.at, err)
 		}
+		y, known := v.(float64)
+		out.Labels, out.Unlabelled = append(out.Labels, y), out.Unlabelled || !known
 	}
 	if out.Unlabelled {
-		out.Labels, out.Class = nil, ""
+		out.Labels = nil
 	}
 	return out, nil
 }

@@ -89,7 +89,7 @@ func TestRecordsOfMistakes(t *testing.T) {
 		"y,v,at,b,c,n\n1,one,,,,\n":             `line 2, column 2 (v): "one" is no vector`,
 		"y,v,at,b,c,n\n1,,,maybe,,\n":           `line 2, column 4 (b): "maybe" is no boolean`,
 		"y,v,at,b,c,n\n1,,,,\"a\xff\",\n":       `line 2, column 5 (c)`,
-		"y,v,at,b,c,n\nx,,,,,\n":                `line 2, column 1 (y): "x" is not a number`,
+		"y,v,at,b,c,n\nx,,,,,\n":                `line 2, column 1 (y): "x" is no number`,
 		"":                                      "the file is empty",
 		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
 	} {
@@ -168,7 +168,7 @@ func TestRecordsLeaveOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, c := range s.LeftOut() {
+	for _, c := range s.Noticed() {
 		names = append(names, c.Name)
 	}
 	if want := []string{"order id", "empty"}; !slices.Equal(names, want) {

@@ -1,0 +1,50 @@
+package infer_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/internal/infer"
+)
+
+// The cells of a column are read as the table of cells says, as an inferred and as a declared input.
+func TestCells(t *testing.T) {
+	raw, err := os.ReadFile("testdata/cells.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Case, Kind    string
+		Cells, Values []any
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		var cells []string
+		for _, cell := range c.Cells {
+			cells = append(cells, cell.(string))
+		}
+		text := "c\tother\n" + strings.Join(cells, "\t0.5\n") + "\t0.5\n"
+		r := read(t, text, infer.Options{})
+		inferred := r.Columns[0]
+		if string(inferred.Kind) != c.Kind || inferred.Notice() != "" && inferred.Kind != infer.LeftOut {
+			t.Errorf("%s: %s (%s), want %s", c.Case, inferred.Kind, inferred.Reason, c.Kind)
+			continue
+		}
+		declared, err := infer.Declared(strings.NewReader(text), "a.csv", 0, r.Spec.GetInputs())
+		if err != nil {
+			t.Errorf("%s: %v", c.Case, err)
+			continue
+		}
+		for i, want := range c.Values {
+			for _, column := range []*infer.Column{inferred, declared.Columns["c"]} {
+				if got, err := column.Value(cells[i]); err != nil || got != want {
+					t.Errorf("%s: %q is %v, %v, want %v", c.Case, cells[i], got, err, want)
+				}
+			}
+		}
+	}
+}

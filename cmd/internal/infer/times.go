@@ -1,0 +1,351 @@
+package infer
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Form is the order of the parts of a date in a column of times.
+type Form string
+
+// Forms of dates. Months of the last three are named.
+const (
+	yearMonthDay  Form = "year-month-day"
+	eightDigits   Form = "yearmonthday"
+	monthDayYear  Form = "month/day/year"
+	dayMonthYear  Form = "day/month/year"
+	dayNamedYear  Form = "day month-name year"
+	namedDayYear  Form = "month-name day year"
+	namedDayClock Form = "month-name day time year"
+)
+
+// forms are the known forms. Of two forms that fit as many cells the first is taken, unless the
+// rows ascend in time by the second alone.
+func forms() []Form {
+	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock}
+}
+
+// rfc3339 is what records have.
+const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
+
+// maxTime bounds the length of a time that is written, minTime is that of 1/1/06.
+const maxTime, minTime = 72, 6
+
+// Parse reads a time of the form, of the years 1 to 9999. One without a zone is taken as UTC. A
+// weekday may be before the date. A time of the day and a zone may follow:
+//
+//	18:00  18:00:00.25  6:00 PM  24:00  23:59:60  180000
+//	Z  UTC  GMT+2  +02  +0200  +02:00  +02:00[Europe/Oslo]  GMT+0200 (CEST)
+func (f Form) Parse(cell string) (time.Time, bool) {
+	if len(cell) > maxTime || len(cell) < minTime {
+		return time.Time{}, false
+	}
+	s := scanner{text: cell, ok: true}
+	s.weekday()
+	year, month, day := s.date(f)
+	if !s.ok {
+		return time.Time{}, false
+	}
+	clock, offset := s.clock(f)
+	if f == namedDayClock {
+		year = s.year()
+	}
+	if !s.ok || s.text != "" || !exists(year, month, day) {
+		return time.Time{}, false
+	}
+	zone := time.UTC
+	if offset != 0 {
+		zone = time.FixedZone("", offset)
+	}
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, zone).Add(clock)
+	if t.Year() > 9999 || t.UTC().Year() < 1 || t.UTC().Year() > 9999 {
+		return time.Time{}, false
+	}
+	// Other years of digits alone are rather numbers.
+	return t, f != eightDigits || year >= 1900 && year <= 2100
+}
+
+// isRecordTime tells whether a time is written in RFC 3339.
+func isRecordTime(cell string) bool {
+	_, err := time.Parse(time.RFC3339, cell)
+	return err == nil
+}
+
+// isOpen tells whether a time is one that programs write for none: the first of .NET, or the end that
+// never comes.
+func isOpen(t time.Time) bool { return t.Year() == 9999 || t.Year() == 1 && t.YearDay() == 1 }
+
+// exists tells whether the calendar has a day.
+func exists(year, month, day int) bool {
+	return year > 0 && month >= 1 && month <= 12 && day >= 1 && day <= time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// scanner takes parts from the front of a text. It is not ok after a part that it did not find.
+type scanner struct {
+	text string
+	ok   bool
+}
+
+// number takes a number of least to most digits.
+func (s *scanner) number(least, most int) int {
+	n := 0
+	for n < len(s.text) && n < most && s.text[n] >= '0' && s.text[n] <= '9' {
+		n++
+	}
+	if n < least {
+		s.ok = false
+		return 0
+	}
+	v, _ := strconv.Atoi(s.text[:n]) // At most nine digits.
+	s.text = s.text[n:]
+	return v
+}
+
+// startsWithDigit tells whether a digit is next.
+func (s *scanner) startsWithDigit() bool {
+	return s.text != "" && s.text[0] >= '0' && s.text[0] <= '9'
+}
+
+// take takes one byte of a set, and returns 0 if another is next.
+func (s *scanner) take(set string) byte {
+	if s.text == "" || !strings.Contains(set, s.text[:1]) {
+		return 0
+	}
+	c := s.text[0]
+	s.text = s.text[1:]
+	return c
+}
+
+// need takes one byte of a set.
+func (s *scanner) need(set string) byte {
+	c := s.take(set)
+	s.ok = s.ok && c != 0
+	return c
+}
+
+// spaces takes the spaces that are next, and tells whether there are some.
+func (s *scanner) spaces() bool {
+	rest := strings.TrimLeft(s.text, " \u00a0\u202f")
+	some := len(rest) < len(s.text)
+	s.text = rest
+	return some
+}
+
+// word returns the letters that are next.
+func (s *scanner) word() string {
+	n := 0
+	for n < len(s.text) && (s.text[n]|0x20 >= 'a' && s.text[n]|0x20 <= 'z') {
+		n++
+	}
+	return s.text[:n]
+}
+
+// named finds a word among names, of which the first three letters may stand alone, and returns its
+// place from 1; 0 for another word.
+func named(word string, names ...string) int {
+	for i, name := range names {
+		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) || strings.EqualFold(word, "sept") && name == "September" {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// weekday skips a weekday.
+func (s *scanner) weekday() {
+	word := s.word()
+	if named(word, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday") == 0 {
+		return
+	}
+	s.text = s.text[len(word):]
+	s.take(",.")
+	s.ok = s.ok && s.spaces()
+}
+
+// month takes the name of a month.
+func (s *scanner) month() int {
+	word := s.word()
+	m := named(word, "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+	s.text, s.ok = s.text[len(word):], s.ok && m > 0
+	return m
+}
+
+// year takes a year of four digits, or of two: 69 is 1969, and 68 is 2068.
+func (s *scanner) year() int {
+	before := len(s.text)
+	year := s.number(2, 4)
+	switch before - len(s.text) {
+	case 4:
+		return year
+	case 2:
+		if year >= 69 {
+			return 1900 + year
+		}
+		return 2000 + year
+	}
+	s.ok = false
+	return 0
+}
+
+// between takes what separates the parts of a date whose month is named.
+func (s *scanner) between() {
+	s.take(".,")
+	if !s.spaces() {
+		s.take("-/")
+	}
+}
+
+// date takes the date. Of namedDayClock it has no year.
+func (s *scanner) date(f Form) (year, month, day int) {
+	switch f {
+	case yearMonthDay:
+		year = s.number(4, 4)
+		separator := s.need("-/.")
+		month = s.number(1, 2)
+		s.need(string(separator))
+		day = s.number(1, 2)
+	case eightDigits:
+		year, month, day = s.number(4, 4), s.number(2, 2), s.number(2, 2)
+	case monthDayYear, dayMonthYear:
+		first, separators := s.number(1, 2), "/-"
+		if f == dayMonthYear {
+			separators = "/-."
+		}
+		separator := s.need(separators)
+		second := s.number(1, 2)
+		s.need(string(separator))
+		before := len(s.text)
+		year = s.year()
+		s.ok = s.ok && (separator != '-' || before-len(s.text) == 4)
+		if month, day = first, second; f == dayMonthYear {
+			month, day = second, first
+		}
+	case dayNamedYear:
+		day = s.number(1, 2)
+		s.between()
+		month = s.month()
+		s.between()
+		year = s.year()
+	case namedDayYear, namedDayClock:
+		month = s.month()
+		s.between()
+		day = s.number(1, 2)
+		if s.between(); f == namedDayYear {
+			year = s.year()
+		}
+	}
+	return year, month, day
+}
+
+// clock takes the time of the day and the zone, as what follows midnight, and seconds east of UTC.
+func (s *scanner) clock(f Form) (after time.Duration, offset int) {
+	if f != namedDayClock {
+		if s.text == "" {
+			return 0, 0
+		}
+		digits := f == eightDigits && s.startsWithDigit() // 20260102150405
+		switch s.take("Tt_") {
+		case 0:
+			s.take(",")
+			s.ok = s.ok && (s.spaces() || digits || f == dayNamedYear && s.take(":") != 0) // 10/Oct/2000:13:55:36
+		default:
+		}
+	}
+	after = s.timeOfDay()
+	spaced := s.spaces()
+	if f == namedDayClock && s.startsWithDigit() {
+		s.ok = s.ok && spaced
+		return after, 0
+	}
+	offset = s.zone()
+	if f == namedDayClock {
+		s.ok = s.ok && s.spaces()
+	}
+	return after, offset
+}
+
+// timeOfDay takes the time of the day.
+func (s *scanner) timeOfDay() time.Duration {
+	var minute, second, nanos int
+	hour := s.number(1, 2)
+	hours := true // Nothing but the hour.
+	switch {
+	case s.take(":") != 0:
+		hours = false
+		if minute = s.number(2, 2); s.take(":") != 0 {
+			second, nanos = s.number(2, 2), s.fraction()
+		}
+	case s.startsWithDigit(): // 150405
+		hours = false
+		if minute = s.number(2, 2); s.startsWithDigit() {
+			second, nanos = s.number(2, 2), s.fraction()
+		}
+	}
+	rest := *s
+	rest.spaces()
+	switch half := strings.ToLower(strings.ReplaceAll(rest.text[:min(4, len(rest.text))], ".", "")); {
+	case strings.HasPrefix(half, "am"), strings.HasPrefix(half, "pm"):
+		rest.text = rest.text[1:]
+		rest.take(".")
+		rest.need("mM")
+		rest.take(".")
+		s.text, s.ok, hours = rest.text, s.ok && rest.ok && hour >= 1 && hour <= 12, false
+		hour %= 12
+		if half[0] == 'p' {
+			hour += 12
+		}
+	}
+	end := hour == 24 && minute == 0 && second == 0 && nanos == 0
+	s.ok = s.ok && !hours && (hour < 24 || end) && minute < 60 && second <= 60
+	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second + time.Duration(nanos)
+}
+
+// fraction takes the fraction of a second, in nanoseconds.
+func (s *scanner) fraction() int {
+	if len(s.text) < 2 || s.text[1] < '0' || s.text[1] > '9' || s.take(".,") == 0 {
+		return 0
+	}
+	before := s.text
+	nanos := s.number(1, 9)
+	for range 9 - (len(before) - len(s.text)) {
+		nanos *= 10
+	}
+	for s.startsWithDigit() {
+		s.text = s.text[1:]
+	}
+	return nanos
+}
+
+// zone takes the zone, if one follows, as seconds east of UTC. The name of a zone without its offset is not taken.
+func (s *scanner) zone() (offset int) {
+	word := s.word()
+	switch strings.ToUpper(word) {
+	case "Z":
+		s.text = s.text[1:]
+		return 0
+	case "UTC", "GMT":
+		s.text = s.text[len(word):]
+	case "":
+	default:
+		s.ok = false
+		return 0
+	}
+	sign := s.take("+-")
+	if sign == 0 {
+		return 0
+	}
+	hours, minutes := s.number(1, 2), 0
+	if s.take(":") != 0 || s.startsWithDigit() {
+		minutes = s.number(2, 2)
+	}
+	s.ok = s.ok && hours < 24 && minutes < 60
+	// What follows an offset names it again: +02:00[Europe/Oslo], GMT+0200 (CEST).
+	if rest := strings.TrimLeft(s.text, " "); rest != "" && (rest[0] == '[' && strings.HasSuffix(rest, "]") || rest[0] == '(' && strings.HasSuffix(rest, ")")) {
+		s.text = ""
+	}
+	if offset = hours*3600 + minutes*60; sign == '-' {
+		offset = -offset
+	}
+	return offset
+}
