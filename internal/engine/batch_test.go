@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -83,5 +84,39 @@ func TestNoSnapshotOfAnUndoneState(t *testing.T) {
 	kept, err := h.ListSnapshots(t.Context(), "m")
 	if err != nil || len(kept) != 1 || kept[0].Sequence != 1 {
 		t.Errorf("kept are %+v, %v", kept, err)
+	}
+}
+
+// While a snapshot waits to be written, its model hands over no other one.
+func TestOneSnapshotOfAModelAtATime(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock(), after(10))
+	h.create(t, "m", linear(1))
+	f.snapshotWaits.Store(true)
+	n := 0
+	observe := func() {
+		h.observe(t, "m", one(strconv.Itoa(n), 1)...)
+		n++
+	}
+	snapshots := func() (sequences []uint64) {
+		for _, s := range must(h.ListSnapshots(t.Context(), "m"))(t) {
+			sequences = append(sequences, s.Sequence)
+		}
+		return sequences
+	}
+	for n < 10 {
+		observe()
+	}
+	<-f.writing
+	for n < 15 {
+		observe()
+	}
+	close(f.goOn)
+	waitFor(t, h, func() bool { return len(snapshots()) > 0 })
+	waitFor(t, h, func() bool {
+		observe() // The writer may have just written the first snapshot.
+		return len(snapshots()) > 1
+	})
+	if got := snapshots(); got[1] != 10 || got[0] < 20 {
+		t.Errorf("snapshots of sequences %v, want one of 10 and one of 20 or later", got)
 	}
 }

@@ -145,7 +145,7 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 // after the engine receives the restore.
 func TestColdReplicaFollowsRestore(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		s := startServers(t, 2, after(10), cold)
+		s := startServers(t, 2, after(3*10), cold) // A snapshot of a cold server is due after a third of the replay.
 		a, b := s.all[0], s.all[1]
 		a.host.create(t, "m", linear(1))
 		s.awaitAll()

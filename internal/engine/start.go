@@ -34,6 +34,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o,
 func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
 	lifetime, end := context.WithCancel(context.WithoutCancel(ctx)) // The engine outlives the call.
 	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // One processor, where there are two, stays free of recoveries.
+	if o.Cold {
+		loads = runtime.GOMAXPROCS(0) // No model answers on a new owner before its recovery.
+	}
 	env := hosted.NewEnv(lifetime, o.ModelOptions, learners, loads)
 	e := &Engine{
 		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), followers: replica.NewSet(o.Log),

@@ -115,11 +115,13 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
 		return false, nil
 	}
+	sharing := m.env.Now()
 	if c.data == nil {
 		if err := m.share(c.Sequence, data); err != nil {
 			return false, err
 		}
 	}
+	shared := m.env.Now()
 	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
 		return false, m.id.storagef("write a snapshot", err)
 	}
@@ -128,10 +130,10 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	}
 	s.newest.Store(c.Sequence)
 	s.replay.Add(-min(c.replay, s.replay.Load()))
-	took := m.env.Now().Sub(started)
+	took := m.env.Now().Sub(started) - shared.Sub(sharing)
 	s.writeTime.Store(int64(took))
 	s.newestAt.Store(c.madeAt)
-	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
+	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)), zap.Duration("took", took))
 	return true, nil
 }
 
@@ -192,34 +194,40 @@ func (m *Model) share(sequence uint64, data []byte) error {
 	return nil
 }
 
-// handOver captures a changed state for the writer of snapshots, unless the writer is busy: the next
-// commit or sweep tries again. It runs at the model's turn.
+// handOver captures a changed state for the writer of snapshots. If the writer is busy, or has a capture of the model
+// already, the next commit or sweep tries again. It runs at the model's turn.
 func (m *Model) handOver() {
-	if !m.Changed() {
-		return
+	if m.Changed() && m.snapshots.handedOver.CompareAndSwap(false, true) && !m.tryHandOver() {
+		m.snapshots.handedOver.Store(false)
 	}
+}
+
+// tryHandOver reports whether it has handed a capture to the writer.
+func (m *Model) tryHandOver() bool {
 	select {
 	case m.env.copies <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	release := m.env.Memory.tryCopies(copiesOf * m.stateBytes())
 	if release == nil {
 		m.env.copies.Free()
-		return
+		return false
 	}
 	c, err := m.capture(release)
 	if err != nil {
 		m.env.copies.Free()
 		m.env.Log.Error("snapshot failed", zap.String("model", m.ID()), zap.Error(err))
-		return
+		return false
 	}
 	m.env.captures <- func(ctx context.Context) {
 		defer release()
+		defer m.snapshots.handedOver.Store(false)
 		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) && !errors.Is(err, ErrNotOwner) {
 			m.env.Log.Error("snapshot failed", zap.String("model", m.ID()), zap.Error(err))
 		}
 	}
+	return true
 }
 
 // SnapshotIfDue hands over the state of an idle model whose newest snapshot is too old.

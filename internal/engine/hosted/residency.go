@@ -115,7 +115,7 @@ func (m *Model) load() error {
 	}
 	defer m.snapshots.unlock()
 	started := env.Now()
-	r, err := m.recover()
+	r, replay, err := m.recover()
 	copied()
 	free()
 	if err != nil {
@@ -128,14 +128,14 @@ func (m *Model) load() error {
 			return env.closedOr(err)
 		}
 	}
-	took := env.Now().Sub(started)
-	m.Publish(r, took)
+	m.Publish(r, replay)
 	m.usage.used.Store(started.UnixNano())
 	env.Counters.Wakes.Add(1)
 	if m.journal.grown.Load() && m.journal.reached(r.Sequence()) {
 		m.postFollow()
 	}
-	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
+	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Uint64("snapshot", r.Snapshot),
+		zap.Duration("replay", replay), zap.Duration("took", env.Now().Sub(started)))
 	return nil
 }
 
@@ -154,18 +154,21 @@ func (m *Model) notRecovered(err error) error {
 }
 
 // recover returns the machine at the end of the log, after the store has everything derived from the
-// log. The caller holds the disk lock.
-func (m *Model) recover() (recovery.Recovered, error) {
-	counters := &m.env.Counters
+// log, and the time of the replay. The caller holds the disk lock.
+func (m *Model) recover() (r recovery.Recovered, replay time.Duration, err error) {
+	if r, err = m.source.RestoreNewest(recovery.EndOfLog, m.skipSnapshot); err != nil {
+		return r, 0, err
+	}
+	counters, restored := &m.env.Counters, m.env.Now()
 	d := recovery.Derivation{Context: m.env.appends, Handle: m.source.Handle}
-	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
+	r, err = m.source.ReplayAll(m.env.Lifetime, r, func(r *record.Record, answers []record.Answer) error {
 		counters.Replayed.Add(int64(len(answers)))
 		return d.Tell(r, answers)
 	})
-	if err != nil {
-		return r, err
+	if err == nil {
+		err = d.Write()
 	}
-	return r, d.Write()
+	return r, m.env.Now().Sub(restored), err
 }
 
 // skipSnapshot logs a snapshot that cannot be used.
@@ -176,14 +179,14 @@ func (m *Model) skipSnapshot(sequence uint64, err error) {
 
 // Publish makes a recovered machine the state. It runs at the model's turn, or before the model is
 // hosted.
-func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
+func (m *Model) Publish(r recovery.Recovered, replay time.Duration) {
 	m.journal.recent.renew()
 	m.journal.derived.Store(true)
 	m.state.Lock()
 	m.state.machine, m.state.broken, m.state.known = r.Machine, nil, true
 	m.state.Unlock()
 	m.snapshots.found(r.Snapshot, m.env.Now())
-	m.snapshots.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
+	m.snapshots.replay.Store(int64(min(replay, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	m.account()
 	m.news.wake()
 }

@@ -17,6 +17,7 @@ const (
 	// A snapshot is due at the earliest after snapshotShare times as much replay as the last one took to
 	// be written.
 	snapshotShare = 10
+	coldReplay    = 3
 	// Reading a snapshot back takes as long as recovering the model from it, so one snapshot in readBackEvery is read
 	// back. The log stays readBackEvery snapshots longer.
 	readBackEvery = 8
@@ -56,8 +57,10 @@ type snapshots struct {
 	// lastCaptureAt is when a state was last captured, newestAt when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
 	lastCaptureAt, newestAt atomic.Int64
-	// writeTime is how long the newest snapshot took to be written.
+	// writeTime is how long the newest snapshot took to be written, without the wait for other servers.
 	writeTime atomic.Int64
+	// handedOver: a capture waits to be written, or is being written, so that no other one is handed over.
+	handedOver atomic.Bool
 	// replay estimates the nanoseconds to replay the log after the newest snapshot, cost the nanoseconds to replay
 	// one observation.
 	replay, cost atomic.Int64
@@ -113,9 +116,13 @@ func (s *snapshots) size() int64 {
 	return f.Bytes
 }
 
-// replayDue tells whether replaying the log would take so long that a snapshot is due.
+// replayDue tells whether replaying the log would take so long that a snapshot is due. If the other servers are cold,
+// the next owner replays the logs of all busy models at once, and a replay counts coldReplay times.
 func (s *snapshots) replayDue(o *Options) bool {
 	replay := s.replay.Load()
+	if o.Cold {
+		replay *= coldReplay
+	}
 	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.writeTime.Load()
 }
 

@@ -40,15 +40,14 @@ type Recovered struct {
 	unread error
 }
 
-// Newest recovers the machine at the end of the log. It fails with machine.ErrCorrupt if the
-// log ends before a snapshot or before Last.
-func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (Recovered, error) {
+// ReplayAll replays the log to its end, after RestoreNewest. It fails with machine.ErrCorrupt if the
+// log ends before the snapshot or before Last.
+func (s Source) ReplayAll(ctx context.Context, r Recovered, learned Learned) (Recovered, error) {
 	last, err := s.Handle.Last()
 	if err != nil {
 		return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 	}
-	r, err := s.At(ctx, EndOfLog, bad, learned)
-	if err != nil {
+	if r, err = s.replay(ctx, r, EndOfLog, learned); err != nil {
 		return Recovered{}, err
 	}
 	if r.Sequence() > last { // Another server has appended since.
@@ -74,7 +73,12 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learne
 	if err != nil {
 		return Recovered{}, err
 	}
-	err = s.Handle.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
+	return s.replay(ctx, r, sequence, learned)
+}
+
+// replay replays the log up to a sequence, or to its end if that comes first.
+func (s Source) replay(ctx context.Context, r Recovered, sequence uint64, learned Learned) (Recovered, error) {
+	err := s.Handle.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
