@@ -110,7 +110,7 @@ func (l *Learner) read(numbers []float64) advice {
 	a := advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], level1: l.level1Block, level2: l.level2Block}
 	rest, size := numbers[1+len(l.lags):], l.o.Outputs*a.level1.size()
 	a.level1.numbers, rest = rest[:size], rest[size:]
-	a.keyed = l.o.keyedBlock()
+	a.keyed = l.keyedBlock
 	size = l.o.Outputs * a.keyed.size()
 	a.keyed.numbers, rest = rest[:size], rest[size:]
 	if opening := l.o.Outputs * (l.ridges + 1); l.ridges > 0 && len(rest)%(l.o.Outputs*a.level2.size()) == opening {
@@ -121,17 +121,16 @@ func (l *Learner) read(numbers []float64) advice {
 	return a
 }
 
-// stale reads advice from before the last observation. It is false for present advice and for
-// numbers that are no advice of the learner.
-func (l *Learner) stale(numbers []float64) (advice, bool) {
+// given reads advice. It is false for numbers that are no advice of the learner.
+func (l *Learner) given(numbers []float64) (advice, bool) {
 	if len(numbers) == 0 {
 		return advice{}, false
 	}
 	seen := numbers[0]
-	if !(seen >= 0 && seen < float64(l.n)) || seen != math.Trunc(seen) {
+	if !(seen >= 0 && seen <= float64(l.n)) || seen != math.Trunc(seen) {
 		return advice{}, false
 	}
-	size := 1 + len(l.lags) + l.o.Outputs*(l.level1Block.size()+l.o.keyedBlock().size())
+	size := 1 + len(l.lags) + l.o.Outputs*(l.level1Block.size()+l.keyedBlock.size())
 	if !l.lineup.empty() && seen >= lastStage {
 		size += l.o.Outputs * l.level2Block.size()
 	}

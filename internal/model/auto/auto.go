@@ -36,8 +36,9 @@ type Learner struct {
 	ridges         int
 	view           view
 	level2Renewals [stacks]renewal
-	// level1Block and level2Block are the shapes of advice.
+	// level1Block, keyedBlock and level2Block are the shapes of advice.
 	level1Block, level2Block block
+	keyedBlock               keyedBlock
 	// fixedBytes is the memory without the kept rows and without memoryBytes, the memory of
 	// what the lineup knows.
 	fixedBytes, memoryBytes uint64
@@ -127,7 +128,7 @@ func newLearner(whole Options, lineup lineup, ridges int) *Learner {
 	}
 	l.fixedBytes = o.bytes(plan) + o.openingBytes(ridges)
 	l.stackRenewals = stackRenewals(plan.experts())
-	l.level1Block, l.level2Block = level1Block(plan), level2Block(lineup)
+	l.level1Block, l.keyedBlock, l.level2Block = level1Block(plan), o.keyedBlock(), level2Block(lineup)
 	if !lineup.empty() {
 		l.level2Renewals = stackRenewals(o.level2Experts(lineup))
 		l.fixedBytes += o.level2Bytes(lineup)

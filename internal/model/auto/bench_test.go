@@ -202,11 +202,18 @@ func BenchmarkKeys(b *testing.B) {
 				observe(n)
 			}
 		})
+		var p model.Prediction
 		b.Run("Predict/"+name, func(b *testing.B) {
-			var p model.Prediction
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				_ = l.Predict(&p, inputs[n%rows])
+			}
+		})
+		b.Run("Predict and Observe/"+name, func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				y[0] = samples[n%rows].Y
+				_ = l.Predict(&p, inputs[n%rows])
+				_ = model.ObserveAdvised(l, &o, inputs[n%rows], y, 1, p.Advice)
 			}
 		})
 	}

@@ -30,6 +30,8 @@ func newLevel2(o Options, l lineup) *level2 {
 type level2Scratch struct {
 	memory memoryScratch
 	query  query
+	// present is the present advice of level 2, without numbers if there is none.
+	present block
 	stack  stackScratch
 	// experts and final are the predictions of the experts and of the finalists, by outputs.
 	experts, final, weights []float64
@@ -87,7 +89,13 @@ func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64)
 		l.view.keyScales(s.level2.scales, s.level2.units[output])
 	}
 	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
-	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q)
+	if m := l.memories[output]; len(s.level2.present.numbers) > 0 {
+		_, lineup, _, _ := s.level2.present.of(output)
+		m.present(&s.level2.memory, q)
+		copy(l.lineupOf(experts), lineup)
+	} else {
+		m.advise(l.lineupOf(experts), &s.level2.memory, q)
+	}
 	if l.lineup.keys {
 		l.adviseTreeKeys(s.keyed, experts, output)
 	}

@@ -232,3 +232,29 @@ func FuzzLevel2Restore(f *testing.F) {
 		}
 	})
 }
+
+// TestLevel2TakesPresentAdvice: Observe after Predict of the same row learns what Observe alone
+// learns, to rounding.
+func TestLevel2TakesPresentAdvice(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    auto.Options
+		rows []observation
+	}{"numbers": {options(3, 1), wave(400, 3)}, "keys": {keyOptions(), visits(5, 400)}} {
+		t.Run(name, func(t *testing.T) {
+			plain, advised := auto.New(c.o), auto.New(c.o)
+			for n, r := range c.rows {
+				var out model.Outcome
+				if err := advised.ObserveAdvised(&out, r.x, r.y, r.weight, predict(t, advised, r.x).Advice); err != nil {
+					t.Fatal(err)
+				}
+				want := observe(t, plain, r)
+				if !(math.Abs(out.Predictions[0]-want.Predictions[0]) <= 1e-8 && math.Abs(out.Regret-want.Regret) <= 1e-8) {
+					t.Fatalf("row %d: %+v, want %+v", n, out, want)
+				}
+			}
+			if s := advised.Stats(); !s.Certified || !s.CertificateOK {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}

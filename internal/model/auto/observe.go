@@ -21,16 +21,25 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 // experts learn with the lags and v of the served prediction, and the mixtures and stacks
 // learn from the served predictions of what they mix, those of level 2 unless level 2 slept.
 // The outcome stays prequential: the present weights, applied to the columns of the served
-// prediction. Present advice, and numbers that are no advice of the learner, make
-// ObserveAdvised an Observe.
+// prediction. With present advice it is Observe, to rounding: the predictions of the lineup
+// are the served ones, of a v that Predict rounds otherwise. With numbers that are no advice
+// of the learner it is Observe.
 func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err
 	}
 	r := row{x: x, y: y, weight: weight}
-	if a, ok := l.stale(numbers); ok {
+	a, ok := l.given(numbers)
+	switch {
+	case !ok:
+		l.learn(o, r, nil)
+	case a.seen < l.n:
 		l.learn(o, r, &a)
-	} else {
+	default:
+		if l.scratch.level2 != nil {
+			l.scratch.level2.present = a.level2
+			defer func() { l.scratch.level2.present = block{} }()
+		}
 		l.learn(o, r, nil)
 	}
 	return nil
