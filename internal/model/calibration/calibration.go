@@ -112,13 +112,14 @@ func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
 	l.mix(s, scores, counts, total)
+	var moved shifts
 	if len(dst) == 2 {
-		dst[1] = l.table.at(s.mixed[1])
+		dst[1] = l.table.at(s.mixed[1], &moved)
 		dst[0] = 1 - dst[1]
 		return
 	}
 	for k, p := range s.mixed {
-		dst[k] = l.table.at(p)
+		dst[k] = l.table.at(p, &moved)
 	}
 	mix.Normalize(dst)
 }

@@ -48,10 +48,21 @@ func place(l float64) (knot int, next float64) {
 	return knot, l - float64(knot)
 }
 
-func (b *table) at(p float64) float64 {
+// shifts are those of the knots that probabilities needed.
+type shifts struct {
+	known [knots]bool
+	shift [knots]float64
+}
+
+func (b *table) at(p float64, s *shifts) float64 {
 	l := logOdds(p)
 	j, next := place(l)
-	return logistic(l + float64((1-next)*b.shift(j)) + float64(next*b.shift(j+1)))
+	for _, knot := range [2]int{j, j + 1} {
+		if !s.known[knot] {
+			s.known[knot], s.shift[knot] = true, b.shift(knot)
+		}
+	}
+	return logistic(l + float64((1-next)*s.shift[j]) + float64(next*s.shift[j+1]))
 }
 
 func (b *table) shift(j int) float64 {
