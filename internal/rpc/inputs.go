@@ -148,5 +148,6 @@ func classesToProto(out *hindsightv1.Prediction, p *engine.Prediction) {
 	for k, name := range p.Classes {
 		out.Scores[name] = p.Probabilities[k]
 	}
-	out.NewClassProbability = p.NewClass()
+	unseen := p.NewClass()
+	out.NewClassProbability = &unseen
 }

@@ -213,10 +213,11 @@ func TestPredictionOfAClassifier(t *testing.T) {
 	}{
 		"two classes": {said, &hindsightv1.Prediction{
 			Class: "vin", Scores: map[string]float64{"Øl": 0.375, "vin": 0.625}, Leverage: proto.Float64(0.25), StateSequence: 7, PredictionId: "p",
+			NewClassProbability: proto.Float64(0.125),
 		}},
-		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, PredictionId: "p"}},
+		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, PredictionId: "p", NewClassProbability: proto.Float64(0.125)}},
 	} {
-		p := engine.Prediction{ClassPrediction: c.said, ID: "p", Sequence: 7, Notes: []float64{1}}
+		p := engine.Prediction{ClassPrediction: c.said, ID: "p", Sequence: 7, Notes: []float64{1, 0, 0.125}}
 		if got := rpc.PredictionToProto(p); !proto.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

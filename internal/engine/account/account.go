@@ -172,7 +172,7 @@ func (a *Account) checkIntervals(r Round, notes []float64) {
 		if r.Served != nil && notes != nil {
 			value, of = r.Served[j], a.intervalNotes(notes, j)
 		} else {
-			of = appendInterval(of, s, len(a.levels))
+			of = appendInterval(of, s, value, len(a.levels))
 		}
 		s.Observe(interval.Round{Label: r.Labels[j], Served: value, Scale: of[0], Radii: of[1:], Possible: a.possible})
 	}

@@ -17,12 +17,12 @@ const maxLevels = 8
 // unknown is the scale of an interval that does not exist yet.
 const unknown = -1
 
-// AppendNotes appends the notes of a prediction made now: see Round.Notes. It costs
+// AppendNotes appends the notes of the values of a prediction made now: see Round.Notes. It costs
 // O(outputs · levels).
-func (a *Account) AppendNotes(dst []float64) []float64 {
+func (a *Account) AppendNotes(dst, values []float64) []float64 {
 	dst = append(append(dst, a.labels.means...), a.labels.last...)
-	for _, s := range a.intervals {
-		dst = appendInterval(dst, s, len(a.levels))
+	for j, s := range a.intervals {
+		dst = appendInterval(dst, s, values[j], len(a.levels))
 	}
 	return dst
 }
@@ -35,7 +35,7 @@ func NotesLength(outputs, levels int) int {
 	return outputs * (3 + levels)
 }
 
-func appendInterval(dst []float64, s *interval.State, levels int) []float64 {
+func appendInterval(dst []float64, s *interval.State, value float64, levels int) []float64 {
 	if !s.Known() {
 		dst = append(dst, unknown)
 		for range levels {
@@ -43,7 +43,7 @@ func appendInterval(dst []float64, s *interval.State, levels int) []float64 {
 		}
 		return dst
 	}
-	dst = append(dst, s.Scale())
+	dst = append(dst, s.ScaleAt(value))
 	for level := range levels {
 		dst = append(dst, s.Radius(level))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"hindsight/internal/engine/machine"
@@ -48,7 +49,8 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 	}
 	defer m.state.RUnlock()
 	loaded := m.state.machine
-	sequence, notes := loaded.Sequence(), loaded.AppendNotes(nil)
+	sequence := loaded.Sequence()
+	var notes []float64
 	for n, x := range rows {
 		in := machine.Input{Features: x.Features, Record: x.Inputs}
 		if err := loaded.Predict(&answers[n].ClassPrediction, in); err != nil {
@@ -62,7 +64,13 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 				return &RowError{Row: n, Err: err}
 			}
 		}
-		answers[n].Sequence, answers[n].Notes, answers[n].Levels = sequence, notes, m.source.Spec.Coverage
+		if n == 1 {
+			notes = slices.Grow(notes, len(notes)*(len(rows)-1))
+		}
+		start := len(notes)
+		notes = loaded.AppendNotes(notes, answers[n].Values)
+		answers[n].Sequence, answers[n].Levels = sequence, m.source.Spec.Coverage
+		answers[n].Notes = notes[start:len(notes):len(notes)]
 		answers[n].Possible = m.source.Spec.Label
 	}
 	return nil

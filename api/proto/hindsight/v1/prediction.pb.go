@@ -238,7 +238,7 @@ type Prediction struct {
 	// If requested, what each family of experts says.
 	Explanation []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	// The probability that the class is a new one, of a classifier that may have more classes.
-	NewClassProbability float64 `protobuf:"fixed64,16,opt,name=new_class_probability,json=newClassProbability,proto3" json:"new_class_probability,omitempty"`
+	NewClassProbability *float64 `protobuf:"fixed64,16,opt,name=new_class_probability,json=newClassProbability,proto3,oneof" json:"new_class_probability,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -379,8 +379,8 @@ func (x *Prediction) GetExplanation() []*FamilyPart {
 }
 
 func (x *Prediction) GetNewClassProbability() float64 {
-	if x != nil {
-		return x.NewClassProbability
+	if x != nil && x.NewClassProbability != nil {
+		return *x.NewClassProbability
 	}
 	return 0
 }
@@ -1252,7 +1252,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\x9f\x06\n" +
+	"prediction\"\xbe\x06\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1270,8 +1270,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x10parametric_value\x18\f \x01(\x01H\x04R\x0fparametricValue\x88\x01\x01\x12+\n" +
 	"\x11parametric_values\x18\r \x03(\x01R\x10parametricValues\x12\x14\n" +
 	"\x05model\x18\x0e \x01(\tR\x05model\x12:\n" +
-	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x122\n" +
-	"\x15new_class_probability\x18\x10 \x01(\x01R\x13newClassProbability\x1a9\n" +
+	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x127\n" +
+	"\x15new_class_probability\x18\x10 \x01(\x01H\x05R\x13newClassProbability\x88\x01\x01\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
@@ -1279,7 +1279,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0f_standard_errorB\v\n" +
 	"\t_leverageB\x0e\n" +
 	"\f_probabilityB\x13\n" +
-	"\x11_parametric_value\"d\n" +
+	"\x11_parametric_valueB\x18\n" +
+	"\x16_new_class_probability\"d\n" +
 	"\n" +
 	"FamilyPart\x12\x16\n" +
 	"\x06family\x18\x01 \x01(\tR\x06family\x12\x18\n" +

@@ -99,7 +99,7 @@ class Prediction(ShownPrediction):
     #: If requested, what each family of experts says.
     explanation: tuple[FamilyPart, ...]
     #: The probability that the class is a new one, of a classifier that may have more classes.
-    new_class_probability: float
+    new_class_probability: Optional[float]
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered.
     age: Optional[timedelta] = None
 
@@ -122,7 +122,7 @@ class Prediction(ShownPrediction):
             parametric_values=tuple(m.parametric_values),
             model=m.model,
             explanation=tuple(FamilyPart.of(e) for e in m.explanation),
-            new_class_probability=m.new_class_probability,
+            new_class_probability=m.new_class_probability if m.HasField("new_class_probability") else None,
         )
 
 

@@ -27,5 +27,6 @@ func (s *State) Bytes() uint64 {
 	for _, v := range s.levels {
 		size += 8 * uint64(cap(v.hits))
 	}
+	size += 8 * uint64(cap(s.shape.newest)+cap(s.shape.sorted))
 	return size
 }

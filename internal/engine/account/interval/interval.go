@@ -1,10 +1,10 @@
 // Package interval computes prediction intervals that keep their coverage under drift,
 // around the predictions of any learner of real labels, and the account of their coverage.
-// It uses residuals alone.
+// It uses predictions and labels alone.
 //
-// For a level 1 − a the interval is ŷ ± σ max(z, 0). The scale σ follows the size
-// of the residuals. The radius z is a mixture of three trackers q_k of the quantile
-// 1 − a of the scores s = |y − ŷ|/σ, by ML-Poly on the linearised pinball loss:
+// For a level 1 − a the interval is ŷ ± σρ max(z, 0). The scale σ follows the size
+// of the residuals, the factor ρ what the size has to do with ŷ: see shape. The radius z is a mixture of three trackers q_k of the quantile
+// 1 − a of the scores s = |y − ŷ|/(σρ), by ML-Poly on the linearised pinball loss:
 //
 //	z = Σ w_k q_k,  w_k ∝ max(R_k, 0)/(B' + V_k), equal if no R_k is positive
 //
@@ -95,6 +95,7 @@ type State struct {
 	ring []float64
 	// largest == max(ring)
 	largest float64
+	shape   shape
 }
 
 // level is the state of one level.
@@ -147,8 +148,13 @@ func (s *State) Scale() float64 {
 	return math.Max(s.weighted/s.weight, floor*(s.total/float64(s.known-skipped)))
 }
 
+// ScaleAt is σρ of a prediction, 0 if no interval is known. It costs O(1).
+func (s *State) ScaleAt(value float64) float64 {
+	return math.Min(s.Scale()*s.shape.factor(value), maxScale)
+}
+
 // Radius returns z of a level, by its place in New's: the interval is
-// value ± Scale()·max(Radius, 0).
+// value ± ScaleAt(value)·max(Radius, 0).
 func (s *State) Radius(level int) float64 {
 	v := &s.levels[level]
 	var weights [trackers]float64
@@ -160,8 +166,8 @@ func (s *State) Radius(level int) float64 {
 type Round struct {
 	// Served is the served value.
 	Label, Served float64
-	// Scale is State.Scale, and Radii has the Radius of every level, at the time of the
-	// prediction. Scale is 0 if no interval was served.
+	// Scale is State.ScaleAt of Served, and Radii has the Radius of every level, at the time of
+	// the prediction. Scale is 0 if no interval was served.
 	Scale float64
 	Radii []float64
 	// Possible are the possible labels: the intervals were served as
@@ -170,8 +176,9 @@ type Round struct {
 }
 
 // Observe takes the label of a prediction. Labels may come late and in any order. A round
-// with a NaN is ignored. Observe costs O(levels), and at times a pass over 100 scores. It
-// allocates once, with the first judged interval.
+// with a NaN is ignored. Observe costs O(levels), moves up to 200 predictions, and at times
+// passes over 100 scores. It allocates twice: with the first label and with the first judged
+// interval.
 func (s *State) Observe(r Round) {
 	size, sigma, z := math.Min(math.Abs(r.Label-r.Served), maxMiss), r.Scale, r.Radii
 	if math.IsNaN(size) {
@@ -183,6 +190,7 @@ func (s *State) Observe(r Round) {
 	if now := s.Scale(); now > 0 {
 		size = math.Min(size, maxScore*now)
 	}
+	s.shape.see(s.known, math.Max(-math.MaxFloat64, math.Min(math.MaxFloat64, r.Served)))
 	s.known++
 	if s.known > skipped {
 		s.weighted = float64(decay*s.weighted) + size
@@ -208,6 +216,8 @@ func (s *State) scoreServed(r *Round, size float64) {
 		s.allocate()
 	}
 	score := size / r.Scale // May be +Inf, which is only compared.
+	// Of a late label the factor of then is not known.
+	s.shape.learn(r.Served, math.Min(maxScore, score*s.shape.factor(r.Served)), score > r.Radii[0], s.levels[0].miss)
 	// A step that used its own score would be larger for misses, and cause too few of them.
 	largest := s.largest
 	s.push(math.Min(score, maxScore))
@@ -362,9 +372,10 @@ func (s *State) Covered(level int) uint64 { return s.levels[level].covered }
 
 // Size returns the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
-	const word, fixed, each = 8, 96, 128 + 104 // Of State, and of level and its mixture.
+	const word, fixed, each = 8, 96 + 48 + 3*knots*8, 128 + 104 // Of State, and of level and its mixture.
 	n := uint64(len(s.levels))
 	size := fixed + n*(each+3*trackers*word)
+	size += uint64(cap(s.shape.newest)+cap(s.shape.sorted)) * word
 	if s.ring != nil {
 		size += scores*word + n*ringWords*word
 	}

@@ -60,6 +60,7 @@ func (s *State) Visit(v *codec.Visitor) {
 			}
 		}
 	}
+	s.shape.visit(v, s.known)
 	if v.Reading() {
 		s.check(v)
 	}
