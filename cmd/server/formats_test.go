@@ -36,7 +36,7 @@ import (
 
 // The directory that a killed server leaves is recorded with, for example,
 //
-//	go test ./cmd/server -run TestRecordFormat -record 5 -server $PWD/bin/hindsight-server
+//	go test ./cmd/server -run TestRecordFormat -record 6 -server $PWD/bin/hindsight-server
 //
 // After the first release later builds read the recorded directory: it never changes then.
 var (
@@ -48,7 +48,7 @@ var (
 const (
 	formats = "testdata/formats"
 	// The name of the recorded directory.
-	format = "5"
+	format = "6"
 )
 
 // recorded is what a directory holds.
@@ -386,13 +386,13 @@ func TestAnotherFormatIsRefused(t *testing.T) {
 	markFormat(t, dir, 99)
 	out, err := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0").CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "another build wrote the data directory, a newer one: format 99, want 5") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "another build wrote the data directory, a newer one: format 99, want 6") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "a newer one") {
 		t.Errorf("fsck: %d, %s", code, out)
 	}
-	markFormat(t, dir, 5)
+	markFormat(t, dir, 6)
 	c, end := openAt(t, dir, want.At.Add(time.Minute))
 	defer end()
 	c.checkAll(t, &want)

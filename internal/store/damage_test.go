@@ -99,7 +99,7 @@ func TestDamagedRecords(t *testing.T) {
 }
 
 func TestAnotherFormatIsRefused(t *testing.T) {
-	for _, format := range []uint32{4, 6} {
+	for _, format := range []uint32{5, 7} {
 		fs := vfs.NewMem()
 		closed(t, open(t, fs))
 		tamper(t, fs, func(db *pebble.DB) error {

@@ -77,7 +77,7 @@ const (
 	asyncInterval   = 100 * time.Millisecond
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
-	formatVersion   = 5
+	formatVersion   = 6
 	directoryMode   = 0o750
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
