@@ -59,7 +59,8 @@ const (
 	handshakeTimeout = 5 * time.Second
 	maxStreams       = 256
 	maxHeaderBytes   = 16 << 10
-	minPingInterval  = 10 * time.Second
+	// Clients may ping every 10 s, and the network delivers two pings closer than they were sent.
+	minPingInterval = 8 * time.Second
 	// Goroutines that handle calls one after another, each with a stack that has grown to its size. A call
 	// that finds none idle gets a goroutine of its own.
 	streamWorkers = 128

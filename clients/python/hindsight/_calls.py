@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any, Generic, Optional, TypeVar, Union
 
 from hindsight import messages
-from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, timestamp
+from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, text_id, timestamp
 from hindsight.v1 import cluster_pb2, model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def predict_request(
     else:
         r.features.extend(features(x))
     if remember:
-        r.prediction_id = id or new_id()
+        r.prediction_id = text_id(id) if id is not None and id != "" else new_id()
         if label_ttl is not None:
             r.label_ttl.CopyFrom(duration(label_ttl))
     else:
@@ -115,7 +115,7 @@ def observe_request(
             r.inputs.CopyFrom(inputs(x))
         else:
             r.features.extend(features(x))
-        r.observation_id = id or new_id()
+        r.observation_id = text_id(id) if id is not None and id != "" else new_id()
     set_label(r, label)
     if weight is not None:
         r.weight = weight
@@ -157,7 +157,7 @@ def predict_batch(
     if r.inputs and r.rows:
         raise TypeError("the rows of a batch are all mappings or all lists of numbers")
     if remember:
-        r.prediction_ids.extend(ids if ids is not None else (new_id() for _ in range(count)))
+        r.prediction_ids.extend(map(text_id, ids) if ids is not None else (new_id() for _ in range(count)))
         if label_ttl is not None:
             r.label_ttl.CopyFrom(duration(label_ttl))
     else:

@@ -7,8 +7,10 @@ import math
 import numbers
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
+
+from hindsight import frames
 
 if TYPE_CHECKING:
     import pandas
@@ -39,9 +41,10 @@ def infer(
     integers, such as hours, are categories if the labels follow them in no line. Of more than 64
     categories each is a key, whose effect auto learns; keys=False, for other learners, gives the first 64
     a feature each. Times are time inputs. Lists of numbers of one length are vectors. A column without a
-    value, and one of texts of which most do not repeat another, is left out with a warning. A column
-    without a missing value refuses missing values.
+    value, and one of texts of which most do not repeat another, is left out with a warning. Every input
+    takes missing values.
     """
+    frames.refuse_twins(frame)
     columns = [] if label is None else [label] if isinstance(label, str) else list(label)
     if absent := [c for c in columns if c not in frame.columns]:
         raise ValueError(f"the frame has no column {absent[0]!r}")
@@ -59,6 +62,7 @@ def infer(
 
 def inputs_of(features: pandas.DataFrame, labels: Optional[pandas.Series], keys: bool) -> dict[str, Any]:
     """A spec with the inputs for the columns. The labels are those of the rows, if they are known."""
+    frames.refuse_twins(features)
     spec: dict[str, Any] = {"inputs": []}
     features = features.reset_index(drop=True)
     labels = None if labels is None else labels.reset_index(drop=True)
@@ -70,8 +74,7 @@ def inputs_of(features: pandas.DataFrame, labels: Optional[pandas.Series], keys:
             continue
         if not keys and "key" in kind.get("categorical", {}):
             kind = {"categorical": {"max_categories": _OWN_FEATURES}}
-        refuse = {"missing": "MISSING_REFUSE"} if len(values) == len(features) else {}
-        spec["inputs"].append({"name": str(column), **kind, **refuse})
+        spec["inputs"].append({"name": str(column), **kind})
     if not spec["inputs"]:
         raise ValueError("the frame has no column that can be an input")
     return spec
@@ -83,7 +86,7 @@ def _is_number(values: pandas.Series) -> bool:
 
     if types.is_object_dtype(values):
         return all(isinstance(v, numbers.Real) and not isinstance(v, bool) or type(v).__name__ == "Decimal" for v in values)
-    return bool(types.is_numeric_dtype(values)) and not types.is_bool_dtype(values)
+    return bool(types.is_numeric_dtype(values)) and not types.is_bool_dtype(values) and not types.is_complex_dtype(values)
 
 
 def _category(column: Any, values: pandas.Series, labels: Optional[pandas.Series]) -> bool:
@@ -145,7 +148,7 @@ def _evidence(values: pandas.Series, labels: Optional[pandas.Series]) -> tuple[O
 def _is_boolean(values: pandas.Series) -> bool:
     from pandas.api import types
 
-    if types.is_bool_dtype(values) or all(isinstance(v, bool) for v in values):
+    if types.is_bool_dtype(values) or all(type(v).__name__ in ("bool", "bool_") for v in values):
         return True
     return _is_number(values) and set(values.unique()) == {0, 1}
 
@@ -156,15 +159,19 @@ def _kind(column: Any, values: pandas.Series, labels: Optional[pandas.Series]) -
 
     if not len(values):
         return "it has no value"
+    if isinstance(values.dtype, types.CategoricalDtype) and types.is_datetime64_any_dtype(values.cat.categories):
+        values = values.astype(values.cat.categories.dtype)
     if _is_boolean(values):
         return {"boolean": {}}
     if _is_number(values):
         return _declared(int(values.nunique())) if _category(column, values, labels) else {"numeric": {}}
     if types.is_datetime64_any_dtype(values) or all(isinstance(v, datetime.date) for v in values):
-        return {"time": _time(values)}
-    if all(types.is_list_like(v) for v in values):
+        return {"time": _time(column, values)}
+    if all(types.is_list_like(v) and not isinstance(v, (Mapping, set, frozenset)) for v in values):
         return _vector(column, values)
-    if not isinstance(values.dtype, types.CategoricalDtype) and not all(isinstance(v, (str, bool, numbers.Real)) for v in values):
+    if not isinstance(values.dtype, types.CategoricalDtype) and not all(
+        isinstance(v, (str, bool, numbers.Real)) or type(v).__name__ in ("Interval", "Period") for v in values
+    ):
         raise TypeError(f"column {column!r}: got {values.dtype} such as {values.iloc[0]!r}, want numbers, booleans, texts, times or lists of numbers")
     texts = values.astype(str)
     if (longest := int(texts.str.encode("utf-8").str.len().max())) > _TEXT:
@@ -180,13 +187,13 @@ def _declared(count: int) -> dict[str, Any]:
     return {"categorical": {"max_categories": count} if count <= _OWN_FEATURES else {"key": True}}
 
 
-def _time(values: pandas.Series) -> dict[str, Any]:
+def _time(column: Any, values: pandas.Series) -> dict[str, Any]:
     """The cycles that the times have seen, and a trend where cycles repeat or are absent."""
-    import pandas
-
-    times = pandas.to_datetime(values)
-    days = (times.max() - times.min()) / pandas.Timedelta(days=1)
-    seen = {"HOUR_OF_DAY": times.dt.time.nunique() > 1, "DAY_OF_WEEK": days >= 14, "DAY_OF_YEAR": days >= 365}
+    moments = [v if isinstance(v, datetime.datetime) else datetime.datetime(v.year, v.month, v.day) for v in values]  # pandas ends in 2262.
+    if len({m.tzinfo is None for m in moments}) > 1:
+        raise ValueError(f"column {column!r}: got times with and without an offset, want one kind")
+    days = (max(moments) - min(moments)) / datetime.timedelta(days=1)
+    seen = {"HOUR_OF_DAY": len({m.time() for m in moments}) > 1, "DAY_OF_WEEK": days >= 14, "DAY_OF_YEAR": days >= 365}
     cycles = [f"CYCLE_{name}" for name, long in seen.items() if long]
     return {"cycles": cycles} | ({"trend": True} if days >= 365 or not cycles else {})
 

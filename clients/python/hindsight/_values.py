@@ -71,8 +71,7 @@ def inputs(x: Mapping[str, Any]) -> struct_pb2.Struct:
 
 
 def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # A scalar of numpy.
-        value = value.item()
+    value = scalar(value, name)
     if value is None:
         out.null_value = struct_pb2.NULL_VALUE
     elif isinstance(value, bool):
@@ -83,12 +82,33 @@ def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
         out.number_value = number(value, f"input {name!r}")
     elif isinstance(value, datetime.date):
         out.string_value = _moment(value)
-    elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):
+    elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes, set, frozenset)):
         out.list_value.SetInParent()
         for element in value:
             _set(out.list_value.values.add(), element, name)
     else:
         raise TypeError(f"input {name!r}: no value of the API is like {value!r} ({type(value).__name__})")
+
+
+def scalar(value: Any, name: str) -> Any:
+    """A value of numpy or pandas as one of Python: None for what pandas takes for missing, a text for an interval or a period."""
+    kind = type(value).__name__
+    if kind == "timedelta64":
+        raise TypeError(f"input {name!r}: got {value!r}, want a number, such as its seconds")
+    if kind == "datetime64":  # In nanoseconds it would be a number.
+        return value.astype("datetime64[us]").item()
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    if is_missing(value):
+        return None
+    return str(value) if kind in ("Interval", "Period") else value
+
+
+def text_id(value: Any) -> str:
+    """An id, which is a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"an id is a text, not {value!r} ({type(value).__name__})")
+    return value
 
 
 def _moment(value: datetime.date) -> str:
@@ -103,8 +123,8 @@ def _moment(value: datetime.date) -> str:
 def set_label(request: prediction_pb2.ObserveRequest, label: Label) -> None:
     """Writes a label into a request."""
     value: Any = label.tolist() if hasattr(label, "tolist") else label
-    if value is None:
-        raise TypeError("a label is a number, a class as a text, or a list of numbers, not None")
+    if value is None or isinstance(value, bytes):
+        raise TypeError(f"a label is a number, a class as a text, or a list of numbers, not {value!r}")
     if isinstance(value, str):
         setattr(request, "class", value)
     elif isinstance(value, Iterable):
@@ -184,4 +204,6 @@ def is_missing(value: Any) -> bool:
     """Tells whether pandas takes a scalar for a missing value: None, NaN, NaT, NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, numbers.Real) and math.isnan(value)
+    if type(value).__name__ == "Decimal":
+        return bool(value.is_nan())
+    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and math.isnan(value)

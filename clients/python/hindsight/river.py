@@ -21,6 +21,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Optional, Union
 
 from hindsight._hosted import Given, Hosted, spec_of
+from hindsight._values import is_missing, scalar
 from hindsight.frames import class_of
 
 __all__ = ["Classifier", "Regressor"]
@@ -85,7 +86,7 @@ class _Model:
         """Learns one observation."""
         if weight == 0:  # The API has no weight 0.
             return
-        record = {str(name): value for name, value in x.items()}
+        record = {str(name): scalar(value, str(name)) for name, value in x.items()}
         new = {name: _kind(name, value) for name, value in record.items() if name not in self._inputs and value is not None}
         if self._first is not None and (new or self._hosted is None):
             self._widen(new, [*self._first, (record, label, weight)])
@@ -166,6 +167,8 @@ class Classifier(_Model, _Classifier):  # type: ignore[misc]
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> Classifier:
         """Learns an observation, with a weight."""
+        if is_missing(y):
+            raise ValueError(f"the class is {y!r}, want a text, a number or a boolean")
         text = class_of(y)
         self._learn(x, text, w)
         self._classes.setdefault(text, y)
@@ -184,7 +187,6 @@ class Classifier(_Model, _Classifier):  # type: ignore[misc]
 
 def _kind(name: str, value: Any) -> dict[str, Any]:
     """The kind of an input with such a value."""
-    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
     if isinstance(value, bool):
         return {"boolean": {}}
     if isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":

@@ -26,6 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from hindsight import _infer, frames
 from hindsight._hosted import Given, Hosted, spec_of
+from hindsight._values import is_missing
 
 __all__ = ["XFAIL_CHECKS", "HindsightClassifier", "HindsightRegressor"]
 
@@ -243,6 +244,8 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _labels(self, y: Any, fresh: bool) -> Any:
         y = column_or_1d(y, warn=True)
+        if missing := [v for v in y.tolist() if is_missing(v)]:
+            raise ValueError(f"Input y contains NaN or None: got the class {missing[0]!r}, want texts, numbers or booleans")
         check_classification_targets(y)
         if not hasattr(self, "classes_"):
             self.classes_ = numpy.unique(y)
@@ -262,12 +265,13 @@ class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The predicted classes."""
         predictions = self._predict(X)
         place = {text: n for n, text in enumerate(self._texts())}
-        return self.classes_[[place[p.class_] for p in predictions]]
+        return self.classes_[numpy.array([place[p.class_] for p in predictions], dtype=int)]
 
     def predict_proba(self, X: Any) -> Any:
         """The probabilities of the classes, in the order of classes_."""
         predictions = self._predict(X)
-        return numpy.array([[p.scores.get(text, 0.0) for text in self._texts()] for p in predictions])
+        scores = [[p.scores.get(text, 0.0) for text in self._texts()] for p in predictions]
+        return numpy.array(scores).reshape(len(predictions), len(self.classes_))
 
 
 def _shuffled(rows: list[tuple[Any, Any, float]], seed: int) -> list[tuple[Any, Any, float]]:

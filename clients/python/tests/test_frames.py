@@ -1,5 +1,7 @@
 """DataFrames in and out."""
 
+import datetime
+import decimal
 import json
 import unittest
 import warnings
@@ -139,29 +141,57 @@ class InferTest(unittest.TestCase):
         frame = pandas.read_csv(ROOT / "examples" / "trips.csv", parse_dates=["at"])
         # As hindsight infer --target delay, which makes booleans of yes and no.
         self.assertEqual(hindsight.infer(frame, "delay"), {"inputs": [
-            {"name": "at", "time": {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK"]}, "missing": "MISSING_REFUSE"},
-            {"name": "city", "categorical": {"max_categories": 4}, "missing": "MISSING_REFUSE"},
-            {"name": "rain", "categorical": {"max_categories": 2}, "missing": "MISSING_REFUSE"},
+            {"name": "at", "time": {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK"]}},
+            {"name": "city", "categorical": {"max_categories": 4}},
+            {"name": "rain", "categorical": {"max_categories": 2}},
             {"name": "temp", "numeric": {}},
         ]})
 
     def test_kinds(self):
-        refuse = {"missing": "MISSING_REFUSE"}
-        self.assertEqual(self.infer([0, 1, 1]), {"boolean": {}} | refuse)
+        self.assertEqual(self.infer([0, 1, 1]), {"boolean": {}})
         self.assertEqual(self.infer([0.0, 1.0, None]), {"boolean": {}})
         self.assertEqual(self.infer([True, None, False]), {"boolean": {}})
-        self.assertEqual(self.infer([1, 1, 1]), {"numeric": {}} | refuse)
-        self.assertEqual(self.infer([0, 1, 2] * 29), {"numeric": {}} | refuse)
-        self.assertEqual(self.infer([0, 1, 2.5] * 30), {"numeric": {}} | refuse)
-        self.assertEqual(self.infer(pandas.Categorical([7, 8, 7])), {"categorical": {"max_categories": 2}} | refuse)
-        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"key": True}} | refuse)
-        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)], keys=False), {"categorical": {"max_categories": 64}} | refuse)
+        self.assertEqual(self.infer([1, 1, 1]), {"numeric": {}})
+        self.assertEqual(self.infer([0, 1, 2] * 29), {"numeric": {}})
+        self.assertEqual(self.infer([0, 1, 2.5] * 30), {"numeric": {}})
+        self.assertEqual(self.infer(pandas.Categorical([7, 8, 7])), {"categorical": {"max_categories": 2}})
+        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"key": True}})
+        self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)], keys=False), {"categorical": {"max_categories": 64}})
         self.assertEqual(self.infer([[1.0, 2.0], None]), {"vector": {"length": 2}})
-        self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"cycles": [], "trend": True}} | refuse)
+        self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"cycles": [], "trend": True}})
         self.assertEqual(
             self.infer(pandas.date_range("2024-01-01", periods=9000, freq="h"))["time"],
             {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK", "CYCLE_DAY_OF_YEAR"], "trend": True},
         )
+
+    def test_columns_of_other_libraries(self):
+        days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=n) for n in range(400)]
+        for values, kind in (
+            (pandas.cut(pandas.Series(range(60)), [-1, 10, 20, 60]), "categorical"),
+            (pandas.qcut(pandas.Series(range(60)), 4), "categorical"),
+            (pandas.Series(pandas.period_range("2024-01", periods=4, freq="M").repeat(9)), "categorical"),
+            (pandas.Categorical(pandas.to_datetime(["2024-01-01", "2024-02-03", None] * 20)), "time"),
+            (days[:-1] + [datetime.date(9999, 12, 31)], "time"),
+            ([datetime.datetime(1500, 1, 1), datetime.datetime(1501, 1, 1)], "time"),
+            (pandas.Series([numpy.bool_(True), numpy.bool_(False)], dtype=object), "boolean"),
+            ([decimal.Decimal("1.5"), decimal.Decimal("NaN"), decimal.Decimal("2.5")], "numeric"),
+        ):
+            frame = pandas.DataFrame({"a": values, "y": 1.0})
+            spec = hindsight.infer(frame, "y")
+            self.assertEqual([kind], [k for k in spec["inputs"][0] if k != "name"])
+            with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
+                self.assertEqual(len(client.create("a", spec).learn_frame(frame, "y")), len(frame))
+        aware = [datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc), datetime.datetime(2024, 1, 2)]
+        for values, says in (
+            (pandas.Series(aware, dtype=object), "column 'a': got times with and without an offset"),
+            ([1j, 2j], "column 'a': got complex128"),
+            ([{"q": 1}, {"q": 2}], "column 'a': got object such as {'q': 1}"),
+            ([{1.0}, {2.0}], "column 'a': got object such as {1.0}"),
+        ):
+            with self.assertRaisesRegex((TypeError, ValueError), says):
+                hindsight.infer(pandas.DataFrame({"a": values}))
+        with self.assertRaisesRegex(ValueError, "the frame has 2 columns called 'a', want a name for each"):
+            hindsight.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
 
     def test_categories_and_keys(self):
         cases = json.loads((ROOT / "cmd" / "internal" / "infer" / "testdata" / "categories.json").read_text())

@@ -119,7 +119,9 @@ class ValuesTest(unittest.TestCase):
         self.assertEqual(s.fields["at"].string_value, "2026-01-02T03:04:05+01:00")
         self.assertEqual(s.fields["naive"].string_value, "2026-01-02T03:04:05+00:00")
         self.assertEqual(s.fields["day"].string_value, "2026-01-02T00:00:00+00:00")
-        for wrong in ({"x": {"y": 1}}, {"x": object()}, {1: 2}):
+        missing = _values.inputs({"nan": float("nan"), "decimal": decimal.Decimal("NaN")})
+        self.assertEqual({v.WhichOneof("kind") for v in missing.fields.values()}, {"null_value"})
+        for wrong in ({"x": {"y": 1}}, {"x": object()}, {1: 2}, {"x": {1.0, 2.0}}, {"x": 1j}):
             with self.assertRaises(TypeError):
                 _values.inputs(wrong)
 
@@ -139,6 +141,17 @@ class ValuesTest(unittest.TestCase):
             return r.WhichOneof("target")
 
         self.assertEqual([target(x) for x in (0, 0.0, "a", [1, 2])], ["label", "label", "class", "labels"])
+        for wrong in (None, b"spam"):
+            with self.assertRaisesRegex(TypeError, "a label is a number, a class as a text"):
+                target(wrong)
+
+    def test_an_id_is_a_text(self):
+        for call in (
+            lambda: _calls.observe("m", [1], 1, None, 5), lambda: _calls.predict("m", [1], 5, None, True),
+            lambda: _calls.observe_batch("m", [[1]], [1], None, [5]), lambda: _calls.predict_batch("m", [[1]], [5], None, True),
+        ):
+            with self.assertRaisesRegex(TypeError, r"an id is a text, not 5 \(int\)"):
+                call()
 
     def test_spec(self):
         given = {"dimension": 2, "seed": 7, "raker": {"loss": "LOSS_LOGISTIC", "kernels": [{"sigma": 2.0}]}}

@@ -108,7 +108,35 @@ class RegressorTest(unittest.TestCase):
             Regressor().learn_one({}, 1.0)
 
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy") and importlib.util.find_spec("pandas"), "numpy or pandas is not installed")
+    def test_values_of_numpy_and_pandas(self):
+        import numpy
+        import pandas
+
+        for values, kind in (
+            (pandas.date_range("2024", periods=5, freq="7H").values, "time"),
+            (pandas.date_range("2024", periods=5, freq="7H").values.astype("datetime64[s]"), "time"),
+            ([pandas.NaT, pandas.Timestamp("2024-01-01")], "time"),
+            ([float("nan"), 1.0, numpy.float64("nan")], "numeric"),
+            (["x", float("nan"), None], "categorical"),
+            ([numpy.bool_(True), pandas.NA], "boolean"),
+        ):
+            model = Regressor()
+            for n, value in enumerate(values):
+                model.learn_one({"a": value, "n": n}, n)
+            self.assertEqual([kind], [k for i in model.model.get().spec["inputs"] if i["name"] == "a" for k in i if k not in ("name", "missing")])
+        with self.assertRaisesRegex(TypeError, "input 'a': got .*timedelta64.*, want a number"):
+            Regressor().learn_one({"a": numpy.timedelta64(1, "ns")}, 1.0)
+
+
 class ClassifierTest(unittest.TestCase):
+    def test_a_class_that_is_missing(self):
+        for label in (None, float("nan")):
+            model = Classifier().learn_one({"a": 1.0}, "a")
+            with self.assertRaisesRegex(ValueError, "the class is (None|nan), want a text"):
+                model.learn_one({"a": 1.0}, label)
+            self.assertEqual(model.predict_proba_one({"a": 1.0}), {"a": 1.0})
+
     def test_progressive_validation(self):
         for predict in ("predict_one", "predict_proba_one"):
             model = Classifier()

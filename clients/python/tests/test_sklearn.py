@@ -217,6 +217,15 @@ class ClassifierTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "not the same as on last call"):
             classifier.partial_fit(x[:1], [1.0], classes=[1.0, 2.0])
 
+    def test_no_rows_and_missing_classes(self):
+        frame = pandas.DataFrame({"a": numpy.arange(40.0)})
+        classifier = HindsightClassifier().fit(frame, ["u", "v"] * 20)
+        self.assertEqual(classifier.predict_proba(frame[:0]).shape, (0, 2))
+        self.assertEqual(classifier.predict(frame[:0]).shape, (0,))
+        for missing in (None, float("nan")):
+            with self.assertRaisesRegex(ValueError, "got the class (None|nan), want texts"):
+                HindsightClassifier().fit(frame, numpy.array(["u", missing] * 20, dtype=object))
+
     def test_a_class_that_was_not_seen(self):
         classifier = HindsightClassifier().partial_fit([[0.0], [1.0]], [0, 1], classes=[0, 1, 2])
         self.assertEqual(classifier.predict_proba([[0.5]]).shape, (1, 3))
