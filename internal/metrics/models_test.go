@@ -65,6 +65,7 @@ func regression() figures.Live {
 	live.Served = account.Figures{Loss: 3.5, RunningMean: 14, LastLabel: 7}
 	live.Recent = account.Performance{Observations: 1000, Served: account.Figures{Loss: 1, RunningMean: 4, LastLabel: 8}}
 	live.Regret, live.RegretBound, live.Certified, live.CertificateOK, live.ServedRegret = 0.25, 4, true, true, 1.25
+	live.Certificate, live.ServedCertificate = 2, 3
 	live.Behind, live.Pending, live.PendingLimit = 11, 2, 1000
 	live.StateBytes, live.SnapshotTime, live.Unsnapshotted = 4096, time.Unix(1, 0), 3
 	live.Drift.Detected, live.Drift.Rises = 3, 2
@@ -121,6 +122,7 @@ func TestModelSeries(t *testing.T) {
 baseline_loss_total{baseline="last",kind="served"} 7
 baseline_loss_total{baseline="mean",kind="prequential"} 5
 baseline_loss_total{baseline="mean",kind="served"} 14
+certificate 2
 certificate_ok 1
 drift_detected_total{direction="fall"} 1
 drift_detected_total{direction="rise"} 2
@@ -144,6 +146,7 @@ read_only 0
 recent_skill 0.75
 regret 0.25
 regret_bound 4
+served_certificate 3
 served_observations_total 6
 served_regret 1.25
 skill{kind="prequential"} 0.5

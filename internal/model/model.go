@@ -281,6 +281,8 @@ type ReportOptions struct {
 	EffectiveDimension bool
 	// HindsightPath asks for the losses in hindsight of fewer features.
 	HindsightPath bool
+	// RegretRKHS asks for the regret against all functions of the kernel's space.
+	RegretRKHS bool
 	// Importances asks for the importances of the inputs.
 	Importances bool
 	// Pause is called every so often by what takes long, so that others get the
@@ -298,6 +300,10 @@ type Report struct {
 	// RegretUnpenalized is the regret against the best ridge function in
 	// hindsight without its penalty, Regret + λ‖ĝ‖².
 	RegretUnpenalized float64
+	// RegretRKHS is at least the regret against every function of the kernel's space, for
+	// features that approximate the kernel and forget nothing, and for the kernel itself. More
+	// features lower HindsightLoss by at most RegretRKHS − Regret.
+	RegretRKHS float64
 	// EffectiveDimension is Tr(C(C+λI)⁻¹).
 	EffectiveDimension float64
 	// HindsightPath is L* of the model of the first m features alone, m = 0 … r. It

@@ -51,6 +51,26 @@ func TestHindsightPath(t *testing.T) {
 	}
 }
 
+// The regret against the kernel's space is there for those who ask, between the regret and the
+// loss.
+func TestRegretAgainstTheKernelsSpaceIsAskedFor(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", &hindsightv1.ModelSpec{
+		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
+	})
+	for n := range 40 {
+		x := []float64{math.Sin(float64(n)), math.Cos(float64(n * n))}
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(x[0] - 2*x[1])}))(t)
+	}
+	asked := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m", IncludeRegretRkhs: true}))(t).GetStats()
+	if r := asked.RegretRkhs; r == nil || *r < asked.GetRegret() || *r > asked.GetLossSum() {
+		t.Errorf("%v: the regret is %g, the loss %g", r, asked.GetRegret(), asked.GetLossSum())
+	}
+	if st := s.path(t, "m"); st.RegretRkhs != nil {
+		t.Errorf("%g, not asked for", st.GetRegretRkhs())
+	}
+}
+
 // Learners without an order of their features have no path, and none has one before its
 // scaling is known. To ask for it is no error.
 func TestHindsightPathOfLearners(t *testing.T) {

@@ -37,6 +37,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if s.Certified {
 		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
 	}
+	p.ServedCertificate = known(s.ServedCertificate)
 	if s.Certified || !s.CertificateOK {
 		p.CertificateOk = &s.CertificateOK
 	}
@@ -48,6 +49,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	}
 	if s.EffectiveDimension != nil {
 		p.EffectiveDimension = known(*s.EffectiveDimension)
+	}
+	if s.RegretRKHS != nil {
+		p.RegretRkhs = known(*s.RegretRKHS)
 	}
 	if s.Dictionary > 0 {
 		centres := int32(s.Dictionary)

@@ -223,10 +223,11 @@ class Model(Shown):
         return self.client.run(_calls.get(self.id))
 
     def stats(
-        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False
+        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False,
+        regret_rkhs: bool = False,
     ) -> messages.ModelStats:
         """The statistics: losses, regret, certificate. The options ask for expensive figures."""
-        return self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances))
+        return self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances, regret_rkhs))
 
     def history(self) -> messages.History:
         """The history of the model."""

@@ -70,14 +70,15 @@ func (r *Reader) Init(m *hosted.Model, reporter *Reporter) { r.Model, r.reporter
 
 // StatsOptions say which figures statistics have that they leave out otherwise.
 type StatsOptions struct {
-	// EffectiveDimension costs O(r³) to solve, HindsightPath is r + 1 numbers, Importances cost
-	// some 16384 predictions of trees and at least 64 an input.
-	EffectiveDimension, HindsightPath, Importances bool
+	// EffectiveDimension and RegretRKHS cost O(r³) to solve, HindsightPath is r + 1 numbers,
+	// Importances cost some 16384 predictions of trees and at least 64 an input.
+	EffectiveDimension, RegretRKHS, HindsightPath, Importances bool
 }
 
 // include reports whether o asks for nothing that p does not ask for.
 func (p StatsOptions) include(o StatsOptions) bool {
-	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
+	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.RegretRKHS || !o.RegretRKHS) &&
+		(p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
 }
 
 // Detail are the statistics that no figures of a model at rest have.
@@ -119,6 +120,9 @@ func (r *report) keep(earlier *report) {
 	}
 	if earlier.asked.EffectiveDimension && !r.asked.EffectiveDimension {
 		r.asked.EffectiveDimension, r.solved.EffectiveDimension = true, earlier.solved.EffectiveDimension
+	}
+	if earlier.asked.RegretRKHS && !r.asked.RegretRKHS {
+		r.asked.RegretRKHS, r.solved.RegretRKHS = true, earlier.solved.RegretRKHS
 	}
 	if earlier.asked.HindsightPath && !r.asked.HindsightPath {
 		r.asked.HindsightPath, r.solved.HindsightPath = true, earlier.solved.HindsightPath
@@ -214,7 +218,7 @@ func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 		return fmt.Errorf("%w: %v", hosted.ErrUnreadable, err) //nolint:errorlint // The state in memory is whole.
 	}
 	s.solved, err = m.Report(model.ReportOptions{
-		EffectiveDimension: s.asked.EffectiveDimension, HindsightPath: s.asked.HindsightPath,
+		EffectiveDimension: s.asked.EffectiveDimension, RegretRKHS: s.asked.RegretRKHS, HindsightPath: s.asked.HindsightPath,
 		Importances: s.asked.Importances, Pause: runtime.Gosched,
 	})
 	if err != nil {
@@ -297,6 +301,9 @@ func flops(s model.Stats, o StatsOptions) float64 {
 	work := float64(s.ReportFlops)
 	if o.EffectiveDimension {
 		work += math.Pow(float64(s.Features), 3) / 3
+	}
+	if o.RegretRKHS {
+		work += math.Pow(float64(s.Features), 3) * 2 / 3
 	}
 	return work
 }

@@ -18,8 +18,7 @@ type Stats struct {
 	model.Stats
 	account.Summary
 	Reported
-	// ServedRegret is the regret of what was served, NaN if it is not known.
-	ServedRegret float64
+	ServedFigures
 	Detail
 	// Inputs is nil without named inputs, ClassAccount without classes.
 	Inputs       []InputStatistics
@@ -34,8 +33,10 @@ type Reported struct {
 	// RegretUnpenalized is NaN without a report.
 	RegretUnpenalized float64
 	ParametricShare   *float64
-	// EffectiveDimension and HindsightPath are nil unless they were asked for. HindsightPath is read only.
+	// EffectiveDimension, RegretRKHS and HindsightPath are nil unless they were asked for.
+	// HindsightPath is read only.
 	EffectiveDimension *float64
+	RegretRKHS         *float64
 	HindsightPath      []float64
 	Experts            []model.Expert
 	Families           []model.Part
@@ -79,13 +80,27 @@ func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 	return all
 }
 
-// servedRegret is the regret of what was served. A learner that forgets discounts the past, and the
-// account does not: the served regret is then not known.
-func servedRegret(s *model.Stats, a *account.Summary) float64 {
+// ServedFigures are regret and certificate of what was served, NaN if they are not known.
+//
+// A label that comes late is judged by a prediction that lacks the labels learned in between. No
+// theorem bounds its loss beforehand; Excess is what all of them lost beyond prequential
+// predictions, and is known afterwards:
+//
+//	regret ≤ C  implies  served regret = regret + Excess ≤ C + Excess
+type ServedFigures struct{ ServedRegret, ServedCertificate float64 }
+
+// servedOf are the served figures of a state. A learner that forgets discounts the past, and the
+// account does not: its figures are not known.
+func servedOf(s *model.Stats, a *account.Summary) ServedFigures {
+	served := ServedFigures{math.NaN(), math.NaN()}
 	if s.Discounted {
-		return math.NaN()
+		return served
 	}
-	return s.Regret + a.Excess
+	served.ServedRegret = s.Regret + a.Excess
+	if s.Certified {
+		served.ServedCertificate = s.Certificate + a.Excess
+	}
+	return served
 }
 
 // Stats returns the statistics of a model, with a report of its present state.
@@ -97,7 +112,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s := r.statsOf(report.sequence, &report.Figures, report.Detail)
 	solved := &report.solved
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
-	s.ServedRegret = servedRegret(&s.Stats, &s.Summary)
+	s.ServedFigures = servedOf(&s.Stats, &s.Summary)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
 		Families: solved.Families, Effects: report.effects, LogLoss: solved.LogLoss,
@@ -105,6 +120,9 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension
+	}
+	if o.RegretRKHS {
+		s.RegretRKHS = &solved.RegretRKHS
 	}
 	if o.Importances {
 		s.Importances = solved.Importances
@@ -134,7 +152,7 @@ func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
-		ServedRegret: servedRegret(&f.Stats, &f.Summary), Detail: d,
+		ServedFigures: servedOf(&f.Stats, &f.Summary), Detail: d,
 		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}
@@ -148,8 +166,7 @@ type Live struct {
 	model.Stats
 	account.Summary
 	hosted.Gauges
-	// ServedRegret is the regret of what was served, NaN if it is not known.
-	ServedRegret float64
+	ServedFigures
 	// Inputs and ClassAccount are as in Stats.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
@@ -181,7 +198,7 @@ func (r *Reader) Live(l *Live) (known bool) {
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
 	}
-	l.ServedRegret = servedRegret(&l.Stats, reported)
+	l.ServedFigures = servedOf(&l.Stats, reported)
 	return true
 }
 

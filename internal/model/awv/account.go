@@ -13,7 +13,11 @@ import (
 // account is the loss account of one label column. With a forgetting factor f < 1 every sum
 // discounts the round s at round t by f^(t−s). Certificate is C = Σ y² h, h = q/(1+q); weigh
 // has the term of a weight ω ≠ 1. Bound is B = max |y| Beta(ω).
-type account struct{ ledger.Account }
+type account struct {
+	ledger.Account
+	// growth is Σu², the part of the regret and of C that new features added: see Forecaster.grow.
+	growth compensated.Sum
+}
 
 // unbounded is above every B of weights that have a Beta. From it on there is no bound.
 const unbounded = ledger.MaxBound
@@ -77,6 +81,14 @@ func (a *account) addWeighted(y, p, residual, weight float64, rotation qr.Rotati
 	return prediction, loss
 }
 
+// grow accounts for the entry u of a new feature: L* falls by u².
+func (a *account) grow(u float64) {
+	square := float64(u * u)
+	a.Raise(-square)
+	a.Certificate.Add(square)
+	a.growth.Add(square)
+}
+
 // deviation is σ̂ = sqrt(L*/n), 0 before the first observation.
 func (a *account) deviation(forgetting float64) float64 {
 	if a.Rounds == 0 {
@@ -113,7 +125,7 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 		s := a.Stats()
 		if s.Certified = certified; certified {
 			s.Certificate = a.Certificate.Value()
-			s.RegretBound = a.Bound * a.Bound * logDet
+			s.RegretBound = float64(a.Bound*a.Bound*logDet) + a.growth.Value()
 		}
 		if a.Bound >= unbounded {
 			s.LabelBound = 0
@@ -124,7 +136,7 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 	return total
 }
 
-// holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) and the account's identities.
+// holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) + Σu² and the account's identities.
 //
 // Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem 11.8.
 func (a *account) holds(s model.Stats, explained, tolerance float64) bool {

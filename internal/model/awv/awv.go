@@ -39,6 +39,8 @@ type Forecaster struct {
 	columns       []account
 	// renewal is nil unless the forecaster forgets.
 	renewal *renewal
+	// trace is Σωk(x,x) of an approximation that forgets nothing: see rkhs.go.
+	trace compensated.Sum
 	// row and priors are scratch of Observe: features and then labels; predictions.
 	row, priors []float64
 	scratch     scratch
@@ -199,6 +201,7 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 		return err
 	}
 	f.features.Map(f.row[:f.factor.Order()], x)
+	f.weigh(x, weight)
 	f.learn(o, y, weight)
 	return nil
 }
@@ -249,12 +252,14 @@ func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, 
 }
 
 // grow adds a feature, given its inner products with the existing features, its corner and
-// its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls, and the regret
-// rises, by the square of the new entry of u.
+// its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls, and regret and
+// certificate rise, by the square of the new entry u, which is 0 for a feature that was 0 in all
+// earlier rounds. The guarantee rises by u² too: the new diagonal entry is √λ at least, so that
+// Σh ≤ log det(A/λ) stays.
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	f.factor.Append(a, corner, b, f.o.Lambda)
 	for j, u := range b {
-		f.columns[j].Raise(-float64(u * u))
+		f.columns[j].grow(u)
 	}
 	f.row = qr.NewRow(len(f.row) + 1)
 	if f.renewal != nil {
@@ -288,13 +293,18 @@ func (f *Forecaster) Size() uint64 {
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output; for
 // affine features the weights of the same solution; and if asked the effective dimension, at
 // r³/6.
-func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o) }
+func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o, true) }
 
-func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
+// report is Report. Projected says that the features of all rounds are those of one projection
+// of the kernel's space.
+func (f *Forecaster) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {
 	r := ledger.Report(s)
 	r.RegretUnpenalized, r.Weights = f.inHindsight()
 	if o.EffectiveDimension {
 		r.EffectiveDimension = f.effectiveDimension()
+	}
+	if o.RegretRKHS {
+		r.RegretRKHS = s.Regret + (s.HindsightLoss - f.hindsightRKHS(projected))
 	}
 	if o.HindsightPath {
 		r.HindsightPath = f.hindsightPath()
@@ -410,7 +420,7 @@ func (f *Forecaster) Restore(state []byte) error {
 	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("awv: restore a factor of order %d: %w", f.factor.Order(), err)
 	}
-	f.columns, f.factor, f.renewal = fresh.columns, fresh.factor, fresh.renewal
+	f.columns, f.factor, f.renewal, f.trace = fresh.columns, fresh.factor, fresh.renewal, fresh.trace
 	return nil
 }
 
@@ -423,7 +433,13 @@ func (f *Forecaster) visit(v *codec.Visitor) {
 		f.columns[j].visit(v, &f.columns[0])
 	}
 	f.factor.Visit(v, minDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
-	if f.renewal != nil {
+	switch {
+	case f.renewal != nil:
 		f.renewal.visit(v, f.o.Lambda)
+	case f.approximation != nil:
+		v.Within(ledger.MaxSum, &f.trace.High, &f.trace.Low)
+		if trace := f.trace.Value(); v.Reading() && !(trace >= 0) {
+			v.Corrupt("a trace of %g", trace)
+		}
 	}
 }

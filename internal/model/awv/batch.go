@@ -36,6 +36,7 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	}
 	qr.RotateSequence(turns)
 	for n, o := range all {
+		f.weigh(o.X, o.Weight)
 		f.settle(&outcomes[n], o.Y, o.Weight, turns[n].Row, turns[n].Priors, turns[n].Rotation)
 	}
 	return nil
@@ -77,6 +78,7 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 		r.centre(o.Y)
 		for k, f := range r.forecasters {
 			t := &turns[k][n]
+			f.weigh(o.X, o.Weight)
 			f.settle(&r.own[k], r.labels, o.Weight, t.Row, t.Priors, t.Rotation)
 			r.advise(k)
 		}

@@ -224,8 +224,12 @@ func (k *Kernel) Size() uint64 { return k.o.bytes(k.gram.Order()) }
 // Report adds to Stats the regret without the penalty, at t²/2 multiply-adds an output, and
 // if asked the effective dimension, at t³/6.
 func (k *Kernel) Report(o model.ReportOptions) model.Report {
-	r := ledger.Report(k.Stats())
+	s := k.Stats()
+	r := ledger.Report(s)
 	r.RegretUnpenalized = k.regretUnpenalized()
+	if o.RegretRKHS {
+		r.RegretRKHS = s.Regret // The functions are those of the kernel's space.
+	}
 	if o.EffectiveDimension {
 		r.EffectiveDimension = k.effectiveDimension()
 	}

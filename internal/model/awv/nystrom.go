@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/ledger"
 )
 
 // NystromOptions are the options of a Nyström forecaster.
@@ -45,6 +46,8 @@ type Nystrom struct {
 	// past is a ring of the last rounds; next is the place of the next one.
 	past []pastRound
 	next int
+	// cut: a feature was summed over fewer rounds than were learned before it.
+	cut bool
 }
 
 // pastRound is what a new feature is summed over.
@@ -104,6 +107,7 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	features := n.row()
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
+	n.weigh(x, weight)
 	n.learn(o, y, weight)
 	return nil
 }
@@ -155,6 +159,7 @@ func (n *Nystrom) consider(x []float64) {
 		}
 		r.features = append(r.features, psi)
 	}
+	n.cut = n.cut || uint64(len(n.past)) < n.observations()
 	n.grow(a, corners, b)
 }
 
@@ -187,11 +192,10 @@ func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	n.next = (n.next + 1) % n.o.Window
 }
 
-// Stats is certified if no new feature is summed over the past. If the past of a new feature
-// is 0, every round's features are fixed before its label, in one space. Otherwise the
-// theorem has a further term, and Stats has no bound.
+// Stats has the regret against the best function of the features as they are now. A feature that
+// is summed over the past raises regret, certificate and guarantee by u²: see Forecaster.grow.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.stats(len(n.o.Given) > 0 || n.o.Window == 0)
+	s := n.Ridges.Stats()
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s
@@ -204,8 +208,11 @@ func (n *Nystrom) Size() uint64 {
 
 // Report is Forecaster.Report in the span of the dictionary.
 func (n *Nystrom) Report(o model.ReportOptions) model.Report {
-	return n.report(n.Stats(), o)
+	return n.report(n.Stats(), o, n.projected())
 }
+
+// projected: the features of every round are those of the dictionary as it is now.
+func (n *Nystrom) projected() bool { return len(n.o.Given) > 0 || (n.o.Window > 0 && !n.cut) }
 
 // AppendBinary appends the dictionary, the forecasters, the generator and the kept past. The
 // factors of the dictionary follow from it.
@@ -234,7 +241,24 @@ func (n *Nystrom) visit(v *codec.Visitor) {
 	}
 	n.Ridges.visit(v)
 	n.dictionary.VisitGenerator(v)
+	if n.o.Window > 0 && len(n.o.Given) == 0 {
+		n.visitGrowth(v)
+	}
 	n.visitPast(v)
+}
+
+// visitGrowth visits what a history adds to the accounts.
+func (n *Nystrom) visitGrowth(v *codec.Visitor) {
+	v.Bool(&n.cut)
+	for _, f := range n.forecasters {
+		for j := range f.columns {
+			growth := &f.columns[j].growth
+			v.Within(ledger.MaxSum, &growth.High, &growth.Low)
+			if sum := growth.Value(); v.Reading() && !(sum >= 0) {
+				v.Corrupt("new features explained %g", sum)
+			}
+		}
+	}
 }
 
 // kept is the number of past rounds after so many observations, and the place of the next

@@ -167,11 +167,18 @@ func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error
 		return err
 	}
 	r.features.Map(r.row(), x)
+	r.weigh(x, weight)
 	r.learn(o, y, weight)
 	return nil
 }
 
 func (r *Ridges) row() []float64 { return r.forecasters[0].row[:r.features.Size()] }
+
+func (r *Ridges) weigh(x []float64, weight float64) {
+	for _, f := range r.forecasters {
+		f.weigh(x, weight)
+	}
+}
 
 // learn learns the features in the row.
 func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
@@ -249,13 +256,10 @@ func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].Roun
 
 // Stats costs r logarithms and, with K ridges and k outputs, rkK multiply-adds. It allocates
 // nothing.
-func (r *Ridges) Stats() model.Stats { return r.stats(true) }
-
-// stats is Stats, without the certificate unless certified is true.
-func (r *Ridges) stats(certified bool) model.Stats {
+func (r *Ridges) Stats() model.Stats {
 	best := r.best()
 	f := r.forecasters[best]
-	s := f.stats(certified && (r.mixture == nil || r.mixture.certified()))
+	s := f.stats(r.mixture == nil || r.mixture.certified())
 	if r.mixture == nil {
 		return s
 	}
@@ -287,11 +291,11 @@ func (r *Ridges) Size() uint64 {
 
 // Report is that of the forecaster with the least L*, with the regret of the mixture. Experts
 // are the ridges, with the losses of their clipped predictions.
-func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o) }
+func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o, true) }
 
-func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
+func (r *Ridges) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {
 	best := r.best()
-	report := r.forecasters[best].report(s, o)
+	report := r.forecasters[best].report(s, o, projected)
 	if r.mixture == nil {
 		return report
 	}

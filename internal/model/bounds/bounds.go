@@ -139,6 +139,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
 	r.Regret -= l.regret.Value()
 	r.RegretUnpenalized -= l.regret.Value()
+	r.RegretRKHS -= l.regret.Value()
 	return r
 }
 

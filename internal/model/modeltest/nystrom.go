@@ -126,3 +126,12 @@ func (o *Nystrom) Energy() float64 {
 	}
 	return e
 }
+
+// Alone is the hindsight loss if all labels so far were 0 and x had the label 1: 1/(1+q).
+func (o *Nystrom) Alone(x []float64) float64 {
+	other := *o
+	other.x, other.w = append(append([][]float64(nil), o.x...), x), append(append([]float64(nil), o.w...), 1)
+	other.y = make([]float64, len(other.x))
+	other.y[len(o.x)] = 1
+	return other.Hindsight()
+}

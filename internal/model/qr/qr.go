@@ -80,6 +80,14 @@ func (f *Factor) copyRow(i int, row []float64) {
 	copy(f.right[i*f.columns:(i+1)*f.columns], row[len(row)-f.columns:])
 }
 
+// Clone returns a copy.
+func (f *Factor) Clone() *Factor {
+	c := &Factor{order: f.order, columns: f.columns, data: NewRow(len(f.data))}
+	copy(c.data, f.data)
+	c.copyOut()
+	return c
+}
+
 // Visit visits the packed rows. A read fails unless all entries are at most limit in
 // magnitude and the diagonal entries are at least lowest > 0; after a failure the factor is not
 // usable.

@@ -444,7 +444,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
 		s := l.Stats()
 		return model.Report{
-			HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, EffectiveDimension: math.NaN(),
+			HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, RegretRKHS: math.NaN(), EffectiveDimension: math.NaN(),
 			CertificateOK: s.CertificateOK,
 		}
 	}
@@ -452,6 +452,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.HindsightLoss = l.loss(r.HindsightLoss)
 	r.Regret = l.loss(r.Regret) + l.owed
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
+	r.RegretRKHS = l.loss(r.RegretRKHS) + l.owed
 	for m, loss := range r.HindsightPath {
 		r.HindsightPath[m] = l.loss(loss)
 	}

@@ -1302,8 +1302,10 @@ type GetModelStatsRequest struct {
 	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
 	// Also compute importances, in some 20 ms and 1 ms an input.
 	IncludeImportances bool `protobuf:"varint,4,opt,name=include_importances,json=includeImportances,proto3" json:"include_importances,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Also compute regret_rkhs, in O(r^3).
+	IncludeRegretRkhs bool `protobuf:"varint,5,opt,name=include_regret_rkhs,json=includeRegretRkhs,proto3" json:"include_regret_rkhs,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GetModelStatsRequest) Reset() {
@@ -1360,6 +1362,13 @@ func (x *GetModelStatsRequest) GetIncludeHindsightPath() bool {
 func (x *GetModelStatsRequest) GetIncludeImportances() bool {
 	if x != nil {
 		return x.IncludeImportances
+	}
+	return false
+}
+
+func (x *GetModelStatsRequest) GetIncludeRegretRkhs() bool {
+	if x != nil {
+		return x.IncludeRegretRkhs
 	}
 	return false
 }
@@ -1431,9 +1440,9 @@ type ModelStats struct {
 	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The regret without the penalty: regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
-	// The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2 eta)
-	// times the largest weight. Absent, as certificate, unless certified: see docs/theory.md for
-	// each learner.
+	// The guarantee of regret: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) /
+	// (2 eta) times the largest weight. Absent, as certificate, unless certified: see docs/theory.md
+	// for each learner.
 	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h /
 	// (2 eta).
@@ -1441,8 +1450,9 @@ type ModelStats struct {
 	// regret <= certificate <= regret_bound up to rounding; for online Newton steps only the second
 	// part. false: the state is corrupt. Absent unless certified.
 	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
-	// The theorem applies: every round's features are fixed before its label, nothing is forgotten,
-	// no weight was 2 or more.
+	// The theorem applies to regret, which is prequential: every round's features are fixed before
+	// its label, nothing is forgotten, no weight was 2 or more. Served figures with late labels have
+	// served_certificate.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
 	// log det(A / lambda). Absent without A and before the first observation.
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
@@ -1510,7 +1520,16 @@ type ModelStats struct {
 	// auto: the ten largest effects of keys, by size.
 	Effects []*KeyEffect `protobuf:"bytes,40,rep,name=effects,proto3" json:"effects,omitempty"`
 	// auto: how the probabilities of classes are mixed.
-	LogLoss       *LogLossStats `protobuf:"bytes,41,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
+	LogLoss *LogLossStats `protobuf:"bytes,41,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
+	// certificate plus served less prequential losses, a bound of served_regret where certificate is
+	// one of regret. It is known only after the labels. Absent where certificate or served_regret
+	// is.
+	ServedCertificate *float64 `protobuf:"fixed64,42,opt,name=served_certificate,json=servedCertificate,proto3,oneof" json:"served_certificate,omitempty"`
+	// If requested, a bound of the regret against every function of the kernel's space, of which
+	// regret sees only the span of the features: more features lower hindsight_loss by at most
+	// regret_rkhs - regret. It is loose where many inputs are far from the features. Only
+	// pkawv_taylor, pkawv_nystrom and kernel_awv without forgetting, until a label gate starts anew.
+	RegretRkhs    *float64 `protobuf:"fixed64,43,opt,name=regret_rkhs,json=regretRkhs,proto3,oneof" json:"regret_rkhs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1830,6 +1849,20 @@ func (x *ModelStats) GetLogLoss() *LogLossStats {
 		return x.LogLoss
 	}
 	return nil
+}
+
+func (x *ModelStats) GetServedCertificate() float64 {
+	if x != nil && x.ServedCertificate != nil {
+		return *x.ServedCertificate
+	}
+	return 0
+}
+
+func (x *ModelStats) GetRegretRkhs() float64 {
+	if x != nil && x.RegretRkhs != nil {
+		return *x.RegretRkhs
+	}
+	return 0
 }
 
 // LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
@@ -5701,14 +5734,15 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14UndeleteModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
 	"\x15UndeleteModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\xd3\x01\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\x83\x02\n" +
 	"\x14GetModelStatsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\x12/\n" +
-	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\"G\n" +
+	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\x12.\n" +
+	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x8e\x10\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x8f\x11\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5762,7 +5796,10 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bfamilies\x18& \x03(\v2\x18.hindsight.v1.FamilyPartR\bfamilies\x12?\n" +
 	"\vimportances\x18' \x03(\v2\x1d.hindsight.v1.InputImportanceR\vimportances\x121\n" +
 	"\aeffects\x18( \x03(\v2\x17.hindsight.v1.KeyEffectR\aeffects\x125\n" +
-	"\blog_loss\x18) \x01(\v2\x1a.hindsight.v1.LogLossStatsR\alogLossB\f\n" +
+	"\blog_loss\x18) \x01(\v2\x1a.hindsight.v1.LogLossStatsR\alogLoss\x122\n" +
+	"\x12served_certificate\x18* \x01(\x01H\x0eR\x11servedCertificate\x88\x01\x01\x12$\n" +
+	"\vregret_rkhs\x18+ \x01(\x01H\x0fR\n" +
+	"regretRkhs\x88\x01\x01B\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -5777,7 +5814,9 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\v_dictionaryB\x12\n" +
 	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"\x94\x01\n" +
+	"\x11_parametric_shareB\x15\n" +
+	"\x13_served_certificateB\x0e\n" +
+	"\f_regret_rkhs\"\x94\x01\n" +
 	"\fLogLossStats\x12\x19\n" +
 	"\bloss_sum\x18\x01 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06regret\x18\x02 \x01(\x01R\x06regret\x12!\n" +

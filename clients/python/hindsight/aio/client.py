@@ -222,10 +222,11 @@ class Model(Shown):
         return await self.client.run(_calls.get(self.id))
 
     async def stats(
-        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False
+        self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False,
+        regret_rkhs: bool = False,
     ) -> messages.ModelStats:
         """The statistics: losses, regret, certificate. The options ask for expensive figures."""
-        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances))
+        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances, regret_rkhs))
 
     async def history(self) -> messages.History:
         """The history of the model."""

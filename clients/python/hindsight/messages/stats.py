@@ -433,9 +433,9 @@ class ModelStats(ShownStats):
     regret: Optional[float]
     #: The regret without the penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
-    #: The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2
-    #: eta) times the largest weight. Absent, as certificate, unless certified: see docs/theory.md
-    #: for each learner.
+    #: The guarantee of regret: B^2 log det(A / lambda); for online Newton steps log det(A /
+    #: alpha) / (2 eta) times the largest weight. Absent, as certificate, unless certified: see
+    #: docs/theory.md for each learner.
     regret_bound: Optional[float]
     #: C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h
     #: / (2 eta).
@@ -443,8 +443,9 @@ class ModelStats(ShownStats):
     #: regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
     #: second part. false: the state is corrupt. Absent unless certified.
     certificate_ok: Optional[bool]
-    #: The theorem applies: every round's features are fixed before its label, nothing is
-    #: forgotten, no weight was 2 or more.
+    #: The theorem applies to regret, which is prequential: every round's features are fixed
+    #: before its label, nothing is forgotten, no weight was 2 or more. Served figures with late
+    #: labels have served_certificate.
     certified: bool
     #: log det(A / lambda). Absent without A and before the first observation.
     log_determinant: Optional[float]
@@ -513,6 +514,16 @@ class ModelStats(ShownStats):
     effects: tuple[KeyEffect, ...]
     #: auto: how the probabilities of classes are mixed.
     log_loss: Optional[LogLossStats]
+    #: certificate plus served less prequential losses, a bound of served_regret where certificate
+    #: is one of regret. It is known only after the labels. Absent where certificate or
+    #: served_regret is.
+    served_certificate: Optional[float]
+    #: If requested, a bound of the regret against every function of the kernel's space, of which
+    #: regret sees only the span of the features: more features lower hindsight_loss by at most
+    #: regret_rkhs - regret. It is loose where many inputs are far from the features. Only
+    #: pkawv_taylor, pkawv_nystrom and kernel_awv without forgetting, until a label gate starts
+    #: anew.
+    regret_rkhs: Optional[float]
 
     def __repr__(self) -> str:
         return described(
@@ -566,4 +577,6 @@ class ModelStats(ShownStats):
             importances=tuple(InputImportance.of(e) for e in m.importances),
             effects=tuple(KeyEffect.of(e) for e in m.effects),
             log_loss=LogLossStats.of(m.log_loss) if m.HasField("log_loss") else None,
+            served_certificate=m.served_certificate if m.HasField("served_certificate") else None,
+            regret_rkhs=m.regret_rkhs if m.HasField("regret_rkhs") else None,
         )

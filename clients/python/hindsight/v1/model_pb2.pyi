@@ -298,16 +298,18 @@ class GetModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
 
 class GetModelStatsRequest(_message.Message):
-    __slots__ = ["include_effective_dimension", "include_hindsight_path", "include_importances", "model"]
+    __slots__ = ["include_effective_dimension", "include_hindsight_path", "include_importances", "include_regret_rkhs", "model"]
     INCLUDE_EFFECTIVE_DIMENSION_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_HINDSIGHT_PATH_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_IMPORTANCES_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_REGRET_RKHS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     include_effective_dimension: bool
     include_hindsight_path: bool
     include_importances: bool
+    include_regret_rkhs: bool
     model: str
-    def __init__(self, model: _Optional[str] = ..., include_effective_dimension: bool = ..., include_hindsight_path: bool = ..., include_importances: bool = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., include_effective_dimension: bool = ..., include_hindsight_path: bool = ..., include_importances: bool = ..., include_regret_rkhs: bool = ...) -> None: ...
 
 class GetModelStatsResponse(_message.Message):
     __slots__ = ["stats"]
@@ -641,7 +643,7 @@ class Model(_message.Message):
     def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
-    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
+    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_rkhs", "regret_unpenalized", "served_certificate", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_OK_FIELD_NUMBER: _ClassVar[int]
     CERTIFIED_FIELD_NUMBER: _ClassVar[int]
@@ -675,7 +677,9 @@ class ModelStats(_message.Message):
     RECENT_FIELD_NUMBER: _ClassVar[int]
     REGRET_BOUND_FIELD_NUMBER: _ClassVar[int]
     REGRET_FIELD_NUMBER: _ClassVar[int]
+    REGRET_RKHS_FIELD_NUMBER: _ClassVar[int]
     REGRET_UNPENALIZED_FIELD_NUMBER: _ClassVar[int]
+    SERVED_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     SERVED_LOSS_SUM_FIELD_NUMBER: _ClassVar[int]
     SERVED_OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
     SERVED_REGRET_FIELD_NUMBER: _ClassVar[int]
@@ -716,7 +720,9 @@ class ModelStats(_message.Message):
     recent: Performance
     regret: float
     regret_bound: float
+    regret_rkhs: float
     regret_unpenalized: float
+    served_certificate: float
     served_loss_sum: float
     served_observations: int
     served_regret: float
@@ -724,7 +730,7 @@ class ModelStats(_message.Message):
     state_bytes: int
     state_digest: str
     weights: _containers.RepeatedCompositeFieldContainer[FeatureWeight]
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ..., served_certificate: _Optional[float] = ..., regret_rkhs: _Optional[float] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
     __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]

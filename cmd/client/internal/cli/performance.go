@@ -118,9 +118,10 @@ func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 		command.Known(w, "regret, served", s.ServedRegret)
 	}
 	if s.GetCertified() {
-		w.Row("guarantee", s.GetRegretBound())
-		w.Row("certificate", s.GetCertificate())
+		w.Row("guarantee, prequential", s.GetRegretBound())
+		w.Row("certificate, prequential", s.GetCertificate())
 	}
+	command.Known(w, "certificate, served", s.ServedCertificate)
 	command.Known(w, "certificate ok", s.CertificateOk)
 }
 

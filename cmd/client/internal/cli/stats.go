@@ -37,6 +37,8 @@ observations. The regret is prequential.
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
+			f.BoolVar(&request.IncludeRegretRkhs, "rkhs", false,
+				"also bound the regret against all functions of the kernel's space, which may take seconds")
 			f.BoolVar(&request.IncludeImportances, "importances", false, "also show how much each input matters to the trees of auto")
 			f.BoolVar(&request.IncludeHindsightPath, "path", false,
 				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
@@ -123,7 +125,11 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	if len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
 		command.Known(w, "regret without the penalty", s.RegretUnpenalized)
 	}
-	w.Row("certified", s.GetCertified())
+	if s.RegretRkhs != nil {
+		w.Row("regret against the kernel's space", "at most "+command.Number(s.GetRegretRkhs()))
+		w.Row("more features would gain", "at most "+command.Number(s.GetRegretRkhs()-s.GetRegret()))
+	}
+	w.Row("certified, prequential", s.GetCertified())
 	command.Known(w, "log determinant", s.LogDeterminant)
 	command.Known(w, "largest label", s.LabelBound)
 	w.Row("features", s.GetFeatures())

@@ -130,7 +130,8 @@ function ClassRows({ name, at, p }: { name: string; at: string; p: ClassPerforma
 const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["observations", "Observations", "count"], ["lossSum", "Sum of losses, prequential", "figure"], ["meanLoss", "Mean loss, prequential", "figure"],
   ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret, prequential", "figure"], ["servedRegret", "Regret, served", "figure"],
-  ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Guarantee", "figure"],
+  ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate, prequential", "figure"],
+  ["servedCertificate", "Certificate, served", "figure"], ["regretBound", "Guarantee, prequential", "figure"],
   ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
   ["parametricShare", "Share of the parametric part", "figure"],
   ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
@@ -150,7 +151,7 @@ export function AllFigures({ stats }: { stats: Stats }) {
       {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && number(stats[field] as number | string) === 0)).map(([field, text, kind]) => (
         <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
-      <div><dt>Certified</dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
+      <div><dt>Certified, prequential</dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
       {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
       <div><dt>Durability</dt><dd>{stats.durability || "–"}</dd></div>
       {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}
