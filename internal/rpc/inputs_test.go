@@ -212,10 +212,10 @@ func TestPredictionOfAClassifier(t *testing.T) {
 		want *hindsightv1.Prediction
 	}{
 		"two classes": {said, &hindsightv1.Prediction{
-			Class: "vin", Scores: map[string]float64{"Øl": 0.375, "vin": 0.625}, Leverage: proto.Float64(0.25), StateSequence: 7, PredictionId: "p",
+			Class: "vin", Scores: map[string]float64{"Øl": 0.375, "vin": 0.625}, Leverage: proto.Float64(0.25), StateSequence: 7, Ready: true, PredictionId: "p",
 			NewClassProbability: proto.Float64(0.125),
 		}},
-		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, PredictionId: "p", NewClassProbability: proto.Float64(0.125)}},
+		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, Ready: true, PredictionId: "p", NewClassProbability: proto.Float64(0.125)}},
 	} {
 		p := engine.Prediction{ClassPrediction: c.said, ID: "p", Sequence: 7, Notes: []float64{1, 0, 0.125}}
 		if got := rpc.PredictionToProto(p); !proto.Equal(got, c.want) {

@@ -220,7 +220,7 @@ func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 }
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
-	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence}
+	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence, Ready: p.Sequence > 0}
 	if p.Parts != nil {
 		out.Explanation = partsToProto(p.Parts)
 	}

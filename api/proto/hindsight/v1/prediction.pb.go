@@ -239,8 +239,10 @@ type Prediction struct {
 	Explanation []*FamilyPart `protobuf:"bytes,15,rep,name=explanation,proto3" json:"explanation,omitempty"`
 	// The probability that the class is a new one, of a classifier that may have more classes.
 	NewClassProbability *float64 `protobuf:"fixed64,16,opt,name=new_class_probability,json=newClassProbability,proto3,oneof" json:"new_class_probability,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// False of a model that has learned nothing: the answer is 0, or no class.
+	Ready         bool `protobuf:"varint,17,opt,name=ready,proto3" json:"ready,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prediction) Reset() {
@@ -383,6 +385,13 @@ func (x *Prediction) GetNewClassProbability() float64 {
 		return *x.NewClassProbability
 	}
 	return 0
+}
+
+func (x *Prediction) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
 }
 
 // FamilyPart is the part of a family of experts of auto in a prediction.
@@ -1252,7 +1261,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xbe\x06\n" +
+	"prediction\"\xd4\x06\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1271,7 +1280,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x11parametric_values\x18\r \x03(\x01R\x10parametricValues\x12\x14\n" +
 	"\x05model\x18\x0e \x01(\tR\x05model\x12:\n" +
 	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x127\n" +
-	"\x15new_class_probability\x18\x10 \x01(\x01H\x05R\x13newClassProbability\x88\x01\x01\x1a9\n" +
+	"\x15new_class_probability\x18\x10 \x01(\x01H\x05R\x13newClassProbability\x88\x01\x01\x12\x14\n" +
+	"\x05ready\x18\x11 \x01(\bR\x05ready\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +

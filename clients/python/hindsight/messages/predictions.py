@@ -100,6 +100,8 @@ class Prediction(ShownPrediction):
     explanation: tuple[FamilyPart, ...]
     #: The probability that the class is a new one, of a classifier that may have more classes.
     new_class_probability: Optional[float]
+    #: False of a model that has learned nothing: the answer is 0, or no class.
+    ready: bool
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered.
     age: Optional[timedelta] = None
 
@@ -123,6 +125,7 @@ class Prediction(ShownPrediction):
             model=m.model,
             explanation=tuple(FamilyPart.of(e) for e in m.explanation),
             new_class_probability=m.new_class_probability if m.HasField("new_class_probability") else None,
+            ready=m.ready,
         )
 
 

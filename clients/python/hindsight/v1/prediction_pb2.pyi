@@ -175,7 +175,7 @@ class PredictResponse(_message.Message):
     def __init__(self, prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["explanation", "intervals", "leverage", "model", "new_class_probability", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
+    __slots__ = ["explanation", "intervals", "leverage", "model", "new_class_probability", "parametric_value", "parametric_values", "prediction_id", "probability", "ready", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
     class ScoresEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,7 @@ class Prediction(_message.Message):
     PARAMETRIC_VALUE_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
     PROBABILITY_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     STANDARD_ERRORS_FIELD_NUMBER: _ClassVar[int]
     STANDARD_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -208,10 +209,11 @@ class Prediction(_message.Message):
     parametric_values: _containers.RepeatedScalarFieldContainer[float]
     prediction_id: str
     probability: float
+    ready: bool
     scores: _containers.ScalarMap[str, float]
     standard_error: float
     standard_errors: _containers.RepeatedScalarFieldContainer[float]
     state_sequence: int
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., new_class_probability: _Optional[float] = ..., **kwargs) -> None: ...
+    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., new_class_probability: _Optional[float] = ..., ready: bool = ..., **kwargs) -> None: ...
