@@ -68,6 +68,8 @@ type state struct {
 	bandwidths bandwidths
 	experts    []expertMap
 	mixers     []mixer
+	// screen is nil without screening.
+	screen *screen
 	// keyed is nil without keys.
 	keyed  *keyed
 	level2 []*level2
@@ -143,10 +145,10 @@ func newLearner(whole Options, lineup lineup, ridges int) *Learner {
 func (l *Learner) newState() state {
 	o, plan, maps := l.o, l.plan, l.maps
 	s := state{
-		inputs: newColumns(o.Dimension, o.Joint), labels: newColumns(o.Outputs, nil),
+		inputs: newColumns(o.inputs(), o.joint()), labels: newColumns(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs), keyed: newKeyed(o),
-		opening: o.newOpening(l.ridges),
+		opening: o.newOpening(l.ridges), screen: newScreen(o),
 	}
 	for j := range s.mixers {
 		s.mixers[j] = newMixer(plan.experts())
@@ -162,8 +164,10 @@ func (l *Learner) awake() bool { return l.memories != nil }
 
 // scratch is the scratch of one prediction, and holds its result.
 type scratch struct {
-	// numbers are the inputs without the keys, if there are keys.
-	numbers []float64
+	// numbers are the inputs without the keys, if there are keys; inner are the inputs of the levels.
+	numbers, inner []float64
+	// wide is nil without screening.
+	wide *wideScratch
 	// seen is the number of labels before the prediction, lags the last of them, and last
 	// the newest in the units of the experts.
 	lags []float64
@@ -206,7 +210,7 @@ func (l *Learner) newScratch() *scratch {
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs), answers: make([]float64, o.Outputs),
 		weights: make([]float64, k), stack: newStackScratch(k), opening: l.newOpeningScratch(),
-		numbers: make([]float64, o.Dimension), keyed: newKeyedScratch(o),
+		numbers: make([]float64, o.inputs()), keyed: newKeyedScratch(o), wide: newWideScratch(o),
 	}
 	for range l.plan.forgettings {
 		s.turned, s.solved = append(s.turned, qr.NewRow(widest+2*o.Outputs)), append(s.solved, qr.NewRow(widest))
@@ -244,7 +248,12 @@ func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 	d, k := l.o.Dimension, l.o.Outputs
 	copy(s.lags, lags)
 	s.seen = seen
-	l.inputs.scaled(s.columns[:d], x)
+	if l.screen == nil {
+		s.inner = x
+		l.inputs.scaled(s.columns[:d], x)
+	} else {
+		l.presentAll(s, x)
+	}
 	lagged := s.columns[d:]
 	clear(lagged)
 	clear(s.last)
@@ -264,6 +273,9 @@ func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 		s.affine[j] = v
 	}
 	s.affine[len(s.columns)] = 1
+	if l.screen != nil {
+		copy(s.wide.z[l.o.whole:], lagged)
+	}
 }
 
 // Predict allocates nothing once its scratch is warm.
@@ -278,7 +290,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.answers)
 	if l.opens() {
-		l.ask(s, x)
+		l.ask(s)
 		for j, levels := range s.answers {
 			l.open(s, j, levels, l.n)
 		}
@@ -311,7 +323,7 @@ func (l *Learner) answer(s *scratch, x []float64) {
 	if l.awake() {
 		l.measure(s.level2)
 		for j, u := range l.level2 {
-			final := l.consult(s, x, j)
+			final := l.consult(s, j)
 			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:])
 			s.answers[j] = u.mixFinal(s.level2.weights, final, nil)
 		}
@@ -352,6 +364,9 @@ func (l *Learner) solve(s *scratch) {
 		for d, theta := range e.descents {
 			l.adviseDescent(s, e.descentAt+d, theta, waves)
 		}
+	}
+	if l.screen != nil {
+		l.adviseWide(s)
 	}
 }
 

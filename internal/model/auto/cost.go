@@ -42,7 +42,8 @@ func (o Options) observeFlops(p Plan) uint64 {
 		total += k * (factorFlops(r, 1) + renewalFlops(r, f))
 	}
 	observe, _ := o.keyedFlops()
-	return total + observe
+	wide, _ := o.wideFlops()
+	return total + observe + wide
 }
 
 // renewalFlops counts half a rotation a renewal.
@@ -67,7 +68,8 @@ func (o Options) predictFlops(p Plan) uint64 {
 		total += k * uint64(descentCount*o.size(m))
 	}
 	_, predict := o.keyedFlops()
-	return total + predict
+	_, wide := o.wideFlops()
+	return total + predict + wide
 }
 
 // bytes is the memory of a learner without kept rows.
@@ -87,14 +89,14 @@ func (o Options) bytes(p Plan) uint64 {
 	}
 	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+8+14+2*experts+2*overshoots+2)
-	columns := (moments.Numbers+1)*(o.Dimension+k) + o.remembered()*k
+	columns := (moments.Numbers+1)*(o.inputs()+k) + o.remembered()*k
 	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
-	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + 1024
+	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + o.wideBytes() + 1024
 }
 
 // rowBytes is the memory of a kept row.
 func (o Options) rowBytes() uint64 {
-	return 11*8 + o.keptKeyBytes() + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
+	return 11*8 + o.keptKeyBytes() + 8*uint64(o.inputs()+o.Outputs+o.remembered()*o.Outputs)
 }
 
 // Cost is the most that a learner costs: after the last stage and the opening no rows are kept.
@@ -116,7 +118,7 @@ func (o Options) cost(l lineup, ridges int) model.Cost {
 		c.StateBytes += o.effects().Bytes()
 	}
 	if ridges > 0 {
-		c.StateBytes += o.openingBytes(ridges) + o.ridgeBytes() + uint64(openingRows-o.last())*o.rowBytes()
+		c.StateBytes += o.openingBytes(ridges) + o.ridgeBytes() + uint64(max(0, openingRows-o.last()))*o.rowBytes()
 	}
 	if !l.empty() {
 		observe, predict := o.lineupFlops(l)

@@ -39,7 +39,7 @@ func NewLevels(o Options) *Learner { return newLearner(o, o.lineup(), 0) }
 func NewOpened(o Options) *Learner { return newLearner(o, lineup{}, o.ridges()) }
 
 // Level1Cost is the most that a learner without a lineup and without an opening costs.
-func Level1Cost(o Options) model.Cost { return o.cost(lineup{}, 0) }
+func Level1Cost(o Options) model.Cost { return o.numeric().cost(lineup{}, 0) }
 
 // HasLineup tells whether the budget has room for a lineup.
 func HasLineup(o Options) bool { return !o.lineup().empty() }
@@ -126,4 +126,12 @@ func Ridges(o Options) int { return o.ridges() }
 // FollowedUnit is the unit of the stacks after labels of a deviation.
 func FollowedUnit(unit, deviation float64) float64 {
 	return units{stackScale: unit}.followed(deviation)
+}
+
+// Slots are the inputs in the slots of the levels, −1 of an empty one, or nil without screening.
+func (l *Learner) Slots() []int {
+	if l.screen == nil {
+		return nil
+	}
+	return append([]int(nil), l.screen.slots...)
 }

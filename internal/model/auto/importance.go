@@ -1,6 +1,10 @@
 package auto
 
-import "hindsight/internal/model"
+import (
+	"slices"
+
+	"hindsight/internal/model"
+)
 
 // groups are what the columns of a window belong to: inputs, past labels, and level 1.
 func (v view) groups() (of []int, groups []model.Importance) {
@@ -73,5 +77,5 @@ func (l *Learner) importances(pause func()) []model.Importance {
 			out[g].Permutation += i.Permutation / float64(len(l.memories))
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(i model.Importance) bool { return l.screen != nil && i.Name == "" && i.From == i.To })
 }

@@ -66,7 +66,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 	}
 	e, k := o.keyExperts(), o.Outputs
 	return &keyedScratch{
-		numbers: make([]float64, o.Dimension), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
+		numbers: make([]float64, o.inputs()), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
 		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
 		beside: make([]float64, k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),

@@ -14,6 +14,10 @@ func (l *Learner) wholeGroups(of []int, groups []model.Importance) []model.Impor
 		case i.Name != "":
 		case len(l.numbers) == 0:
 			i.To = i.From // The input in place of none.
+		case l.screen != nil:
+			if i.From, i.To = l.screen.span(i.From, i.To); i.From < i.To {
+				i.From, i.To = l.numbers[i.From], l.numbers[i.To-1]+1
+			}
 		default:
 			i.From, i.To = l.numbers[i.From], l.numbers[i.To-1]+1
 		}

@@ -51,7 +51,7 @@ func (o Options) numbers() []int {
 // keys, the learner has one input, which is 0.
 func (o Options) numeric() Options {
 	if len(o.Keys) == 0 {
-		return o
+		return o.screened()
 	}
 	at, before := make([]int, o.Dimension+1), 0
 	keys := o.Keys
@@ -79,7 +79,7 @@ func (o Options) numeric() Options {
 		n.keyed = min(len(o.Keys), effects.MostInputs)
 		n.encoded = !slices.ContainsFunc(o.Keys, func(k Key) bool { return !k.Encoded })
 	}
-	return n
+	return n.screened()
 }
 
 // effects are the options of the effects.

@@ -54,7 +54,7 @@ func (l *Learner) measure(s *level2Scratch) {
 	for i := range s.scales {
 		s.scales[i] = 1
 		if i < len(l.view.numbers) {
-			s.scales[i] = l.inputs.scale[l.view.numbers[i]]
+			s.scales[i] = l.scaleOf(l.view.numbers[i])
 		}
 	}
 	for j := range s.units {
@@ -79,7 +79,7 @@ func (l *Learner) keysOf(experts []float64) []float64 {
 
 // consult writes the predictions of an output's experts, given those of level 1, and v and b
 // into final.
-func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64) {
+func (l *Learner) consult(s *scratch, output int) (final []float64) {
 	k, experts, q := l.plan.experts(), l.expertsOf(s, output), &s.level2.query
 	experts[0] = s.base(output)
 	copy(experts[1:], s.advice[output*k:][:k])
@@ -88,7 +88,7 @@ func (l *Learner) consult(s *scratch, x []float64, output int) (final []float64)
 		copy(l.keysOf(experts), s.keyed.predictionsOf(output)[1:])
 		l.view.keyScales(s.level2.scales, s.level2.units[output])
 	}
-	q.x, q.scales, q.seen, q.v, q.units = x, s.level2.scales, s.seen, experts[0], s.level2.units[output]
+	q.x, q.scales, q.seen, q.v, q.units = s.inner, s.level2.scales, s.seen, experts[0], s.level2.units[output]
 	if m := l.memories[output]; len(s.level2.present.numbers) > 0 {
 		_, lineup, _, _ := s.level2.present.of(output)
 		m.present(&s.level2.memory, q)
@@ -138,7 +138,7 @@ func (l *Learner) learnLevel2(o *model.Outcome, r row, served *advice) {
 func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advice) float64 {
 	s, y := l.scratch, r.y[j]
 	u, memory, unit := l.level2[j], l.memories[j], s.level2.units[j]
-	final, experts := l.consult(s, r.x, j), l.expertsOf(s, j)
+	final, experts := l.consult(s, j), l.expertsOf(s, j)
 	memory.credit(&s.level2.memory, l.n, l.lineupOf(s.level2.weights))
 	if served == nil {
 		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], u.residual, y, r.weight)

@@ -171,7 +171,7 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 func (m *memory) begin(l *Learner, output int, served []float64) {
 	s, unit := &l.scratch.level2.memory, l.mixers[output].units
 	offsets, units := make([]float64, m.window.Columns()), make([]float64, m.window.Columns())
-	m.view.units(offsets, units, l.inputs, unit)
+	m.view.units(offsets, units, l, unit)
 	m.window.Begin(offsets, units)
 	for c := range m.used {
 		m.used[c], s.eighths[c] = l.n, 8
@@ -180,7 +180,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 	for i, r := range l.kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
 		q.columns = r.columnsOf(output, l.o.keyColumns())
-		q.x, q.seen, q.v = r.x, r.seen, served[i*l.o.Outputs+output]
+		q.x, q.seen, q.v = l.scratch.inner, r.seen, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)
 	}
@@ -188,9 +188,9 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 
 // change follows the units of the inputs, so that the trees and the rows of the window stay
 // right.
-func (m *memory) change(changes []moments.Change) {
+func (m *memory) change(changes []moments.Change, of *Learner) {
 	for _, c := range changes {
-		if column := slices.Index(m.view.numbers, c.Column); column >= 0 {
+		if column := slices.Index(m.view.numbers, of.slotOf(c.Column)); column >= 0 {
 			m.window.Change(column, c.Factor, c.Shift)
 		}
 	}

@@ -63,7 +63,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	}
 	n, opens := l.n, l.opens()
 	if opens {
-		l.ask(s, r.x)
+		l.ask(s)
 	}
 	r.seen, r.counts = s.seen, l.weights.Add(r.weight)
 	l.learnLevel1(o, r, served)
@@ -74,7 +74,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	case l.awake():
 		l.learnLevel2(o, r, served)
 		for _, m := range l.memories {
-			m.change(l.inputs.Changes())
+			m.change(l.inputs.Changes(), l)
 		}
 	case !l.lineup.empty():
 		l.sleep(o, r)
@@ -90,6 +90,9 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 		for j := range l.mixers {
 			o.Regret += l.regretOf(j, l.best(j))
 		}
+	}
+	if l.screen != nil {
+		l.rescreen()
 	}
 	if l.n == l.keptEnd() {
 		l.kept = nil
@@ -109,7 +112,7 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	l.n++
 	l.counted += r.counts
 	if now == complete {
-		l.rotate(s, r)
+		l.rotateAll(s, r)
 		if served == nil || stageAfter(served.seen) == complete {
 			l.stackRounds++
 		}
@@ -131,7 +134,7 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 		copy(l.lags, r.y)
 	}
 	l.advance()
-	if l.n > uint64(l.o.last()) {
+	if l.n > uint64(min(lastStage, l.o.last())) {
 		for j := range l.mixers {
 			if m := &l.mixers[j]; !m.signs {
 				m.stackScale = m.followed(l.labels.scale[j])
@@ -152,6 +155,15 @@ func (l *Learner) rotate(s *scratch, r row) {
 		if len(e.descents) > 0 {
 			l.descendAll(s, e, z, r)
 		}
+	}
+}
+
+// rotateAll is rotate with the regressions on all inputs.
+func (l *Learner) rotateAll(s *scratch, r row) {
+	l.rotate(s, r)
+	if l.screen != nil {
+		l.adviseWide(s)
+		l.learnWide(s, r)
 	}
 }
 

@@ -35,7 +35,7 @@ type openingOutput struct {
 // and without.
 func (o Options) ridges() int {
 	switch {
-	case o.ridgeOrder() > mostOrder || openingRows*(o.Dimension+o.Outputs) > maxKept ||
+	case o.ridgeOrder() > mostOrder || openingRows*(o.inputs()+o.Outputs) > maxKept ||
 		o.planRefit(firstFit, firstLambda).checked == 0:
 		return 0
 	case o.lags() == 0:
@@ -76,7 +76,7 @@ func (l *Learner) opens() bool { return l.ridges > 0 && l.n < openingRows }
 // keptEnd is the number of rows that are kept.
 func (l *Learner) keptEnd() uint64 {
 	if l.ridges > 0 {
-		return openingRows
+		return uint64(max(openingRows, l.o.last()))
 	}
 	return uint64(l.o.last())
 }
@@ -113,14 +113,14 @@ func (s *openingScratch) of(output int) []float64 {
 }
 
 // ask writes the predictions of the ridges for the input whose lags are in the scratch.
-func (l *Learner) ask(s *scratch, x []float64) {
+func (l *Learner) ask(s *scratch) {
 	o, k := &s.opening, l.o.Outputs
 	clear(o.said)
 	f := l.opening.fit
 	if f == nil {
 		return
 	}
-	f.fill(o.solved, x, s.lags[:l.o.lags()*k], s.seen, k)
+	f.fill(o.solved, s.inner, s.lags[:l.o.lags()*k], s.seen, k)
 	f.factor.Solve(o.solved, o.priors)
 	for at := 1; at <= l.ridges; at++ {
 		if at == l.ridges {
@@ -189,7 +189,7 @@ func (l *Learner) fitOpening(s *scratch, r row) {
 	if refitDue(l.n) && p.fit.refit(l) {
 		return
 	}
-	p.fit.fill(s.opening.solved, r.x, s.lags[:l.o.lags()*k], r.seen, k)
+	p.fit.fill(s.opening.solved, s.inner, s.lags[:l.o.lags()*k], r.seen, k)
 	p.fit.rotate(&s.opening, s.opening.solved, r.y, float64(r.weight*float64(l.n))/l.weights.Sum)
 }
 

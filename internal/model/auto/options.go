@@ -35,6 +35,12 @@ type Options struct {
 	keyed int
 	// encoded says that other inputs identify the most frequent values of every key.
 	encoded bool
+	// whole is the number of numeric inputs if they are screened: Dimension is then that of the
+	// inputs of the levels. Else whole is 0.
+	whole int
+	// wholeJoint are joint among all numeric inputs, and fixedInputs are in the levels always.
+	wholeJoint  []Span
+	fixedInputs []int
 }
 
 // Span is the range of the inputs From <= i < To.
@@ -101,27 +107,34 @@ type Plan struct {
 	forgettings []float64
 	// descents are the maps with first-order learners.
 	descents []mapKind
+	// wide are the regressions on all inputs, which come last. There are none without screening.
+	wide []string
 }
 
 // plans are all plans, the most expensive first.
 func plans() []Plan {
 	all := []float64{unforgetting, 0.999, 0.99}
 	return []Plan{
-		{[]mapKind{affineMap, narrowMap, wideMap, laggedMap, sparseMap}, all, []mapKind{narrowMap, wideMap, laggedMap, sparseMap}},
-		{[]mapKind{affineMap, narrowMap, wideMap, laggedMap}, all, []mapKind{narrowMap, wideMap, laggedMap}},
-		{[]mapKind{affineMap, narrowMap, laggedMap}, all, []mapKind{narrowMap, laggedMap}},
-		{[]mapKind{affineMap, narrowMap, laggedMap}, all[:2], []mapKind{narrowMap, laggedMap}},
-		{[]mapKind{affineMap, narrowMap}, all[:2], []mapKind{narrowMap}},
-		{[]mapKind{affineMap, narrowMap}, all[:1], []mapKind{narrowMap}},
-		{[]mapKind{affineMap}, all[:1], []mapKind{narrowMap}},
-		{nil, nil, []mapKind{affineMap, narrowMap}},
-		{nil, nil, []mapKind{affineMap}},
+		{factors: []mapKind{affineMap, narrowMap, wideMap, laggedMap, sparseMap}, forgettings: all, descents: []mapKind{narrowMap, wideMap, laggedMap, sparseMap}},
+		{factors: []mapKind{affineMap, narrowMap, wideMap, laggedMap}, forgettings: all, descents: []mapKind{narrowMap, wideMap, laggedMap}},
+		{factors: []mapKind{affineMap, narrowMap, laggedMap}, forgettings: all, descents: []mapKind{narrowMap, laggedMap}},
+		{factors: []mapKind{affineMap, narrowMap, laggedMap}, forgettings: all[:2], descents: []mapKind{narrowMap, laggedMap}},
+		{factors: []mapKind{affineMap, narrowMap}, forgettings: all[:2], descents: []mapKind{narrowMap}},
+		{factors: []mapKind{affineMap, narrowMap}, forgettings: all[:1], descents: []mapKind{narrowMap}},
+		{factors: []mapKind{affineMap}, forgettings: all[:1], descents: []mapKind{narrowMap}},
+		{descents: []mapKind{affineMap, narrowMap}},
+		{descents: []mapKind{affineMap}},
 	}
 }
 
 // plan is the most expensive plan within the budget, or else the cheapest.
 func (o Options) plan() Plan {
 	each := plans()
+	if o.whole > 0 {
+		for i := range each {
+			each[i].wide = o.wide().Names()
+		}
+	}
 	for _, p := range each[:len(each)-1] {
 		if o.microseconds(p) <= o.Microseconds {
 			return p
@@ -162,7 +175,7 @@ func descentSteps() [descentCount]float64 { return [...]float64{0.1, 0.5} }
 
 // experts is K, the number of experts of an output.
 func (p Plan) experts() int {
-	return baselines + 2*len(p.factors)*len(p.forgettings) + descentCount*len(p.descents)
+	return baselines + 2*len(p.factors)*len(p.forgettings) + descentCount*len(p.descents) + len(p.wide)
 }
 
 // stackForgettings are the memories of the stacks.
@@ -186,6 +199,9 @@ func (p Plan) names() []string {
 		for _, step := range descentSteps() {
 			names = append(names, fmt.Sprintf("%v/step_%g", m, step))
 		}
+	}
+	for _, name := range p.wide {
+		names = append(names, "affine_all/"+name)
 	}
 	return names
 }

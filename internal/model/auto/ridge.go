@@ -162,15 +162,15 @@ func (f *ridgeFit) refit(l *Learner) bool {
 		return false
 	}
 	d, k, r := l.o.Dimension, l.o.Outputs, l.o.ridgeOrder()
-	for j, scale := range l.inputs.scale {
-		f.offsets[j], f.scales[j] = l.inputs.Mean(j), scale
+	for j := range d {
+		f.offsets[j], f.scales[j] = l.meanOf(j), l.scaleOf(j)
 	}
 	for j, scale := range l.labels.scale {
 		f.offsets[d+j], f.scales[d+j] = l.labels.Mean(j), scale
 	}
 	p := problem{order: r, leading: l.o.leading(), outputs: k, rows: make([]float64, (n+loops.Rows)*r)}
 	for i, row := range l.kept {
-		f.fill(p.rows[i*r:][:r], row.x, row.lags[:l.o.lags()*k], row.seen, k)
+		f.fill(p.rows[i*r:][:r], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()*k], row.seen, k)
 		for j, y := range row.y {
 			p.labels = append(p.labels, f.scaled(d+j, y))
 		}

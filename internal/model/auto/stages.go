@@ -26,7 +26,10 @@ const (
 // last is the number of observations of the last stage.
 func (o Options) last() int {
 	last := lastStage
-	for last > firstStage && last*(o.Dimension+o.Outputs) > maxKept {
+	if o.whole > 0 {
+		last = lastScreening
+	}
+	for last > firstStage && last*(o.inputs()+o.Outputs) > maxKept {
 		last /= 2
 	}
 	return last
@@ -47,7 +50,7 @@ func (l *Learner) keep(r row, s *scratch) {
 
 // isStage tells whether the last observation ended a stage.
 func (l *Learner) isStage() bool {
-	return l.n >= firstStage && l.n <= uint64(l.o.last()) && l.n&(l.n-1) == 0
+	return l.n >= firstStage && l.n <= uint64(min(lastStage, l.o.last())) && l.n&(l.n-1) == 0
 }
 
 // advance builds new experts after 8, 16, 32, 64 and 128 observations.
@@ -55,11 +58,19 @@ func (l *Learner) advance() {
 	if !l.isStage() {
 		return
 	}
+	if l.screen != nil {
+		l.screenKept()
+	}
 	l.units()
 	for j := range l.mixers {
 		l.mixers[j].clearStacks()
 	}
 	l.stackRounds = 0
+	l.replay()
+}
+
+// replay builds new experts of the kept rows.
+func (l *Learner) replay() {
 	l.experts = newExperts(l.o, l.plan, l.maps)
 	n := l.n
 	for i, r := range l.kept {
@@ -73,15 +84,25 @@ func (l *Learner) advance() {
 // units sets the label scales and the bandwidths by the rows.
 func (l *Learner) units() {
 	for j := range l.mixers {
-		m := &l.mixers[j]
-		m.offset, m.scale = l.labels.Mean(j), l.labels.scale[j]
-		if m.signs {
-			m.offset, m.scale = 0, 1
-		}
-		m.stackScale = m.scale
+		l.labelUnits(j)
 	}
-	rows := make([][]float64, len(l.kept))
-	for i, r := range l.kept {
+	l.measureDistances(l.kept)
+}
+
+// labelUnits sets the label scales of an output by the rows.
+func (l *Learner) labelUnits(output int) {
+	m := &l.mixers[output]
+	m.offset, m.scale = l.labels.Mean(output), l.labels.scale[output]
+	if m.signs {
+		m.offset, m.scale = 0, 1
+	}
+	m.stackScale = m.scale
+}
+
+// measureDistances sets the bandwidths by the rows.
+func (l *Learner) measureDistances(kept []row) {
+	rows := make([][]float64, len(kept))
+	for i, r := range kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
 		rows[i] = slices.Clone(l.scratch.columns)
 	}

@@ -70,6 +70,9 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 	for i := range l.kept {
 		l.kept[i].visit(v, uint64(i), o)
 	}
+	if v.Err() == nil && l.screen != nil {
+		l.screen.visit(v, of.o)
+	}
 	if v.Err() == nil {
 		l.opening.visit(v, of, l.n)
 	}
@@ -125,7 +128,7 @@ func (l *state) visitLevel2(v *codec.Visitor, of *Learner) {
 // visit visits the row after at others.
 func (r *row) visit(v *codec.Visitor, at uint64, o Options) {
 	if v.Reading() {
-		r.x, r.y = make([]float64, o.Dimension), make([]float64, o.Outputs)
+		r.x, r.y = make([]float64, o.inputs()), make([]float64, o.Outputs)
 		r.lags = make([]float64, o.remembered()*o.Outputs)
 	}
 	v.FloatsWithin(model.MaxMagnitude, r.x)

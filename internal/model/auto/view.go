@@ -143,14 +143,14 @@ func (v view) learn(means []mean, x []float64, label, counts float64) {
 	}
 }
 
-// units writes the offsets and units of the columns, given the moments of the inputs and the
-// units of the labels.
-func (v view) units(offsets, scales []float64, inputs columns, own units) {
+// units writes the offsets and units of the columns, given the learner, which has the moments of
+// the inputs, and the units of the labels.
+func (v view) units(offsets, scales []float64, of *Learner, own units) {
 	for j := range offsets {
 		offsets[j], scales[j] = own.offset, own.scale
 	}
 	for i, j := range v.numbers {
-		offsets[i], scales[i] = inputs.Mean(j), inputs.scale[j]
+		offsets[i], scales[i] = of.meanOf(j), of.scaleOf(j)
 	}
 	for i := len(v.numbers); i < v.layout().Inputs; i++ {
 		offsets[i], scales[i] = 0, 1

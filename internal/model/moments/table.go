@@ -13,7 +13,8 @@ import (
 //   - A value further than 12 (1 + 50/n) s from m is strange, n = Σω of the column, unless the
 //     column has learned a value as far on that side. The moments leave strange values out, and
 //     Cut moves them to the greater of both distances.
-//   - A strange value adds ω to an alarm, any other subtracts ω/10. At an alarm of 20 the
+//   - A strange value adds ω to an alarm, any other subtracts ω/10 unless it is the value before: the
+//     zeros of a sparse column say nothing of its other values. At an alarm of 20 the
 //     strange values are a lasting change: the values before then count one row together. If
 //     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
 //     unit has changed: the values before count 200 rows together, in the new unit.
@@ -157,6 +158,9 @@ func (c *column) heavy() bool { return 2*c.far > c.now.Squares }
 func (c *column) add(v, counts float64) (made Change) {
 	switch {
 	case !c.strange(v):
+		if v == c.last && c.alarm > 0 {
+			break
+		}
 		if c.alarm = math.Max(0, c.alarm-float64(relief*counts)); c.alarm == 0 {
 			c.other = sample{}
 		}

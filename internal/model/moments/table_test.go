@@ -20,6 +20,8 @@ type naive struct {
 	alarm float64
 	// odd is the last strange value.
 	odd float64
+	// last is the last value that was not strange.
+	last float64
 }
 
 // counted is a value that counts something. If the value was strange, or is by the deviation
@@ -105,11 +107,12 @@ func (n *naive) add(x, counts float64) {
 		n.alarm = math.Min(n.alarm, 20)
 		return
 	}
-	if !strange {
+	if !strange && (x != n.last || n.alarm == 0) {
 		if n.alarm = math.Max(0, n.alarm-counts/10); n.alarm == 0 {
 			n.other = nil
 		}
 	}
+	n.last = x
 	mean, before, _ := figures(n.now)
 	n.seen = append(n.seen, x)
 	moved := len(n.block) > 0 && n.block[len(n.block)-1].value != x
@@ -149,7 +152,7 @@ func (n *naive) change(to []counted, x float64) {
 		v.squares = 0
 		n.now = append(n.now, v)
 	}
-	*n = naive{now: n.now, odd: n.odd, seen: []float64{x}}
+	*n = naive{now: n.now, odd: n.odd, last: n.last, seen: []float64{x}}
 }
 
 func (n *naive) compare() {
@@ -232,6 +235,16 @@ func TestTableIsTheNaiveOne(t *testing.T) {
 				return 50 * rng.ExpFloat64()
 			}
 			return 0
+		}},
+		"few numbers, the first nearly 0": {2500, func(rng *rand.Rand, n int) float64 {
+			switch {
+			case n == 40:
+				return 0.01
+			case rng.IntN(20) == 0:
+				return 1 + rng.Float64()
+			default:
+				return 0
+			}
 		}},
 		"a slow walk": {3500, func(rng *rand.Rand, n int) float64 { return float64(n)/100 + rng.NormFloat64() }},
 		"a jump":      {6100, func(rng *rand.Rand, n int) float64 { return float64(n/5000)*20 + 3*rng.NormFloat64() }},

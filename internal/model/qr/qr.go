@@ -386,6 +386,41 @@ func (f *Factor) Reset(n int, root float64) {
 	}
 }
 
+// Renew forgets what the observations say of feature j and keeps what they say of the others: A
+// becomes the Schur complement of A_jj, with root² in place of A_jj and 0 beside it. The prediction
+// of any row without feature j stays as it was. It costs 2j(r + k) multiplications. It panics unless the
+// feature exists and root > 0.
+//
+// Row j of R is rotated against the rows above it, from below, until it alone has column j; then
+// it holds all that is known of the feature.
+func (f *Factor) Renew(j int, root float64) {
+	if j < 0 || j >= f.order || !(root > 0) {
+		panic("qr: Renew wants an existing feature and a positive root")
+	}
+	n := f.order + f.columns
+	low, last := make([]float64, n), f.rowSlice(j)
+	copy(low[j:], last)
+	for i := j - 1; i >= 0; i-- {
+		row := f.rowSlice(i)
+		a, b := row[j-i], low[j]
+		if a == 0 {
+			continue
+		}
+		h := math.Sqrt(float64(a*a) + float64(b*b))
+		c, s := b/h, a/h
+		for at, v := range row {
+			u := low[i+at]
+			low[i+at] = float64(c*u) + float64(s*v)
+			row[at] = float64(c*v) - float64(s*u)
+		}
+		row[j-i], low[j] = 0, h
+		f.copyRow(i, row)
+	}
+	clear(last)
+	last[0] = root
+	f.copyRow(j, last)
+}
+
 // RowNorm2 is ‖R_i‖², without u.
 func (f *Factor) RowNorm2(i int) (sum float64) {
 	for _, v := range f.rowSlice(i)[:f.order-i] {

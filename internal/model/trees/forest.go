@@ -260,6 +260,15 @@ func (f *Forest) startJob() bool {
 	return true
 }
 
+// Renew follows Window.Renew: it computes anew what follows from the rows, and gives up the fit
+// under way.
+func (f *Forest) Renew() {
+	if f.job == fitting {
+		f.job = idle
+	}
+	f.rebuild()
+}
+
 func (f *Forest) startCuts() {
 	f.nextCuts = f.n + f.n/2 + 1
 	if half := uint64(f.w.Capacity()+1) / 2; f.n >= 2*half {

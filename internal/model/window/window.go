@@ -77,6 +77,15 @@ func (w *Window) Change(column int, factor, shift float64) {
 	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, float64(w.units[column]*factor)))
 }
 
+// Renew gives a column another meaning, with a new offset and unit: all rows have the offset.
+func (w *Window) Renew(column int, offset, unit float64) {
+	w.offsets[column] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
+	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, unit))
+	for at := column; at < len(w.Rows); at += w.columns {
+		w.Rows[at] = 0
+	}
+}
+
 // Capacity is the largest Len.
 func (w *Window) Capacity() int { return w.capacity }
 

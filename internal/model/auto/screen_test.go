@@ -1,0 +1,192 @@
+package auto_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+func wideOptions(dimension, outputs int) auto.Options {
+	o := options(dimension, outputs)
+	o.Frequencies = 10
+	return o
+}
+
+// wideRow has labels of few inputs: other ones from row 700 on.
+func wideRow(rng *rand.Rand, i int, x, y []float64) {
+	for j := range x {
+		x[j] = rng.NormFloat64()
+	}
+	at := 3
+	if i >= 700 {
+		at = 40
+	}
+	for k := range y {
+		y[k] = 2*x[at+k] + x[at+5]*x[at+5] + 0.1*rng.NormFloat64()
+	}
+}
+
+// A state that is read at any row continues bit for bit, across the doublings at which inputs leave
+// and enter, and with late labels.
+func TestScreenedStatesContinue(t *testing.T) {
+	for _, outputs := range []int{1, 2} {
+		o := wideOptions(75, outputs)
+		l := auto.New(o)
+		rng := rand.New(rand.NewPCG(1, uint64(outputs)))
+		x, y := make([]float64, o.Dimension), make([]float64, outputs)
+		var outcome model.Outcome
+		var served model.Prediction
+		before := l.Slots()
+		moved := 0
+		for i := range 1100 {
+			wideRow(rng, i, x, y)
+			if slices.Contains([]int{5, 127, 200, 511, 600, 1023, 1060}, i) {
+				l = readAndObserve(t, l, o, x, y)
+				continue
+			}
+			if i%50 == 0 {
+				if err := l.Predict(&served, x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			if i%50 == 7 && i > 7 {
+				err = l.ObserveAdvised(&outcome, x, y, 1, served.Advice)
+			} else {
+				err = l.Observe(&outcome, x, y, 1)
+			}
+			if err != nil || math.IsNaN(outcome.Loss) {
+				t.Fatalf("row %d: a loss of %g: %v", i, outcome.Loss, err)
+			}
+			if now := l.Slots(); i >= 256 {
+				for s := range now {
+					if now[s] != before[s] {
+						moved++
+					}
+				}
+				before = now
+			} else {
+				before = now
+			}
+		}
+		if moved == 0 {
+			t.Error("no input has left or entered since row 256")
+		}
+		if s := l.Stats(); !s.CertificateOK {
+			t.Errorf("certificate %g of regret %g", s.Certificate, s.Regret)
+		}
+	}
+}
+
+// readAndObserve is a learner of the state, after the row.
+func readAndObserve(t *testing.T, l *auto.Learner, o auto.Options, x, y []float64) *auto.Learner {
+	t.Helper()
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := auto.New(o)
+	if err := read.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	again, err := read.AppendBinary(nil)
+	if err != nil || !bytes.Equal(state, again) {
+		t.Fatalf("another state: %v", err)
+	}
+	var outcome, want model.Outcome
+	if err := l.Observe(&want, x, y, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Observe(&outcome, x, y, 1); err != nil || outcome.Loss != want.Loss {
+		t.Fatalf("a loss of %g, want %g: %v", outcome.Loss, want.Loss, err)
+	}
+	return read
+}
+
+func TestTheScreenFindsInputs(t *testing.T) {
+	o := wideOptions(150, 1)
+	l := auto.New(o)
+	rng := rand.New(rand.NewPCG(3, 3))
+	x, y := make([]float64, o.Dimension), make([]float64, 1)
+	var outcome model.Outcome
+	late := 0.0
+	for i := range 1030 {
+		for j := range x {
+			x[j] = rng.NormFloat64()
+		}
+		y[0] = 2*x[140] + 1.5*(x[20]*x[20]-1) + 1.5*x[70]*x[71] + 0.1*rng.NormFloat64()
+		if err := l.Observe(&outcome, x, y, 1); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 900 {
+			late += outcome.Loss / 130
+		}
+	}
+	found := map[int]bool{}
+	for _, j := range l.Slots() {
+		found[j] = true
+	}
+	for _, j := range []int{140, 20, 70, 71} { // Linear, even, a product.
+		if !found[j] {
+			t.Errorf("input %d is not in the levels: %v", j, l.Slots())
+		}
+	}
+	if variance := 4 + 4.5 + 2.25; late > 0.4*variance {
+		t.Errorf("a late loss of %g at a variance of %g", late, variance)
+	}
+	for _, i := range l.Report(model.ReportOptions{Importances: true}).Importances {
+		if i.Name == "" && (i.From < 0 || i.To != i.From+1 || !found[i.From]) {
+			t.Errorf("importance of the inputs from %d to %d", i.From, i.To)
+		}
+	}
+}
+
+// Categories and cycles stay inputs of the levels, keys have effects, and flags are numbers.
+func TestScreeningKeepsCategories(t *testing.T) {
+	o := wideOptions(90, 1)
+	o.Joint = []auto.Span{{From: 2, To: 6}}
+	o.Cycles = []int{10}
+	o.Flags = []int{20, 21}
+	o.Keys = []auto.Key{{Feature: 0}}
+	l := auto.New(o)
+	rng := rand.New(rand.NewPCG(4, 4))
+	x, y := make([]float64, o.Dimension), make([]float64, 1)
+	var outcome model.Outcome
+	late := 0.0
+	for i := range 600 {
+		for j := range x {
+			x[j] = rng.NormFloat64()
+		}
+		clear(x[2:6])
+		c := rng.IntN(4)
+		x[2+c] = 1
+		x[0] = float64(1 + rng.IntN(3))
+		y[0] = 2*float64(c%2) + x[0] + 0.1*rng.NormFloat64()
+		if err := l.Observe(&outcome, x, y, 1); err != nil {
+			t.Fatal(err)
+		}
+		if i >= 500 {
+			late += outcome.Loss / 100
+		}
+	}
+	if slots := l.Slots(); slots[0] != 1 || slots[3] != 4 || slots[4] != 9 || slots[5] != 10 {
+		t.Errorf("slots %v, want the categories and the cycle first", slots)
+	}
+	if late > 0.2 {
+		t.Errorf("a late loss of %g", late)
+	}
+	if got, most := l.Size(), auto.Cost(o).StateBytes; got > most {
+		t.Errorf("a state of %d bytes, of at most %d", got, most)
+	}
+}
+
+func TestFewInputsAreNotScreened(t *testing.T) {
+	if l := auto.New(wideOptions(64, 1)); l.Slots() != nil {
+		t.Errorf("64 inputs are screened: %v", l.Slots())
+	}
+}

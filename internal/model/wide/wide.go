@@ -1,0 +1,215 @@
+// Package wide holds affine regressions on many features: of hundreds of inputs few may matter,
+// and a factor of all costs too much. All regressions of all outputs share the features z of a
+// row, of which the last is 1:
+//
+//	lasso_κ  min_w ½ Σω(y − w·z)² + λ Σ_{j<last} |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
+//	ridge    min_w ½ Σω(y − w·z)² + ½ σ² r Σ_{j<last} w_j²
+//	adagrad  gradient descent whose steps of a weight shrink with its own past gradients
+//
+// where r is the number of features and σ² the discounted mean square of the regression's own
+// misses before each row. Lasso and ridge descend one coordinate after another; the products
+// Σωzz' that they need are r²/2 numbers, so that above MostDense features adagrad with and without
+// the penalty λ takes their place. A row counts ω, see model.Weights.
+//
+// Sources: Angelosante, Bazerque and Giannakis, Online Adaptive Estimation of Sparse Signals:
+// Where RLS Meets the l1-Norm (IEEE Transactions on Signal Processing 58, 2010), §III, for
+// coordinate descent on running products; Duchi, Hazan and Singer, Adaptive Subgradient Methods
+// for Online Learning and Stochastic Optimization (JMLR 12, 2011), §1.1 and §5.1, for adagrad and
+// its soft threshold.
+package wide
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/loops"
+)
+
+// Options of Regressions.
+type Options struct {
+	// Features is r, the number of features, at least 2. The last is 1.
+	Features int
+	// Outputs is the number of labels of a row.
+	Outputs int
+}
+
+const (
+	// MostDense is the largest number of features with lasso and ridge.
+	MostDense = 1100
+	// With more outputs there is one lasso, and one step of adagrad.
+	mostVaried = 4
+
+	discount = 0.99 // Of the mean square of misses.
+	// The least mean square of misses: labels have a deviation of about 1.
+	leastNoise = 1e-12
+	// Most that a weight and a sum of products may be.
+	maxWeight, maxProduct = 1e30, 1e60
+)
+
+// dense tells whether there are lasso and ridge.
+func (o Options) dense() bool { return o.Features <= MostDense }
+
+// kappas are κ of the lassos.
+func (o Options) kappas() []float64 {
+	if o.Outputs > mostVaried {
+		return []float64{0.25}
+	}
+	return []float64{0.1, 0.25, 0.6}
+}
+
+// steps are η of adagrad.
+func (o Options) steps() []float64 {
+	if o.Outputs > mostVaried || !o.dense() {
+		return []float64{1}
+	}
+	return []float64{0.3, 1}
+}
+
+// Names are the regressions of an output.
+func (o Options) Names() (names []string) {
+	if o.dense() {
+		for _, kappa := range o.kappas() {
+			names = append(names, fmt.Sprintf("lasso_%g", kappa))
+		}
+		names = append(names, "ridge")
+	}
+	for _, step := range o.steps() {
+		names = append(names, fmt.Sprintf("adagrad_%g", step))
+		if !o.dense() {
+			names = append(names, fmt.Sprintf("adagrad_%g/sparse", step))
+		}
+	}
+	return names
+}
+
+// Experts is the number of regressions of an output.
+func (o Options) Experts() int {
+	if o.dense() {
+		return len(o.kappas()) + 1 + len(o.steps())
+	}
+	return 2 * len(o.steps())
+}
+
+// Regressions are the regressions of all outputs. Predict may run concurrently with itself.
+type Regressions struct {
+	o Options
+	// counted is Σω.
+	counted float64
+	// products is nil without lasso and ridge.
+	products *products
+	// fits and descents are by outputs.
+	fits     []fit
+	descents []descent
+}
+
+// New has learned nothing.
+func New(o Options) *Regressions {
+	g := &Regressions{o: o}
+	if o.dense() {
+		g.products = newProducts(o.Features)
+	}
+	for range o.Outputs {
+		if o.dense() {
+			for _, kappa := range o.kappas() {
+				g.fits = append(g.fits, newFit(o.Features, kappa))
+			}
+			g.fits = append(g.fits, newFit(o.Features, 0))
+		}
+		for _, step := range o.steps() {
+			g.descents = append(g.descents, newDescent(o.Features, step, 0))
+			if !o.dense() {
+				g.descents = append(g.descents, newDescent(o.Features, step, sparseKappa))
+			}
+		}
+	}
+	return g
+}
+
+// Predict writes the predictions of the regressions of an output.
+func (g *Regressions) Predict(dst, z []float64, output int) {
+	fits, descents := g.of(output)
+	for i := range fits {
+		dst[i] = loops.Dot(fits[i].weights, z)
+	}
+	for i := range descents {
+		dst[len(fits)+i] = loops.Dot(descents[i].weights, z)
+	}
+}
+
+// of are the regressions of an output.
+func (g *Regressions) of(output int) ([]fit, []descent) {
+	f, d := len(g.fits)/g.o.Outputs, len(g.descents)/g.o.Outputs
+	return g.fits[output*f:][:f], g.descents[output*d:][:d]
+}
+
+// Weight is the weight of a feature in a regression of an output.
+func (g *Regressions) Weight(output, expert, feature int) float64 {
+	fits, descents := g.of(output)
+	if expert < len(fits) {
+		return fits[expert].weights[feature]
+	}
+	return descents[expert-len(fits)].weights[feature]
+}
+
+// Learn teaches the regressions the labels of a row that counts ω, given what Predict said, by
+// outputs.
+func (g *Regressions) Learn(z, labels, said []float64, counts float64) {
+	g.counted += counts
+	root := math.Sqrt(2 * exponential.Log(float64(g.o.Features)) / g.counted)
+	experts := g.o.Experts()
+	for j, y := range labels {
+		fits, descents := g.of(j)
+		said := said[j*experts:][:experts]
+		for i := range fits {
+			fits[i].learn(z, y-said[i], counts)
+		}
+		for i := range descents {
+			descents[i].learn(z, y-said[len(fits)+i], counts, root)
+		}
+	}
+	if g.products != nil && g.products.add(z, counts) {
+		each := max(1, mostChanges/len(g.fits))
+		for i := range g.fits {
+			g.fits[i].descend(g.products, float64(root*g.counted), each)
+		}
+	}
+}
+
+// Visit visits the state.
+func (g *Regressions) Visit(v *codec.Visitor) {
+	if v.Within(maxProduct, &g.counted); v.Reading() && g.counted < 0 {
+		v.Corrupt("rows that count %g", g.counted)
+	}
+	if g.products != nil {
+		g.products.visit(v)
+	}
+	for i := range g.fits {
+		g.fits[i].visit(v)
+	}
+	for i := range g.descents {
+		g.descents[i].visit(v)
+	}
+}
+
+// Bytes is the memory of regressions.
+func (o Options) Bytes() uint64 {
+	r, k := uint64(o.Features), uint64(o.Outputs*o.Experts())
+	size := 8*k*(2*r+4) + 256
+	if o.dense() {
+		size += 8 * (r*(r+1)/2 + 2*loops.Rows*r)
+	}
+	return size
+}
+
+// Flops are the multiply-adds to learn a row, and to predict one.
+func (o Options) Flops() (learn, predict uint64) {
+	r, k := uint64(o.Features), uint64(o.Outputs)
+	predict = r * k * uint64(o.Experts())
+	learn = 2*predict + 30*r*k*uint64(len(o.steps()))
+	if o.dense() {
+		learn += r*(r+1)/2 + mostChanges*r*2/loops.Rows
+	}
+	return learn, predict
+}
