@@ -33,6 +33,11 @@ func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.S
 	case <-ctx.Done():
 		return nil
 	}
+	fault := "the disk refuses writes"
+	if number := syscall.Errno(0); errors.As(disk.Failed(), &number) {
+		fault += ": " + number.Error() // Without the path: everybody may ask.
+	}
+	s.fault.Store(&fault)
 	s.ready.Store(false)
 	server.StopServing()
 	if free, err := disk.Available(); err != nil || free >= diskRoom || !errors.Is(disk.Failed(), syscall.ENOSPC) {

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,18 +87,19 @@ func TestFullDisk(t *testing.T) {
 	}
 	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
 	p.takesNoModel(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = page.Body.Close() }()
-	text, err := io.ReadAll(page.Body)
-	if err != nil || !strings.Contains(string(text), "\nhindsight_store_failed 1\n") {
-		t.Errorf("the metrics do not say so (%v)", err)
+	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk refuses writes: file too large\n"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(page.Body)
+		if err = errors.Join(err, page.Body.Close()); err != nil || !strings.Contains(string(text), says) {
+			t.Errorf("%s does not say %q (%v)", path, says, err)
+		}
 	}
 	p.kill(t)
 	// With room again.

@@ -65,6 +65,8 @@ type server struct {
 	web        *http.Server
 	// ready is true while the server serves and is not draining.
 	ready atomic.Bool
+	// fault is why the disk takes no writes, nil if it does.
+	fault atomic.Pointer[string]
 	// models is nil until the server serves.
 	models atomic.Pointer[groups]
 	// observed counts and times calls. rejected counts rejections by reason.
@@ -255,6 +257,9 @@ func (s *server) storeOptions() store.Options {
 
 // isReady returns why the server is not ready, nil if it serves and, in a cluster, takes part.
 func (s *server) isReady() error {
+	if fault := s.fault.Load(); fault != nil {
+		return errors.New(*fault)
+	}
 	if !s.ready.Load() {
 		return errors.New("starting or draining")
 	}
