@@ -48,7 +48,7 @@ may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
-			f.file(&file, &options.Delimiter, &options.Target, "the file (required)")
+			f.file(&file, &options.Delimiter, &options.Target, "the file; - is standard input (required)")
 			f.Bool("local", false, "as of the other commands; infer calls no server anyway")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},
@@ -56,11 +56,13 @@ may have no label.`,
 			if file == "" {
 				return command.Usagef("--csv is missing")
 			}
-			result, err := inferFile(file, options)
-			if err != nil {
-				return &command.UsageError{Err: err}
-			}
-			return e.emitInferred(result)
+			return e.spooled(&file, func() error {
+				result, err := inferFile(file, options)
+				if err != nil {
+					return &command.UsageError{Err: err}
+				}
+				return e.emitInferred(result)
+			})
 		},
 	}
 }

@@ -66,7 +66,15 @@ classifier the predicted class need not be the most probable one.`,
 				return err
 			}
 			return e.spooled(&p.csv, func() error {
-				return e.withClient(c.ctx(), func(server *client.Client) error { return p.run(c, e, server) })
+				return e.spooled(&p.train, func() (err error) {
+					if e.own.on {
+						p.spec, p.rows, err = e.inferSpec(p.train, &p.options, c.given("target"), p.options.Classes)
+					}
+					if err != nil {
+						return err
+					}
+					return e.withClient(c.ctx(), func(server *client.Client) error { return p.run(c, e, server) })
+				})
 			})
 		},
 	}
@@ -115,12 +123,10 @@ func (p *prediction) check(c *call, e *env) (err error) {
 	case isSameFile(p.csv, p.out) || isSameFile(p.train, p.out):
 		return command.Usagef("--out: %s is read, and would be lost", p.out)
 	}
-	if e.own.on {
-		p.spec, p.rows, err = e.inferSpec(p.train, &p.options, c.given("target"), p.options.Classes)
-	} else if p.csv != "" && !c.given("target") {
+	if !e.own.on && p.csv != "" && !c.given("target") {
 		p.options.Target = "" // run looks for y.
 	}
-	return err
+	return nil
 }
 
 // run asks for the prediction, or the predictions.

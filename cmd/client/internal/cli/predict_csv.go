@@ -68,7 +68,10 @@ func (p *prediction) delay(e *env) (delay int, err error) {
 			return 0, &command.UsageError{Err: err}
 		}
 	}
-	delay = min(max(0, asked-1), p.rows/4, maxDelay)
+	if asked == 0 {
+		return 0, &command.UsageError{Err: stream.NoRow(p.csv)}
+	}
+	delay = min(asked-1, p.rows/4, maxDelay)
 	switch {
 	case delay == 0:
 	case delay < asked-1:
@@ -91,7 +94,9 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 	}
 	rows := 0
 	write := func(to io.Writer) (err error) {
-		rows, err = predictRows(ctx, m, source, to)
+		if rows, err = predictRows(ctx, m, source, to); err == nil && rows == 0 {
+			err = &command.UsageError{Err: stream.NoRow(p.csv)}
+		}
 		return err
 	}
 	if p.out == "" {

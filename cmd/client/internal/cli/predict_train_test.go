@@ -20,7 +20,6 @@ func TestPredictTrainsWithDelay(t *testing.T) {
 	}
 	path := written(t, "train.csv", train.String())
 	for asked, says := range map[int]string{
-		0:  "",
 		1:  "",
 		5:  "each row is learned 4 rows late, as the last of 5 rows is asked for",
 		11: "each row is learned 10 rows late, as the last of 11 rows is asked for",
@@ -33,13 +32,16 @@ func TestPredictTrainsWithDelay(t *testing.T) {
 		if !strings.Contains(r.errors, "learned 40 rows") {
 			t.Errorf("%d rows: %q", asked, r.errors)
 		}
-		for n, line := range strings.Split(strings.TrimSpace(r.out), "\n")[min(1, asked):] {
-			if asked > 0 && line != strconv.Itoa(n+1)+","+strconv.FormatFloat(sum/rows, 'g', -1, 64) {
+		for n, line := range strings.Split(strings.TrimSpace(r.out), "\n")[1:] {
+			if line != strconv.Itoa(n+1)+","+strconv.FormatFloat(sum/rows, 'g', -1, 64) {
 				t.Errorf("%d rows: %q, want the mean of all labels", asked, line)
 			}
 		}
 	}
-	if r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "wrong.csv", "x\nz\n")); r.code != 2 || !strings.Contains(r.errors, "wrong.csv") || strings.Contains(r.errors, "learned") {
-		t.Errorf("want --csv refused before the training: %+v", r)
+	for text, says := range map[string]string{"x\nz\n": "wrong.csv: line 2", "x\n": "wrong.csv: there is no row below the header"} {
+		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "wrong.csv", text))
+		if r.code != 2 || !strings.Contains(r.errors, says) || strings.Contains(r.errors, "learned") {
+			t.Errorf("want --csv refused before the training: %+v", r)
+		}
 	}
 }

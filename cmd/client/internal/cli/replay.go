@@ -212,32 +212,47 @@ func count(source rows) (n int, err error) {
 	}
 }
 
-// spooled calls do. Meanwhile a file "-" is a temporary file with standard input, because
-// commands read rows several times.
+// spooled calls do. Meanwhile a file "-", which is standard input, and a pipe are a temporary file,
+// because commands read rows several times.
 func (e *env) spooled(file *string, do func() error) (err error) {
-	if *file != "-" {
-		return do()
-	}
-	if *file, err = spool(e.Stdin); err != nil {
-		return err
+	name := *file
+	if name == "-" {
+		if *file, err = spool(e.Stdin); err != nil {
+			return err
+		}
+		name = "standard input"
+	} else {
+		info, failed := os.Stat(name)
+		if failed != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) == 0 {
+			return do()
+		}
+		pipe, err := os.Open(name) //nolint:gosec // the user names the file
+		if err != nil {
+			return err
+		}
+		copied, err := spool(pipe)
+		if err = errors.Join(err, pipe.Close()); err != nil {
+			return err
+		}
+		*file = copied
 	}
 	err = do()
 	var wrong *dataset.Error
 	if errors.As(err, &wrong) && wrong.File == *file {
-		wrong.File = "standard input"
+		wrong.File = name
 	}
 	return errors.Join(err, os.Remove(*file))
 }
 
-// spool writes standard input to a temporary file.
+// spool writes standard input or a pipe to a temporary file.
 func spool(in io.Reader) (name string, err error) {
 	file, err := os.CreateTemp("", "hindsight-*.csv")
 	if err != nil {
-		return "", fmt.Errorf("--csv -: %w", err)
+		return "", fmt.Errorf("copy the rows: %w", err)
 	}
 	_, err = io.Copy(file, in)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return "", fmt.Errorf("--csv -: %w", errors.Join(err, os.Remove(file.Name())))
+		return "", fmt.Errorf("copy the rows: %w", errors.Join(err, os.Remove(file.Name())))
 	}
 	return file.Name(), nil
 }

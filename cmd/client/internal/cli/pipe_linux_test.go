@@ -1,0 +1,50 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A pipe is read as a file is, though commands read a file several times.
+func TestPipes(t *testing.T) {
+	t.Setenv(actAsServer, "yes")
+	serving(t)
+	dir := temporary(t)
+	const rows = "x,y\n1.5,2\n2.5,3\n3.5,5\n"
+	file := written(t, "rows.csv", rows)
+	fifo := func() (path string) {
+		path = filepath.Join(t.TempDir(), "pipe")
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- os.WriteFile(path, []byte(rows), 0) }()
+		t.Cleanup(func() {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		return path
+	}
+	for name, args := range map[string][]string{
+		"replay":  {"replay", "--csv", fifo(), "--model", "m", "--create", "{}", "--target", "y"},
+		"compare": {"compare", "--csv", fifo(), "--target", "y", "--learners", "auto"},
+		"infer":   {"infer", "--csv", fifo(), "--target", "y"},
+		"predict": {"predict", "--local", "--server", program(t), "--train", fifo(), "--csv", file, "--target", "y"},
+		"both":    {"predict", "--local", "--server", program(t), "--train", fifo(), "--csv", fifo(), "--target", "y"},
+	} {
+		if r := run(t, args...); r.code != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	r := runWith(t.Context(), "x,y\n1,2\n3\n", "infer", "--csv", "-")
+	if r.code != 2 || !strings.Contains(r.errors, "standard input: line 3") {
+		t.Errorf("infer of standard input: %+v", r)
+	}
+	if !isEmpty(t, dir) {
+		t.Error("a temporary file is left")
+	}
+}
