@@ -39,6 +39,8 @@ type Learner struct {
 	// level1Block, keyedBlock and level2Block are the shapes of advice.
 	level1Block, level2Block block
 	keyedBlock               keyedBlock
+	// nearAsleep are the experts of level 2 that have weights while the neighbors rest.
+	nearAsleep []bool
 	// fixedBytes is the memory without the kept rows and without memoryBytes, the memory of
 	// what the lineup knows.
 	fixedBytes, memoryBytes uint64
@@ -135,6 +137,7 @@ func newLearner(whole Options, lineup lineup, ridges int) *Learner {
 		l.level2Renewals = stackRenewals(o.level2Experts(lineup))
 		l.fixedBytes += o.level2Bytes(lineup)
 		l.memoryBytes = o.memoryBytes(lineup)
+		l.nearAsleep = o.nearAsleep(lineup)
 	}
 	l.state = l.newState()
 	l.scratch = l.newScratch()

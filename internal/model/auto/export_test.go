@@ -135,3 +135,13 @@ func (l *Learner) Slots() []int {
 	}
 	return append([]int(nil), l.screen.slots...)
 }
+
+// NearRest tells whether the neighbors of the only output rest.
+func (l *Learner) NearRest() bool { return l.memories[0].nearRest(l.n) }
+
+// NearSaid is what the neighbors and b said, of the advice.
+func (l *Learner) NearSaid(numbers []float64) (near []float64, b float64) {
+	a := l.read(numbers)
+	_, lineup, final, _ := a.level2.of(0)
+	return lineup[len(l.lineup.columns):][:3], final[1]
+}

@@ -3,6 +3,7 @@ package auto
 import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/neighbors"
 )
 
 // level2Finalists is what the final mixture of level 2 mixes: v, b and the stacks.
@@ -100,7 +101,18 @@ func (l *Learner) consult(s *scratch, output int) (final []float64) {
 		l.adviseTreeKeys(s.keyed, experts, output)
 	}
 	final = s.level2.final[output*level2Finalists:][:level2Finalists]
-	final[0], final[1] = experts[0], l.level2[output].mixBase(s.level2.weights, experts, nil)
+	var awake []bool
+	rest := l.memories[output].nearRest(s.seen)
+	if rest {
+		awake = l.nearAsleep
+	}
+	final[0], final[1] = experts[0], l.level2[output].mixBase(s.level2.weights, experts, awake)
+	if rest {
+		near := l.lineupOf(experts)[len(l.lineup.columns):][:neighbors.Experts]
+		for e := range near {
+			near[e] = final[1]
+		}
+	}
 	return final
 }
 

@@ -258,3 +258,34 @@ func TestLevel2TakesPresentAdvice(t *testing.T) {
 		})
 	}
 }
+
+// TestNeighborsRest where they have no weight, but for trials: they say b meanwhile, the certificate
+// holds, and a restored learner goes on bit for bit.
+func TestNeighborsRest(t *testing.T) {
+	o := options(3, 1)
+	l := auto.New(o)
+	rows, rested := wave(3000, 3), 0
+	for n, r := range rows {
+		p := predict(t, l, r.x)
+		if n >= 200 && l.NearRest() {
+			rested++
+			if near, b := l.NearSaid(p.Advice); near[0] != b || near[1] != b || near[2] != b {
+				t.Fatalf("row %d: neighbors that rest say %g, b says %g", n, near, b)
+			}
+		}
+		if rested == 100 {
+			again := auto.New(o)
+			if err := again.Restore(encoded(t, l)); err != nil || !again.NearRest() {
+				t.Fatalf("row %d: restored, they rest: %t, %v", n, again.NearRest(), err)
+			}
+			l = again
+		}
+		observe(t, l, r)
+		if s := l.Stats(); !s.CertificateOK {
+			t.Fatalf("row %d: %+v", n, s)
+		}
+	}
+	if rested < 500 || rested > 2000*7/8 {
+		t.Errorf("the neighbors rest in %d of %d rows", rested, len(rows))
+	}
+}

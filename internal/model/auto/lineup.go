@@ -103,6 +103,16 @@ func (o Options) level2Experts(l lineup) int {
 	return 1 + o.plan().experts() + o.keyExperts() + l.experts()
 }
 
+// nearAsleep marks the experts of level 2 that are no neighbors.
+func (o Options) nearAsleep(l lineup) []bool {
+	awake := make([]bool, o.level2Experts(l))
+	from := len(awake) - l.experts() + len(l.columns)
+	for k := range awake {
+		awake[k] = !l.neighbors || k < from || k >= from+neighbors.Experts
+	}
+	return awake
+}
+
 // Names of experts of level 2.
 const levelOne = "level_1"
 

@@ -21,8 +21,10 @@ type memory struct {
 	// crosses is nil without crosses in the lineup.
 	crosses *crosses
 	means   []mean
-	// used[c] is the last observation before which column c of the forest had a weight in b.
-	used []uint64
+	// used[c] is the last observation before which column c of the forest had a weight in b,
+	// nearUsed the one before which the neighbors had one.
+	used     []uint64
+	nearUsed uint64
 }
 
 const (
@@ -31,7 +33,16 @@ const (
 	leastUse    = 1e-3
 	idleRounds  = 1000
 	idleEighths = 1
+	// Idle neighbors are asked for trialRounds of trialPeriod rounds.
+	trialRounds, trialPeriod = 64, 512
 )
+
+// nearRest tells whether the neighbors rest after n observations, for the search is half of a
+// prediction. Neighbors that rest say b, so that they lose and gain nothing against b, and the
+// certificate holds.
+func (m *memory) nearRest(n uint64) bool {
+	return m.lineup.neighbors && n >= m.nearUsed+idleRounds && n%trialPeriod >= trialRounds
+}
 
 func newMemory(o Options, l lineup, output int) *memory {
 	v := o.view()
@@ -117,7 +128,9 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
 	s.known = true
 	at := len(m.lineup.columns)
 	if m.lineup.neighbors {
-		s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
+		if !m.nearRest(q.seen) { // Else b is not known yet.
+			s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
+		}
 		at += neighbors.Experts
 	}
 	if m.crosses != nil {
@@ -152,8 +165,8 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 	m.forest.Observe(s.eighths, sums)
 }
 
-// credit finds the shares of the columns' credit before observation n, given their weights
-// in b.
+// credit finds the shares of the columns' credit and whether the neighbors are used before
+// observation n, given the lineup's weights in b.
 func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 	for c := range m.used {
 		if weights[c] >= leastUse {
@@ -162,6 +175,13 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 		s.eighths[c] = 8
 		if n-m.used[c] >= idleRounds {
 			s.eighths[c] = idleEighths
+		}
+	}
+	if m.lineup.neighbors {
+		for _, w := range weights[len(m.lineup.columns):][:neighbors.Experts] {
+			if w >= leastUse {
+				m.nearUsed = n
+			}
 		}
 	}
 }
@@ -176,6 +196,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 	for c := range m.used {
 		m.used[c], s.eighths[c] = l.n, 8
 	}
+	m.nearUsed = l.n
 	q := query{units: unit}
 	for i, r := range l.kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
@@ -215,5 +236,8 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 		if v.Reading() && m.used[c] > n {
 			v.Corrupt("column %d had a weight at %d of %d observations", c, m.used[c], n)
 		}
+	}
+	if v.Uint64(&m.nearUsed); v.Reading() && m.nearUsed > n {
+		v.Corrupt("the neighbors had a weight at %d of %d observations", m.nearUsed, n)
 	}
 }
