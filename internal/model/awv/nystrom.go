@@ -79,7 +79,7 @@ func NystromCost(o NystromOptions) model.Cost {
 	}
 	d := uint64(o.Dimension)
 	c := RidgesCost(int(m), o.Options, o.Path, 8*(m*d+m*(m+1)/2))
-	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
+	c.StateBytes += 8 * (m*(m+1)/2 + (2+d)*m)
 	if len(o.Given) == 0 {
 		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
 	}
@@ -114,7 +114,7 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 
 // complete: the history is freed and the dictionary grows no more.
 func (n *Nystrom) complete() bool {
-	return n.o.Frees && n.dictionary.Size() >= n.o.MaxDictionary
+	return n.o.Frees && n.dictionary.Full()
 }
 
 // Together is 1: the dictionary may grow with every observation.

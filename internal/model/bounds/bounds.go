@@ -5,7 +5,8 @@
 //	g = ω((ŷ − y)² − (P(ŷ) − y)²) >= 0
 //
 // in each round, because y lies in [Min, Max]. Loss and regret are those of P(ŷ), less than
-// the learner's by the sum of g. So the learner's bound and certificate hold for them.
+// the learner's by the sum of g. So the learner's bound holds for them, and a certificate less by
+// the sum of g.
 package bounds
 
 import (
@@ -130,6 +131,9 @@ func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	s.Loss -= l.loss.Value()
 	s.Regret -= l.regret.Value()
+	if s.Certified {
+		s.Certificate -= l.regret.Value()
+	}
 	s.StateBytes = l.Size()
 	return s
 }

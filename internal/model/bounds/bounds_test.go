@@ -63,8 +63,8 @@ type naive struct {
 }
 
 // Bounds serve the projection of what the learner without them serves, and lose no more: loss,
-// regret and the regret of the report are less by Σ ω((ŷ−y)² − (P(ŷ)−y)²), and bound and
-// certificate hold as they are. Some labels are large, so that a gate sets them aside.
+// regret, certificate and the regret of the report are less by Σ ω((ŷ−y)² − (P(ŷ)−y)²), and the
+// bound holds as it is. Some labels are large, so that a gate sets them aside.
 func TestBoundsAreProjections(t *testing.T) {
 	for name, s := range specs() {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +88,9 @@ func TestBoundsAreProjections(t *testing.T) {
 				near(t, round, "regret", got.Regret, want.Regret-n.discounted, want.Loss)
 				if got.Certified != want.Certified || got.RegretBound != want.RegretBound || !got.CertificateOK || got.HindsightLoss != want.HindsightLoss {
 					t.Fatalf("round %d: %+v, want %+v", round, got, want)
+				}
+				if got.Certified {
+					near(t, round, "certificate", got.Certificate, want.Certificate-n.discounted, want.Loss)
 				}
 				if got.Certified && !(got.Regret <= got.Certificate && got.Certificate <= got.RegretBound) {
 					t.Fatalf("round %d: regret %g, certificate %g, bound %g", round, got.Regret, got.Certificate, got.RegretBound)

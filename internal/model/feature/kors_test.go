@@ -20,7 +20,7 @@ func TestKORSProbability_ICML_Alg2(t *testing.T) {
 			for n := range stream {
 				stream[n] = []float64{rng.Float64()}
 			}
-			s := korsOver(k, stream, mu, epsilon, beta, seed, false)
+			s := korsOver(k, stream, mu, epsilon, beta, seed)
 			for n, x := range stream {
 				var kept [][]float64
 				var probabilities []float64

@@ -1,7 +1,6 @@
 package feature_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,16 +19,12 @@ type sampling struct {
 	points        [][]float64
 	probabilities []float64
 	kept          []int
-	// refused counts points that the coin kept and the dictionary did not.
-	refused int
 }
 
-// korsOver runs Algorithm 2. To the letter, what the coin keeps is kept; else
-// only what is no combination of the centres, as the learner does it.
-func korsOver(k kernel.Kernel, points [][]float64, mu, epsilon, beta float64, seed uint64, letter bool) sampling {
+// korsOver runs Algorithm 2 with the draws of a learner's dictionary.
+func korsOver(k kernel.Kernel, points [][]float64, mu, epsilon, beta float64, seed uint64) sampling {
 	s := sampling{points: points}
-	sampler, space := feature.NewKORS(mu, epsilon, beta), feature.NewNystrom(k, len(points[0]), 1e12)
-	draws := rand.New(rand.NewPCG(seed, 11))
+	sampler, draws := feature.NewKORS(mu, epsilon, beta), rand.New(rand.NewPCG(seed, 0x6b6f7273))
 	for n, x := range points {
 		values := make([]float64, len(s.kept))
 		for i, c := range s.kept {
@@ -38,10 +33,6 @@ func korsOver(k kernel.Kernel, points [][]float64, mu, epsilon, beta float64, se
 		p := sampler.Probability(values, k.At(x, x))
 		s.probabilities = append(s.probabilities, p)
 		if draws.Float64() >= p {
-			continue
-		}
-		if !letter && !space.Grow(x) {
-			s.refused++
 			continue
 		}
 		sampler.Keep(p)
@@ -296,25 +287,14 @@ func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 					for i := range points {
 						points[i] = c.draw(rng)
 					}
-					for _, letter := range []bool{true, false} {
-						s := korsOver(c.kernel, points, mu, epsilon, beta, seed, letter)
-						if !letter && s.refused == 0 {
-							continue // The same dictionary.
-						}
-						got := s.check(t, c.kernel, mu, epsilon, beta, delta, []int{n / 4, n / 2, n})
-						what := fmt.Sprintf("μ = %g, seed %d, to the letter %v", mu, seed, letter)
-						if got.projection > 1+1e-9 || got.low < 1-1e-9 || got.size > 1 || got.chain > 1+1e-12 {
-							t.Errorf("%s: %+v", what, got)
-						}
-						if !letter {
-							continue // Without the copies A^I is smaller, and τ̃ larger.
-						}
-						if got.accuracy > 1+1e-9 || got.high > (1+epsilon)/(1-epsilon) || got.online > 1 {
-							t.Errorf("%s: %+v", what, got)
-						}
-						kept, sampled = len(s.kept), sampled || len(s.kept) < n*9/10
-						worst.include(got)
+					s := korsOver(c.kernel, points, mu, epsilon, beta, seed)
+					got := s.check(t, c.kernel, mu, epsilon, beta, delta, []int{n / 4, n / 2, n})
+					if got.projection > 1+1e-9 || got.low < 1-1e-9 || got.size > 1 || got.chain > 1+1e-12 ||
+						got.accuracy > 1+1e-9 || got.high > (1+epsilon)/(1-epsilon) || got.online > 1 {
+						t.Errorf("μ = %g, seed %d: %+v", mu, seed, got)
 					}
+					kept, sampled = len(s.kept), sampled || len(s.kept) < n*9/10
+					worst.include(got)
 				}
 				t.Logf("μ = %g: %d of %d kept, used of ε %.2f, of μ %.2g, of the size %.3f, of 3ρβ d_onl %.3f, of Lemma 3 %.3f; τ̃/τ %.3f to %.3f",
 					mu, kept, n, worst.accuracy, worst.projection, worst.size, worst.online, worst.chain, worst.low, worst.high)
@@ -323,6 +303,41 @@ func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 				t.Error("nearly all points were kept: nothing was sampled")
 			}
 		})
+	}
+}
+
+// A learner's dictionary keeps what Algorithm 2 keeps, points in the span of its centres
+// included, from a stream of few points again and again. Without these points their leverage
+// stays, and Σp is the number of rounds.
+func TestTheDictionaryIsThatOfTheAlgorithm_ICML_Alg2(t *testing.T) {
+	const n, distinct, mu, epsilon, beta = 900, 20, 1.0, 0.5, 2.0
+	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 0.5}
+	points := make([][]float64, n)
+	for i := range points {
+		points[i] = []float64{float64(i * 7 % distinct)}
+	}
+	want := korsOver(k, points, mu, epsilon, beta, 3)
+	s := feature.NewSampled(feature.SampledOptions{Kernel: k, Dimension: 1, Bound: 1, Mu: mu, Epsilon: epsilon, Beta: beta, Capacity: n, Seed: 3})
+	for i, x := range points {
+		before := s.Size()
+		if grown := s.Consider(x); grown != (s.Size() > before) {
+			t.Fatalf("point %d: grown %v, %d centres", i, grown, s.Size())
+		}
+	}
+	kept, online := s.Probabilities(), 0.0
+	for _, tau := range leverages(t, gramOf(k, points), mu) {
+		online += tau
+	}
+	if len(kept) != len(want.kept) || s.Size() != distinct || len(kept) <= 2*distinct || float64(len(kept)) > 9*beta*online {
+		t.Errorf("%d points kept, want %d; 3ρβ d_onl is %g", len(kept), len(want.kept), 9*beta*online)
+	}
+	for i, c := range want.kept {
+		if kept[i] != want.probabilities[c] {
+			t.Fatalf("kept point %d with probability %g, want %g", i, kept[i], want.probabilities[c])
+		}
+	}
+	if total := sum(want.probabilities); total > 9*beta*online || total > n/2 {
+		t.Errorf("Σp = %g of %d rounds, 3ρβ d_onl is %g", total, n, 9*beta*online)
 	}
 }
 
@@ -339,7 +354,7 @@ func TestKORSNeedsItsBeta_ICML_Thm2(t *testing.T) {
 			points[i] = vector(rng, 2, rng.Float64())
 		}
 		points[0][0] = 100 // Kept with a small probability, and then as if it were many.
-		got := korsOver(k, points, mu, epsilon, 0.05, seed, true).check(t, k, mu, epsilon, 0.05, 0.1, []int{n})
+		got := korsOver(k, points, mu, epsilon, 0.05, seed).check(t, k, mu, epsilon, 0.05, 0.1, []int{n})
 		accuracy, projection = math.Max(accuracy, got.accuracy), math.Max(projection, got.projection)
 	}
 	t.Logf("used of ε %.2f, of μ %.2f", accuracy, projection)
@@ -374,7 +389,7 @@ func TestKORSSizeOnOneDirection_ICML_Thm2(t *testing.T) {
 			for i := range points {
 				points[i] = []float64{float64(1 - 2*(i%2))}
 			}
-			s := korsOver(kernel.Kernel{Kind: kernel.Linear}, points, mu, epsilon, beta, seed, true)
+			s := korsOver(kernel.Kernel{Kind: kernel.Linear}, points, mu, epsilon, beta, seed)
 			low, high, accuracy, online, expected, weight := math.Inf(1), 0.0, 0.0, 0.0, 0.0, 0.0
 			next := 0
 			for i, p := range s.probabilities {
@@ -423,7 +438,7 @@ func TestKORSLeverageInFeatureSpace_ICML_Eq4(t *testing.T) {
 			for range 150 {
 				points = append(points, vector(rng, 2, 2*rng.Float64()))
 			}
-			s := korsOver(k, points, mu, epsilon, beta, seed, true)
+			s := korsOver(k, points, mu, epsilon, beta, seed)
 			a := mat.NewSymDense(6, nil)
 			for i := range 6 {
 				a.SetSym(i, i, mu)

@@ -27,13 +27,16 @@ type SampledOptions struct {
 }
 
 // Sampled is the Nyström map of a dictionary that KORS samples, or that is given. Its state
-// is the centres, the probabilities with which they were kept and the generator; the
-// factors follow from these.
+// is the kept points, the probabilities with which they were kept and the generator; the
+// factors follow from these. A kept point in the span of the centres is no centre, but the
+// sampler knows it: otherwise the leverage of its like stays, and they are drawn again and again.
 type Sampled struct {
 	Nystrom
 
 	o       SampledOptions
 	sampler *KORS
+	// kept are the points that KORS kept, one after another.
+	kept []float64
 	// draws draws from generator, whose state is part of the learner's.
 	generator *rand.PCG
 	draws     *rand.Rand
@@ -61,35 +64,43 @@ func NewSampled(o SampledOptions) *Sampled {
 // Fixed tells whether the dictionary is given and never grows.
 func (s *Sampled) Fixed() bool { return len(s.o.Given) > 0 }
 
-// Consider draws for a point and adds it if it is kept. A full or fixed dictionary does not
-// draw. It costs m kernel values and m² multiply-adds.
+// Full tells whether KORS has kept as many points as it may.
+func (s *Sampled) Full() bool { return len(s.sampler.Kept()) >= s.o.Capacity }
+
+// Consider draws for a point, keeps it if it is drawn, and tells whether it became a centre. A
+// full or fixed dictionary does not draw. It costs m kernel values and m² multiply-adds.
 func (s *Sampled) Consider(x []float64) (grown bool) {
-	m := s.Size()
-	if s.Fixed() || m >= s.o.Capacity {
+	if s.Fixed() || s.Full() {
 		return false
 	}
+	m := len(s.sampler.Kept())
 	if cap(s.values) < m {
 		s.values = make([]float64, m, 2*m+8)
 	}
 	s.values = s.values[:m]
-	s.Kernels(s.values, x)
+	s.kernel.Values(s.values, s.kept, x)
 	p := s.sampler.Probability(s.values, s.Self(x))
-	if !(s.draws.Float64() < p) || !s.Grow(x) {
+	if !(s.draws.Float64() < p) {
 		return false
 	}
 	s.sampler.Keep(p)
-	return true
+	s.kept = append(s.kept, x...)
+	return s.Grow(x)
 }
 
 // SamplerBytes is the memory of the sampler, which Bytes excludes.
-func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() }
+func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() + 8*uint64(len(s.kept)) }
 
-// VisitCentres visits the centres and the probabilities with which they were kept. A read
-// needs a dictionary that has sampled nothing. It samples the centres again: the same
-// arithmetic in the same order gives the same factors bit for bit. It refuses what is not a
-// dictionary of KORS, and centres other than the given ones.
+// VisitCentres visits the kept points, or the given centres, and the probabilities with which
+// the points were kept. A read needs a dictionary that has sampled nothing. It keeps the points
+// again: the same arithmetic in the same order gives the same factors bit for bit. It refuses what
+// is not a dictionary of KORS, and centres other than the given ones.
 func (s *Sampled) VisitCentres(v *codec.Visitor) {
-	m, d, centres, kept := s.Size(), s.o.Dimension, s.centres, s.sampler.Kept()
+	d, centres, kept := s.o.Dimension, s.kept, s.sampler.Kept()
+	if s.Fixed() {
+		centres = s.centres
+	}
+	m := len(centres) / d
 	if v.Count(&m, 8*d); v.Reading() {
 		if !s.Fixed() && m > s.o.Capacity {
 			v.Corrupt("%d centres, want at most %d", m, s.o.Capacity)
@@ -113,10 +124,12 @@ func (s *Sampled) VisitCentres(v *codec.Visitor) {
 			v.Corrupt("centre %d: %v", i, err)
 			return
 		}
-		s.Kernels(values, centre)
-		if !s.sampler.Rejoin(values, s.Self(centre), p) || !s.Grow(centre) {
+		s.kernel.Values(values, s.kept, centre)
+		if !s.sampler.Rejoin(values, s.Self(centre), p) {
 			v.Corrupt("centre %d, kept with probability %g, is not one of a dictionary", i, p)
 		}
+		s.kept = append(s.kept, centre...)
+		s.Grow(centre)
 	}
 }
 

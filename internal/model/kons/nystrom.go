@@ -50,7 +50,7 @@ func NystromCost(o NystromOptions) model.Cost {
 		m = uint64(given)
 	}
 	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
-	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
+	c.StateBytes += 8 * (m*(m+1)/2 + (2+d)*m)
 	c.PredictFlops += m*d + m*m/2
 	c.ObserveFlops += 2*m*d + m*m
 	return c
