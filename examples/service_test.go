@@ -22,43 +22,32 @@ type decision struct {
 	AtMost   *float64 `json:"at_most"`
 }
 
-// The services decide and learn every trip once, though the server is killed and stays away for a
-// while, and though the service is killed and its callers repeat requests.
-func TestServices(t *testing.T) {
+// The service decides and learns every trip once, though the server is killed and stays away for a while, and though
+// the service is killed and its callers repeat requests.
+func TestService(t *testing.T) {
 	need(t)
-	for name, program := range map[string]func(*testing.T) *exec.Cmd{
-		"python": func(t *testing.T) *exec.Cmd {
-			t.Helper()
-			for _, python := range []string{"python3", "/usr/bin/python3"} {
-				if exec.CommandContext(t.Context(), python, "-c", "import grpc").Run() == nil {
-					c := exec.CommandContext(context.WithoutCancel(t.Context()), python, "service/service.py")
-					c.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
-					return c
-				}
-			}
-			t.Skip("no Python with grpcio: on Debian, apt-get install python3-grpcio")
-			return nil
-		},
-		"go": func(t *testing.T) *exec.Cmd {
-			t.Helper()
-			built := filepath.Join(t.TempDir(), "service")
-			run(t, ".", "go", "build", "-o", built, "./service")
-			return exec.CommandContext(context.WithoutCancel(t.Context()), built)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := program(t)
-			at, journal := free(t), filepath.Join(t.TempDir(), "journal.jsonl")
-			s, startServer := restartable(t)
-			startService := func() func() {
-				again := exec.CommandContext(context.WithoutCancel(t.Context()), c.Path, append(c.Args[1:], at, journal, s.grpc)...)
-				again.Env = c.Env
-				_, kill := launch(t, again, "serving")
-				return kill
-			}
-			survive(t, "http://"+at, s, startServer, startService, journal)
-		})
+	python := withGRPC(t)
+	at, journal := free(t), filepath.Join(t.TempDir(), "journal.jsonl")
+	s, startServer := restartable(t)
+	startService := func() func() {
+		c := exec.CommandContext(context.WithoutCancel(t.Context()), python, "service/service.py", at, journal, s.grpc)
+		c.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
+		_, kill := launch(t, c, "serving")
+		return kill
 	}
+	survive(t, "http://"+at, s, startServer, startService, journal)
+}
+
+// withGRPC returns a Python that has grpcio.
+func withGRPC(t *testing.T) string {
+	t.Helper()
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.CommandContext(t.Context(), python, "-c", "import grpc").Run() == nil {
+			return python
+		}
+	}
+	t.Skip("no Python with grpcio: on Debian, apt-get install python3-grpcio")
+	return ""
 }
 
 // survive sends trips to a service, each arrival five departures later.
