@@ -11,16 +11,16 @@ func advices() []struct{ part, advice string } {
 	return []struct{ part, advice string }{
 		{"looked like an HTTP/1.1 header", "this is a port of HTTP: the server has another port for gRPC, " + DefaultPort + " by default"},
 		{"first record does not look like a TLS handshake", "the server does not speak TLS: connect without TLS, or start the server with a certificate"},
-		{"signed by unknown authority", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},
-		{"certificate is not trusted", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},
+		{"signed by unknown authority", "the CA of the server's certificate is not trusted: give its file as CA"},
+		{"certificate is not trusted", "the CA of the server's certificate is not trusted: give its file as CA"},
 		{"certificate is valid for", wrongHost},
 		{"cannot validate certificate for", wrongHost},
 		{"certificate is not valid for any names", wrongHost},
 		{"certificate has expired or is not yet valid", "the server's certificate is not valid now: renew it, or set the clock of this machine"},
 		{"tls: certificate required", certificateRequired},
 		{"tls: expired certificate", "the certificate of the client has expired: renew it"},
-		{"tls: unknown certificate authority", "the server does not trust the authority of the client's certificate"},
-		{"tls: bad certificate", "the server does not take the client's certificate: it must be one for clients, and of an authority that the server trusts"},
+		{"tls: unknown certificate authority", "the server does not trust the CA of the client's certificate"},
+		{"tls: bad certificate", "the server does not take the client's certificate: it must be one for clients, and of a CA that the server trusts"},
 		{"tls: protocol version not supported", "the server speaks TLS 1.2 and 1.3"},
 	}
 }
@@ -30,7 +30,7 @@ const (
 	certificateRequired = "the server asks for a certificate of the client: give the files of a certificate and its key"
 	mayWantTLS          = "the server ended the connection before the call: it may want TLS"
 	tokenWanted         = "the server wants to know who calls: give a token"
-	tokenRefused        = "the server does not take the token: it is wrong, expired or revoked"
+	tokenRejected       = "the server does not take the token: it is wrong, expired or revoked"
 )
 
 // adviseOn says what to do about an error, or nothing.
@@ -42,7 +42,7 @@ func (c *Client) adviseOn(e *Error) string {
 		case strings.Contains(e.Message, "per-RPC creds failed"):
 			return "" // The error says that the token could not be read.
 		}
-		return tokenRefused
+		return tokenRejected
 	}
 	if !e.unreachable {
 		return ""

@@ -70,10 +70,10 @@ func TestNoRetry(t *testing.T) {
 		err   error
 		calls int
 	}{
-		"refused":  {refuse(codes.InvalidArgument, "NOT_FINITE"), 1},
-		"storage":  {refuse(codes.Unavailable, "STORAGE_FAILED"), 1},
-		"too long": {refuse(codes.ResourceExhausted, "PENDING_LIMIT", after(time.Minute)), 1},
-		"asked":    {refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Millisecond)), 4},
+		"rejected": {reject(codes.InvalidArgument, "NOT_FINITE"), 1},
+		"storage":  {reject(codes.Unavailable, "STORAGE_FAILED"), 1},
+		"too long": {reject(codes.ResourceExhausted, "PENDING_LIMIT", after(time.Minute)), 1},
+		"asked":    {reject(codes.ResourceExhausted, "OVERLOADED", after(time.Millisecond)), 4},
 		"lost":     {status.Error(codes.Unavailable, "lost"), 4},
 	} {
 		f := &fake{fault: func(int, bool) error { return c.err }}
@@ -87,7 +87,7 @@ func TestNoRetry(t *testing.T) {
 // The wait grows from try to try, also if the server asks for a short one, and is at least what the server asks for.
 func TestWaitGrows(t *testing.T) {
 	const first, asked = 4 * time.Millisecond, 5 * time.Millisecond
-	f := &fake{fault: func(int, bool) error { return refuse(codes.Unavailable, "NOT_OWNER", after(asked)) }}
+	f := &fake{fault: func(int, bool) error { return reject(codes.Unavailable, "NOT_OWNER", after(asked)) }}
 	var waits []time.Duration
 	_, err := serve(t, f, client.WithRetry(client.Retry{Max: 5, Backoff: first, OnRetry: func(_ error, wait time.Duration) {
 		waits = append(waits, wait)
@@ -119,7 +119,7 @@ func TestDeleteAgain(t *testing.T) {
 
 // The deadline of the context bounds all tries, and Stop ends them.
 func TestRetryWithinDeadline(t *testing.T) {
-	f := &fake{fault: func(int, bool) error { return refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Hour)) }}
+	f := &fake{fault: func(int, bool) error { return reject(codes.ResourceExhausted, "OVERLOADED", after(time.Hour)) }}
 	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -136,7 +136,7 @@ func TestRetryWithinDeadline(t *testing.T) {
 
 // WithTimeout bounds all tries together.
 func TestTimeoutBoundsAllTries(t *testing.T) {
-	f := &fake{fault: func(int, bool) error { return refuse(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
+	f := &fake{fault: func(int, bool) error { return reject(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
 	patient := client.WithRetry(client.Retry{Max: 3, MaxBackoff: time.Hour})
 	if _, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), client.Features(1)); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
 		t.Errorf("%d calls, %v: want no wait beyond the timeout", f.calls, err)
@@ -161,7 +161,7 @@ func TestTimeoutBoundsAllTries(t *testing.T) {
 func TestErrors(t *testing.T) {
 	violation := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features[0]", Description: "got NaN", Reason: "NOT_FINITE"}}}
 	f := &fake{fault: func(int, bool) error {
-		return refuse(codes.InvalidArgument, "NOT_FINITE", violation)
+		return reject(codes.InvalidArgument, "NOT_FINITE", violation)
 	}}
 	_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
 	err = fmt.Errorf("round 3: %w", err)
@@ -177,7 +177,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("errors.Is(%v, %v) is not %v", err, target, want)
 		}
 	}
-	if got, want := err.Error(), "round 3: refused (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"; got != want {
+	if got, want := err.Error(), "round 3: rejected (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if status.Code(err) != codes.InvalidArgument {

@@ -268,7 +268,7 @@ func (m *Model) Import(ctx context.Context, from io.Reader) (*hindsightv1.Model,
 	for first := true; ; first = false {
 		n, err := io.ReadFull(from, piece)
 		if n > 0 || first {
-			// CloseAndRecv returns why the server refused.
+			// CloseAndRecv returns why the server rejected.
 			if stream.Send(&hindsightv1.ImportModelRequest{Id: m.id, Chunk: piece[:n]}) != nil {
 				break
 			}

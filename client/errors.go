@@ -14,7 +14,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// Error is an error of a call: a refusal of the server, or that no server answered.
+// Error is an error of a call: the server rejected the call, or no server answered.
 type Error struct {
 	Code codes.Code
 	// Reason is the name of an ErrorReason of the API, such as MODEL_NOT_FOUND. It is empty if no server

@@ -50,9 +50,9 @@ func ExampleError() {
 	calling(func(ctx context.Context, c *client.Client) error {
 		m := c.Model("energy")
 		_, err := m.Observe(ctx, client.ByPrediction("order-7", client.Label(1)))
-		var refused *client.Error
-		if errors.Is(err, client.ErrPredictionNotFound) && errors.As(err, &refused) {
-			fmt.Println(refused.Reason)
+		var rejected *client.Error
+		if errors.Is(err, client.ErrPredictionNotFound) && errors.As(err, &rejected) {
+			fmt.Println(rejected.Reason)
 		}
 		o, err := m.Observe(ctx, client.Observation{Prediction: "order-7", Input: client.Features(3), Target: client.Label(1)})
 		if err != nil {

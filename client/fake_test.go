@@ -76,9 +76,9 @@ func (f *fake) start(l net.Listener) (stop func()) {
 	return func() { s.Stop(); <-done }
 }
 
-// refuse is a refusal with a reason.
-func refuse(code codes.Code, reason string, more ...protoadapt.MessageV1) error {
-	s, err := status.New(code, "refused").WithDetails(append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "hindsight"}}, more...)...)
+// reject is a rejection with a reason.
+func reject(code codes.Code, reason string, more ...protoadapt.MessageV1) error {
+	s, err := status.New(code, "rejected").WithDetails(append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: "hindsight"}}, more...)...)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (f *fake) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (answ
 			return nil
 		}
 		if r.GetPredictionId() != "" && !f.waiting[id] {
-			return refuse(codes.NotFound, "PREDICTION_NOT_FOUND")
+			return reject(codes.NotFound, "PREDICTION_NOT_FOUND")
 		}
 		f.order = append(f.order, id)
 		f.learned[id] = &hindsightv1.Outcome{Sequence: uint64(len(f.order))}
@@ -167,7 +167,7 @@ func (f *fake) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (
 	case "b":
 		return &hindsightv1.ListModelsResponse{Models: []*hindsightv1.Model{{Id: "c"}}, NextPageToken: r.GetPrefix()}, nil
 	default:
-		return nil, refuse(codes.InvalidArgument, "INVALID_REQUEST")
+		return nil, reject(codes.InvalidArgument, "INVALID_REQUEST")
 	}
 }
 
@@ -178,5 +178,5 @@ func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreami
 			return err
 		}
 	}
-	return refuse(codes.NotFound, "MODEL_NOT_FOUND")
+	return reject(codes.NotFound, "MODEL_NOT_FOUND")
 }

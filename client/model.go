@@ -279,7 +279,7 @@ func (m *Model) PredictBatch(ctx context.Context, inputs []Input, options ...Pre
 }
 
 // ObserveBatch learns observations in their order, all or none. A prediction that the
-// server has forgotten refuses the batch, even if its observation has an input.
+// server has forgotten rejects the batch, even if its observation has an input.
 func (m *Model) ObserveBatch(ctx context.Context, observations []Observation) ([]*hindsightv1.Outcome, error) {
 	batch := &hindsightv1.ObserveBatchRequest{Model: m.id}
 	for i, o := range observations {

@@ -39,11 +39,11 @@ const (
 // wait waits before try number attempt + 1. It returns false for no further try: the error allows
 // none, Max is reached, ctx or Stop end the wait, or the deadline of ctx would pass before it.
 func (r Retry) wait(ctx context.Context, attempt int, err error) bool {
-	var refused *Error
-	if attempt >= r.Max || !errors.As(err, &refused) || !refused.retriable() {
+	var rejected *Error
+	if attempt >= r.Max || !errors.As(err, &rejected) || !rejected.retriable() {
 		return false
 	}
-	delay, possible := r.delay(attempt, refused)
+	delay, possible := r.delay(attempt, rejected)
 	if deadline, bounded := ctx.Deadline(); !possible || bounded && time.Until(deadline) <= delay {
 		return false
 	}
@@ -69,7 +69,7 @@ func (r Retry) wait(ctx context.Context, attempt int, err error) bool {
 
 // delay is how long to wait. It is not possible if the server asks for more than
 // MaxBackoff.
-func (r Retry) delay(attempt int, refused *Error) (wait time.Duration, possible bool) {
+func (r Retry) delay(attempt int, rejected *Error) (wait time.Duration, possible bool) {
 	limit := r.MaxBackoff
 	if limit <= 0 {
 		limit = defaultMaxBackoff
@@ -86,8 +86,8 @@ func (r Retry) delay(attempt int, refused *Error) (wait time.Duration, possible 
 	}
 	wait = min(wait, limit)
 	wait = wait/2 + rand.N(wait/2+1)
-	if asked := refused.RetryDelay; wait < asked {
+	if asked := rejected.RetryDelay; wait < asked {
 		wait = asked + rand.N(asked/10+1)
 	}
-	return wait, refused.RetryDelay <= limit
+	return wait, rejected.RetryDelay <= limit
 }

@@ -94,7 +94,7 @@ func (s *servers) Invoke(ctx context.Context, method string, request, answer any
 	to := s.place(model)
 	var trailer metadata.MD
 	err := s.conns[to.n].Invoke(ctx, method, request, answer, append(slices.Clip(options), grpc.Trailer(&trailer))...)
-	if s.judge(to, err); err == nil {
+	if s.check(to, err); err == nil {
 		s.forwarded(to, trailer)
 	}
 	return err
@@ -105,10 +105,10 @@ func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method stri
 	to := s.place("")
 	stream, err := s.conns[to.n].NewStream(ctx, d, method, options...)
 	if err != nil {
-		s.judge(to, err)
+		s.check(to, err)
 		return nil, err
 	}
-	return judgedStream{stream, s, to}, nil
+	return checkedStream{stream, s, to}, nil
 }
 
 // place is where a call is sent.
@@ -149,8 +149,8 @@ func (s *servers) forwarded(from place, answer metadata.MD) {
 	s.next(group[0], from.n)
 }
 
-// judge makes further calls of a group use the next connection, after an error that another server may not have.
-func (s *servers) judge(from place, err error) {
+// check makes further calls of a group use the next connection, after an error that another server may not have.
+func (s *servers) check(from place, err error) {
 	if len(s.conns) == 1 || err == nil || errors.Is(err, io.EOF) {
 		return
 	}
@@ -185,16 +185,16 @@ func (s *servers) close() error {
 	return errors.Join(errs...)
 }
 
-// judgedStream passes the error that ends a stream to judge.
-type judgedStream struct {
+// checkedStream passes the error that ends a stream to check.
+type checkedStream struct {
 	grpc.ClientStream
 	servers *servers
 	at      place
 }
 
 // RecvMsg implements grpc.ClientStream.
-func (s judgedStream) RecvMsg(m any) error {
+func (s checkedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.servers.judge(s.at, err)
+	s.servers.check(s.at, err)
 	return err
 }

@@ -111,7 +111,7 @@ func TestServersThatFail(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	for name, fault := range map[string]func(int, bool) error{
-		"no owner": func(int, bool) error { return refuse(codes.Unavailable, "NOT_OWNER", after(time.Millisecond)) },
+		"no owner": func(int, bool) error { return reject(codes.Unavailable, "NOT_OWNER", after(time.Millisecond)) },
 		"silent":   func(int, bool) error { <-over; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {

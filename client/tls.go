@@ -17,8 +17,8 @@ import (
 // TLS says whom a client trusts and who the client is. The files are PEM. They are read at Dial and
 // again at each new connection, so a changed file needs no new client.
 type TLS struct {
-	// CA has the authorities that may sign the server's TLS certificate. Empty means the
-	// authorities of the system.
+	// CA is the file of the CAs that may sign the server's TLS certificate. Empty means the
+	// CAs of the system.
 	CA string
 	// Cert and Key are the TLS certificate of the client and its key. Both may be empty.
 	Cert, Key string

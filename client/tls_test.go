@@ -32,7 +32,7 @@ import (
 	"hindsight/client"
 )
 
-// signer is an authority, or a certificate of one. Its files are name.crt and name.key.
+// signer is a CA, or a certificate of one. Its files are name.crt and name.key.
 type signer struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -40,7 +40,7 @@ type signer struct {
 }
 
 // issue writes a certificate into a directory: for a server if it has hosts, for a client
-// else, for an authority if by is nil.
+// else, for a CA if by is nil.
 func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ...string) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -109,7 +109,7 @@ func (s *secured) ListModels(ctx context.Context, _ *hindsightv1.ListModelsReque
 	defer s.mu.Unlock()
 	s.mu.got = got
 	if s.want != "" && got != "Bearer "+s.want {
-		return nil, refuse(codes.Unauthenticated, "TOKEN_INVALID")
+		return nil, reject(codes.Unauthenticated, "TOKEN_INVALID")
 	}
 	return &hindsightv1.ListModelsResponse{}, nil
 }
@@ -185,8 +185,8 @@ func TestTLSAdvice(t *testing.T) {
 		"plaintext to TLS":      {server, nil, "it may want TLS"},
 		"TLS to plaintext":      {plain, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server does not speak TLS"},
 		"gRPC to HTTP":          {web.Listener.Addr().String(), nil, "this is a port of HTTP: the server has another port for gRPC, 50051"},
-		"wrong CA":              {server, []client.Option{client.WithTLS(client.TLS{CA: other.crt})}, "give the file of the authority as CA"},
-		"the system's CAs":      {server, []client.Option{client.WithTLS(client.TLS{})}, "give the file of the authority as CA"},
+		"wrong CA":              {server, []client.Option{client.WithTLS(client.TLS{CA: other.crt})}, "give its file as CA"},
+		"the system's CAs":      {server, []client.Option{client.WithTLS(client.TLS{})}, "give its file as CA"},
 		"expired server":        {expired, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server's certificate is not valid now"},
 		"no client certificate": {mutual, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "give the files of a certificate and its key"},
 		"no token":              {(&secured{want: "s3cret"}).listen(t, insecure.NewCredentials()), nil, "give a token"},
@@ -203,9 +203,9 @@ func TestTLSAdvice(t *testing.T) {
 			}
 		})
 	}
-	// What the server refuses after the client's part of the handshake may reach the
+	// What the server rejects after the client's part of the handshake may reach the
 	// client as the end of the connection alone.
-	for name, bad := range map[string]*signer{"expired client": late, "client of another authority": stranger} {
+	for name, bad := range map[string]*signer{"expired client": late, "client of another CA": stranger} {
 		err := list(t, mutual, client.WithTLS(client.TLS{CA: ca.crt, Cert: bad.crt, Key: bad.pem}))
 		if !errors.Is(err, client.ErrUnreachable) {
 			t.Errorf("%s: %v", name, err)
@@ -226,7 +226,7 @@ func TestTLSFilesChange(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	once := c.With(client.Retry{})
 	if _, err := once.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); err == nil {
-		t.Fatal("the wrong authority is trusted")
+		t.Fatal("the wrong CA is trusted")
 	}
 	text, err := os.ReadFile(next.crt)
 	if err != nil {

@@ -31,7 +31,7 @@ func TokenFile(path string) Token {
 }
 
 // WithToken sends a bearer token with each call. It is sent over TLS, or to an address of
-// this machine; Dial refuses others, and calls fail, unless WithTokenInPlaintext is given.
+// this machine; Dial rejects others, and calls fail, unless WithTokenInPlaintext is given.
 func WithToken(t Token) Option {
 	return func(s *settings) { s.token, s.hasToken = t, true }
 }

@@ -297,7 +297,7 @@ func (*reader) compare(t *testing.T, b block, out string) {
 	}
 }
 
-// json reads JSON, and lets the server judge what is a spec.
+// json reads JSON, and lets the server check what is a spec.
 func (r *reader) json(t *testing.T, b block) {
 	t.Helper()
 	for documents := json.NewDecoder(strings.NewReader(b.text)); ; {
@@ -329,7 +329,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reader{root: root, dir: t.TempDir()}
-	write(t, filepath.Join(r.dir, "home", ".curlrc"), "fail-with-body\n") // A refusal is an error.
+	write(t, filepath.Join(r.dir, "home", ".curlrc"), "fail-with-body\n") // A rejection is an error.
 	for _, name := range []string{"examples", "clients", "api", "third_party"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(r.dir, name)); err != nil {
 			t.Fatal(err)

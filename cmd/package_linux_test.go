@@ -229,7 +229,7 @@ func (i *installed) call(t *testing.T, s *service, args ...string) string {
 }
 
 // TestPackage builds the packages, installs the deb into an empty directory, lets systemd
-// judge its unit, runs the unit's command from there, uses it, and removes it.
+// check its unit, runs the unit's command from there, uses it, and removes it.
 func TestPackage(t *testing.T) {
 	if os.Getenv("HINDSIGHT_E2E") == "" {
 		t.Skip("make test-e2e runs it: it builds the packages")
@@ -260,7 +260,7 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// verify lets systemd judge the unit, among the units of this machine.
+// verify lets systemd check the unit, among the units of this machine.
 func (i *installed) verify(t *testing.T) {
 	analyze := tool(t, "systemd-analyze", "systemd")
 	units := filepath.Join(i.root, "usr/lib/systemd/system")

@@ -45,7 +45,7 @@ The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its met
 [JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
 ` + "`prediction_id`" + `. ` + "`[]`" + ` marks a list, ` + "`?`" + ` a
 field whose absence differs from 0. Every request about a model has the
-field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, refusals in
+field ` + "`model`" + ` (string), an id or an alias; it is listed where it differs. Field numbers are in the proto files, rejections in
 [errors](errors.md).
 
 `)

@@ -189,7 +189,7 @@ func TestNode(t *testing.T) {
 	need(t, "node", "npm")
 	dir := install(t)
 	out := run(t, filepath.Join(dir, "examples", "node"), "node", "round.mjs", start(t).grpc)
-	wants(t, out, "200: predicted", "a batch: 100 observations, the last is number 300", "refused: INVALID_ARGUMENT")
+	wants(t, out, "200: predicted", "a batch: 100 observations, the last is number 300", "rejected: INVALID_ARGUMENT")
 }
 
 // install copies what the Node example needs, and installs its packages.

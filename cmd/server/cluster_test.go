@@ -409,7 +409,7 @@ func (f *fleet) replay(fresh *process, model string, log []placed) (r replay) {
 // report logs a summary of the run.
 func (f *fleet) report(found findings) {
 	f.t.Helper()
-	f.t.Logf("seed %d: %d acknowledged, %d lost, %d learned twice, %d unknown of which %d learned, %d refused; %d attempts, %d reads",
+	f.t.Logf("seed %d: %d acknowledged, %d lost, %d learned twice, %d unknown of which %d learned, %d rejected; %d attempts, %d reads",
 		f.seed, found.acknowledged, len(found.lost), len(found.twice), found.unknown, found.learnedUnknown, found.rejected, len(f.mu.attempts), len(f.mu.reads))
 	for _, fault := range slices.Sorted(maps.Keys(f.counts)) {
 		var gaps []time.Duration

@@ -33,7 +33,7 @@ func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.S
 	case <-ctx.Done():
 		return nil
 	}
-	fault := "the disk refuses writes"
+	fault := "the disk rejects writes"
 	if number := syscall.Errno(0); errors.As(disk.Failed(), &number) {
 		fault += ": " + number.Error() // Without the path: everybody may ask.
 	}
@@ -41,7 +41,7 @@ func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.S
 	s.ready.Store(false)
 	server.StopServing()
 	if free, err := disk.Available(); err != nil || free >= diskRoom || !errors.Is(disk.Failed(), syscall.ENOSPC) {
-		s.log.Error("the disk refuses writes and is not full: look at it, and start the server again",
+		s.log.Error("the disk rejects writes and is not full: look at it, and start the server again",
 			zap.Uint64("free_bytes", free), zap.NamedError("space", err), zap.Error(disk.Failed()))
 		return nil
 	}

@@ -87,7 +87,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
 	p.takesNoModel(t)
-	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk refuses writes: file too large\n"} {
+	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk rejects writes: file too large\n"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)

@@ -328,7 +328,7 @@ func TestTortureCluster(t *testing.T) {
 			flags = []string{"--snapshot-replay", "1ms", "--snapshots-kept", "2"}
 		}
 		if *tortureGroups > 1 && round%4 >= 2 {
-			flags = append(flags, "--cluster-replicas", "cold")
+			flags = append(flags, "--cluster-standby", "cold")
 		}
 		f := newFleet(t, seed, *tortureServers, *tortureGroups, flags...)
 		f.load(*tortureClients)

@@ -31,7 +31,7 @@ var (
 const (
 	servedRight = "served right"
 	lostWaiting = "served right, predictions lost"
-	refusedSome = "refused with a clear error"
+	refusedSome = "rejected with a clear error"
 	lostModel   = "model lost with a clear message"
 	noStart     = "does not start, with a clear error"
 	silent      = "SILENTLY WRONG"

@@ -213,7 +213,7 @@ func TestClusterOfGroups(t *testing.T) {
 // Cold servers keep what warm ones keep.
 func TestClusterOfColdGroups(t *testing.T) {
 	endToEnd(t)
-	groupsUnderFaults(t, "kill the owner", "restart the owner", "move the owner", "--cluster-replicas", "cold")
+	groupsUnderFaults(t, "kill the owner", "restart the owner", "move the owner", "--cluster-standby", "cold")
 }
 
 // groupsUnderFaults inflicts faults on four groups. Arguments that are no faults are flags.

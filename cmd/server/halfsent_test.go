@@ -104,13 +104,13 @@ func TestShutdownIsNotHeldByHalfRequests(t *testing.T) {
 		flags   []string
 		request string
 	}{
-		"a refused body":             {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", false)},
-		"a login":                    {[]string{"--tokens", file}, half(http.MethodPost, "/login", false)},
-		"a body of a call":           {nil, half(http.MethodPost, "/v1/models/m:observe", false)},
-		"an import":                  {nil, strings.Replace(half(http.MethodPost, "/v1/models:import?id=m", true), "json", "octet-stream", 1)},
-		"a body with a token":        {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", true, "Authorization: Bearer "+admin)},
-		"answers that nobody reads":  {[]string{"--tokens", file}, strings.Repeat("GET ASSET HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000)},
-		"refusals that nobody reads": {[]string{"--tokens", file}, strings.Repeat("POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n ", 20_000)},
+		"a rejected body":              {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", false)},
+		"a login":                      {[]string{"--tokens", file}, half(http.MethodPost, "/login", false)},
+		"a body of a call":             {nil, half(http.MethodPost, "/v1/models/m:observe", false)},
+		"an import":                    {nil, strings.Replace(half(http.MethodPost, "/v1/models:import?id=m", true), "json", "octet-stream", 1)},
+		"a body with a token":          {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", true, "Authorization: Bearer "+admin)},
+		"answers that nobody reads":    {[]string{"--tokens", file}, strings.Repeat("GET ASSET HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000)},
+		"rejections that nobody reads": {[]string{"--tokens", file}, strings.Repeat("POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n ", 20_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := launch(t, t.TempDir(), c.flags...)

@@ -166,10 +166,10 @@ func TestCheckerFindsPlantedBugs(t *testing.T) {
 				}
 			}
 		}, "sequence 14 comes where 13 is due", 0, 0},
-		"a refused observation is learned": {func(r *run) {
+		"a rejected observation is learned": {func(r *run) {
 			r.history.attempts = append(r.history.attempts, attempt{model: "m", id: "r", from: 400, until: 405, result: rejected})
 			r.everywhere(func(log []placed) []placed { return append(log, placed{id: "r"}) })
-		}, "r was refused and is learned", 0, 0},
+		}, "r was rejected and is learned", 0, 0},
 		"an observation of nobody": {func(r *run) {
 			r.everywhere(func(log []placed) []placed { return append(log, placed{id: "ghost"}) })
 		}, "nobody sent ghost", 0, 0},

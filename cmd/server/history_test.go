@@ -245,7 +245,7 @@ func (f *findings) learned(r replica, fates map[name]*fate) {
 			case x == nil:
 				f.problem("%s of %s: nobody sent %s", model, r.name, p.id)
 			case x.best == rejected:
-				f.problem("%s of %s: %s was refused and is learned", model, r.name, p.id)
+				f.problem("%s of %s: %s was rejected and is learned", model, r.name, p.id)
 			}
 		}
 		for id, n := range times {

@@ -227,7 +227,7 @@ func largeBatches(t *testing.T, p *process) {
 		})
 	}
 	group.Wait()
-	t.Logf("%d refused", rejected.Load())
+	t.Logf("%d rejected", rejected.Load())
 }
 
 // unread makes calls whose client grants no window for the answers.

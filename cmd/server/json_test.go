@@ -46,7 +46,7 @@ func TestJSONRound(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if a["error"] != nil {
-			t.Errorf("refused: %v", a)
+			t.Errorf("rejected: %v", a)
 		}
 		answers = append(answers, a)
 	}

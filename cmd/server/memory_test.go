@@ -72,13 +72,13 @@ func TestMemoryLimitHolds(t *testing.T) {
 	}
 	clients.Wait()
 	peak := s.status(t, "VmHWM")
-	t.Logf("%d calls, %d refused as overloaded, %d met what another had changed: %d MB at most, of %d; %.0f loads", s.calls.Load(),
+	t.Logf("%d calls, %d rejected as overloaded, %d met what another had changed: %d MB at most, of %d; %.0f loads", s.calls.Load(),
 		s.rejected.Load(), s.hurts.Load(), peak>>20, limit>>20, s.gauge(t, "hindsight_model_wakes_total"))
 	if peak > limit/10*11 {
 		t.Errorf("%d MB resident, want at most a tenth more than %d", peak>>20, limit>>20)
 	}
 	if served := s.calls.Load() - s.rejected.Load(); served < s.rejected.Load() {
-		t.Errorf("%d calls were served and %d refused", served, s.rejected.Load())
+		t.Errorf("%d calls were served and %d rejected", served, s.rejected.Load())
 	}
 	s.terminate(t)
 }

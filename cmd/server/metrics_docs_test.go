@@ -35,8 +35,8 @@ func everyNumber(t *testing.T) prometheus.Gatherer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, refusals := m.Refusals([]string{"OVERLOADED", "OTHER"})
-	if err := errors.Join(refusals, main.WatchAll(m, everyModel{})); err != nil {
+	_, rejections := m.Refusals([]string{"OVERLOADED", "OTHER"})
+	if err := errors.Join(rejections, main.WatchAll(m, everyModel{})); err != nil {
 		t.Fatal(err)
 	}
 	everyModel{}.Each(func(live *figures.Live) { m.Timings(live.ID, live.Learner) })

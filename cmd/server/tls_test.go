@@ -340,7 +340,7 @@ func (r *rotation) idle(t *testing.T, own tls.Certificate) net.Conn {
 	return c
 }
 
-// The server's certificate, the clients' and the authority of the clients change under
+// The server's certificate, the clients' and the CA of the clients change under
 // load. No observation is lost, none is learned twice, and no call fails.
 func TestRotationUnderLoad(t *testing.T) {
 	r := &rotation{servers: testca.New(t, "servers")}
@@ -369,11 +369,11 @@ func TestRotationUnderLoad(t *testing.T) {
 	end := sync.OnceFunc(func() { close(stop); load.Wait() })
 	defer end()
 
-	// Both authorities are trusted, and the server has another certificate.
+	// Both CAs are trusted, and the server has another certificate.
 	testca.Write(t, r.dir, "clients.crt", append(bytes.Clone(old.PEM), next.PEM...))
 	r.servers.Files(t, r.dir, "server", hosts())
 	r.until(t, old.Pair(t, testca.Leaf{Name: "watcher"}), 1)
-	// The clients have other certificates, and then the old authority goes.
+	// The clients have other certificates, and then the old CA goes.
 	next.Files(t, r.dir, "client", testca.Leaf{Name: "client"})
 	testca.Write(t, r.dir, "clients.crt", next.PEM)
 	r.until(t, next.Pair(t, testca.Leaf{Name: "watcher"}), 2)
@@ -393,7 +393,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Errorf("%d observations are learned, %d are acknowledged", got, want)
 	}
 	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a connection of the old authority is open: %v", err)
+		t.Errorf("a connection of the old CA is open: %v", err)
 	}
 	t.Logf("%d observations, %d calls were sent again", r.acknowledged.Load(), r.retried.Load())
 }

@@ -180,7 +180,7 @@ func TestTraces(t *testing.T) {
 		attributes[a.GetKey()] = a.GetValue().GetStringValue()
 	}
 	if attributes["rpc.response.status_code"] != "NOT_FOUND" || attributes["hindsight.reason"] != "MODEL_NOT_FOUND" || attributes["hindsight.model"] != "none" {
-		t.Errorf("attributes of a refused call %v", attributes)
+		t.Errorf("attributes of a rejected call %v", attributes)
 	}
 }
 

@@ -26,7 +26,7 @@ done
 echo '--- the same again: it is not learned twice'
 call --json '{"prediction_id": "'"$id"'", "label": 10'$n'}' "$server/models/sales:observe"
 
-echo '--- what is wrong is refused, with a reason for programs'
+echo '--- what is wrong is rejected, with a reason for programs'
 call --json '{"inputs": {"temperature": 21, "town": "Oslo"}}' "$server/models/sales:predict" || true
 
 echo '--- statistics'

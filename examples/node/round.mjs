@@ -63,7 +63,7 @@ console.log(`a batch: ${outcomes.length} observations, the last is number ${outc
 try {
   await call(predictions, 'Predict', { model: 'sums', features: [1] })
 } catch (error) {
-  console.log(`refused: ${grpc.status[error.code]}: ${error.details}`)
+  console.log(`rejected: ${grpc.status[error.code]}: ${error.details}`)
 }
 predictions.close()
 models.close()

@@ -30,8 +30,8 @@ SPEC = {
 }
 
 
-class Refused(Exception):
-    """A request that this service refuses, with a status of HTTP."""
+class Rejected(Exception):
+    """A request that this service rejects, with a status of HTTP."""
 
 
 class Service:
@@ -73,7 +73,7 @@ class Service:
                     decision["at_most"] = prediction.intervals[0].upper
                     decision["wait"] = decision["at_most"] <= WAIT
             except errors.InvalidArgument as error:
-                raise Refused(400, str(error))
+                raise Rejected(400, str(error))
             except errors.HindsightError as error:
                 print(f"trip {id}: no forecast: {error}", file=sys.stderr)
             if id not in self.trips:  # The same request, come twice, may be faster.
@@ -85,9 +85,9 @@ class Service:
         id, delay = body["trip"], float(body["delay"])
         trip = self.trips.get(id)
         if trip is None:
-            raise Refused(404, f"trip {id} has not departed")
+            raise Rejected(404, f"trip {id} has not departed")
         if trip.get("delay", delay) != delay:
-            raise Refused(409, f"trip {id} has arrived {trip['delay']} late already, not {delay}")
+            raise Rejected(409, f"trip {id} has arrived {trip['delay']} late already, not {delay}")
         if "delay" not in trip:
             self.write(trip=id, delay=delay)
             self.arrived.put_nowait(id)
@@ -118,7 +118,7 @@ class Service:
             try:
                 return await call()
             except (errors.InvalidArgument, errors.AlreadyExists) as error:
-                print(f"refused: {error}", file=sys.stderr)  # In your service: tell somebody.
+                print(f"rejected: {error}", file=sys.stderr)  # In your service: tell somebody.
                 return None
             except errors.HindsightError as error:
                 print(f"again soon: {error}", file=sys.stderr)
@@ -133,10 +133,10 @@ class Service:
             route = {"/departures": self.departure, "/arrivals": self.arrival, "/healthz": self.health}.get(head.split()[1])
             try:
                 if route is None:
-                    raise Refused(404, "no such path")
+                    raise Rejected(404, "no such path")
                 status, answer = 200, await route(json.loads(text or "{}"))
-            except Refused as refused:
-                status, answer = refused.args[0], {"error": refused.args[1]}
+            except Rejected as rejected:
+                status, answer = rejected.args[0], {"error": rejected.args[1]}
             except (KeyError, TypeError, ValueError) as wrong:
                 status, answer = 400, {"error": repr(wrong)}
             content = json.dumps(answer).encode() + b"\n"

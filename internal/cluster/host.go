@@ -40,7 +40,7 @@ type Options struct {
 	// Join are the addresses of the servers of the cluster. They may include Address. Without other addresses the
 	// server founds a cluster by itself.
 	Join []string
-	// TLS has the certificate of this server and the authority of all servers. Nil is plaintext, between loopback
+	// TLS has the certificate of this server and the CA of all servers. Nil is plaintext, between loopback
 	// addresses only.
 	TLS *tls.Config
 	// Version is the version of the program. Other servers show it.

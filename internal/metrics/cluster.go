@@ -32,6 +32,6 @@ func (m *Metrics) WatchCluster(read func() Cluster) error {
 	}
 	return Watch(m, read,
 		Row[Cluster]{"hindsight_cluster_clock_offset_seconds", "Largest difference between the clock of this server and that of another server of the cluster.", func(c Cluster) float64 { return c.Offset.Seconds() }},
-		Row[Cluster]{"hindsight_replica_age_seconds", "Greatest age of the state of this server; 0 at the owner.", func(c Cluster) float64 { return c.Age.Seconds() }},
-		Row[Cluster]{"hindsight_replica_behind", "Committed entries of the log that this server has not applied yet.", func(c Cluster) float64 { return float64(c.Behind) }})
+		Row[Cluster]{"hindsight_state_age_seconds", "Greatest age of the state of this server; 0 at the owner.", func(c Cluster) float64 { return c.Age.Seconds() }},
+		Row[Cluster]{"hindsight_state_behind", "Committed entries of the log that this server has not applied yet.", func(c Cluster) float64 { return float64(c.Behind) }})
 }

@@ -102,8 +102,8 @@ func buildInfo(version string) prometheus.Collector {
 // that begins at 0 shows its first event to rate().
 func (m *Metrics) Refusals(reasons []string) (refused func(reason string), err error) {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "hindsight_refusals_total",
-		Help: "Refused and failed calls, other HTTP requests included, by reason, else by code.",
+		Name: "hindsight_rejections_total",
+		Help: "Rejected and failed calls, other HTTP requests included, by reason, else by code.",
 	}, []string{"reason"})
 	counters := make(map[string]prometheus.Counter, len(reasons))
 	for _, reason := range reasons {

@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 	for _, reason := range []string{"OVERLOADED", "unheard of", "OTHER"} {
 		refused(reason)
 	}
-	exposes(t, registry, `hindsight_refusals_total{reason="OVERLOADED"} 1`, `hindsight_refusals_total{reason="NONE"} 0`, `hindsight_refusals_total{reason="OTHER"} 2`)
+	exposes(t, registry, `hindsight_rejections_total{reason="OVERLOADED"} 1`, `hindsight_rejections_total{reason="NONE"} 0`, `hindsight_rejections_total{reason="OTHER"} 2`)
 }
 
 func TestCluster(t *testing.T) {
@@ -151,7 +151,7 @@ func TestCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	exposes(t, registry, `hindsight_cluster_members{state="owner"} 1`, `hindsight_cluster_members{state="voter"} 2`,
-		`hindsight_cluster_members{state="missing"} 0`, "hindsight_replica_behind 3", "hindsight_replica_age_seconds 1.5",
+		`hindsight_cluster_members{state="missing"} 0`, "hindsight_state_behind 3", "hindsight_state_age_seconds 1.5",
 		"hindsight_cluster_clock_offset_seconds 1")
 }
 

@@ -24,7 +24,7 @@ const recent = 1000
 // modelRows are the metrics of a model, by name and then by their own labels.
 func modelRows() []modelRow {
 	const (
-		losses    = "Sum of the losses of judged observations, all but the first and those set aside: of prequential or of served predictions."
+		losses    = "Sum of the losses of evaluated observations, all but the first and those set aside: of prequential or of served predictions."
 		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total: mean, the running mean of the labels; last, the last label."
 		changes   = "Detected changes of the loss."
 		skill     = "1 - loss / loss of the better baseline."
@@ -53,11 +53,11 @@ func modelRows() []modelRow {
 		{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else a quarter of --max-pending.", gauge, nil, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }},
 		{"hindsight_predictions_total", "Predictions answered.", counter, nil, func(m *figures.Live) float64 { return float64(m.Predictions) }},
 		{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.ReadOnly) }},
-		{"hindsight_recent_skill", "Skill over the last 1000 to 1050 judged observations.", gauge, nil, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }},
+		{"hindsight_recent_skill", "Skill over the last 1000 to 1050 evaluated observations.", gauge, nil, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }},
 		{"hindsight_regret", "Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, nil, func(m *figures.Live) float64 { return m.Regret }},
 		{"hindsight_regret_bound", "The guarantee of the prequential regret.", gauge, nil, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }},
 		{"hindsight_served_certificate", "The certificate plus served less prequential losses: a bound of the served regret.", gauge, nil, func(m *figures.Live) float64 { return known(m.Certified, m.ServedCertificate) }},
-		{"hindsight_served_observations_total", "Judged observations with a served prediction: the divisor of losses with kind=\"served\".", counter, nil, func(m *figures.Live) float64 { return float64(m.Predicted) }},
+		{"hindsight_served_observations_total", "Evaluated observations with a served prediction: the divisor of losses with kind=\"served\".", counter, nil, func(m *figures.Live) float64 { return float64(m.Predicted) }},
 		{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, nil, func(m *figures.Live) float64 { return m.ServedRegret }},
 		{"hindsight_skill", skill, gauge, prequential, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }},
 		{"hindsight_skill", skill, gauge, served, func(m *figures.Live) float64 { return m.Served.Skill() }},

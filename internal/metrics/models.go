@@ -51,7 +51,7 @@ func newModels(limit int) *models {
 		limit: limit, rows: modelRows(), places: make(map[key]*place),
 		// PromQL computes with values and not with labels.
 		nominal: prometheus.NewDesc("hindsight_interval_nominal_coverage", "The label coverage as a number.", levels, nil),
-		recent:  prometheus.NewDesc("hindsight_interval_recent_coverage", "Share of labels inside the last 1000 judged intervals.", levels, nil),
+		recent:  prometheus.NewDesc("hindsight_interval_recent_coverage", "Share of labels inside the last 1000 evaluated intervals.", levels, nil),
 		without: prometheus.NewDesc("hindsight_models_without_series", "Models without series, beyond --metrics-max-models.", nil, nil),
 		predict: prometheus.NewHistogramVec(durations("hindsight_predict_seconds", "Duration of Predict calls, by model."), labels),
 		observe: prometheus.NewHistogramVec(durations("hindsight_observe_seconds",

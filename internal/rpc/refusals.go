@@ -77,7 +77,7 @@ func (r *refusals) report(ctx context.Context, method string, err error) error {
 	s := statusOf(err)
 	r.count(s)
 	level := zap.DebugLevel
-	message := "call refused"
+	message := "call rejected"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
 		// Shutting down and an election are no faults.

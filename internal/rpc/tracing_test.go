@@ -87,7 +87,7 @@ func TestSpans(t *testing.T) {
 	if byName["queue"][0].Parent().SpanID() != observed[0].SpanContext().SpanID() {
 		t.Error("the queue is of another span")
 	}
-	found := lines.FilterMessage("call refused").FilterFieldKey("trace_id").All()
+	found := lines.FilterMessage("call rejected").FilterFieldKey("trace_id").All()
 	if len(found) != 1 || found[0].ContextMap()["trace_id"] != refused[0].SpanContext().TraceID().String() ||
 		found[0].ContextMap()["span_id"] != refused[0].SpanContext().SpanID().String() {
 		t.Errorf("lines %v", found)

@@ -26,7 +26,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 vectors and as records of named columns, and against a greedy adversary. It measures
 what models cost a server, and simulates large clusters.
 
-Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags or a file;
+Exit codes: 0 done; 1 the server rejected the call; 2 a mistake in the flags or a file;
 3 no server answered; 130 interrupted.
 
 With --json every command prints exactly one JSON document on standard output.

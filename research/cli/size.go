@@ -194,11 +194,11 @@ func (a *sizeDocument) write(w *command.Page) {
 		w.Cells(r.name, r.value, r.of)
 	}
 	if c := a.Cluster; c != nil {
-		w.Cells("cluster", fmt.Sprintf("%d servers", c.Servers), fmt.Sprintf("--cluster-groups %d --cluster-replicas %s, survives the loss of %d", c.Groups, c.Replicas, a.Survive))
+		w.Cells("cluster", fmt.Sprintf("%d servers", c.Servers), fmt.Sprintf("--cluster-groups %d --cluster-standby %s, survives the loss of %d", c.Groups, c.Replicas, a.Survive))
 		w.Cells("  cores a server", command.Number(rounded(c.Cores)), "of the busiest server after this loss")
 		w.Cells("  memory a server", binary(c.Memory), "")
 		if c.Warm != c.Servers {
-			w.Cells("  warm replicas", fmt.Sprintf("%d servers", c.Warm), "0: no number suffices")
+			w.Cells("  warm standbys", fmt.Sprintf("%d servers", c.Warm), "0: no number suffices")
 		}
 	}
 	for _, note := range a.Notes {

@@ -108,7 +108,7 @@ func Check(l Load, s Settings) error {
 	case l.LabelDelay < 0:
 		return fmt.Errorf("labels that come %v late", l.LabelDelay)
 	case s.SnapshotsKept < 1 || s.SnapshotReplay <= 0 || s.IDWindow < 0 || s.IDWindowMin < 0:
-		return errors.New("settings that the server refuses")
+		return errors.New("settings that the server rejects")
 	}
 	return nil
 }

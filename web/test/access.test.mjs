@@ -58,7 +58,7 @@ test("the longest names fit a phone", async () => {
   }
 });
 
-test("a failure and the values of a plot are clean to axe-core", () => visit(it, "#/models/records", { refusals: [400] }, async (page) => {
+test("a failure and the values of a plot are clean to axe-core", () => visit(it, "#/models/records", { rejections: [400] }, async (page) => {
   await page.locator(".canvas").first().waitFor();
   for (const summary of await page.locator("summary").all()) await summary.click();
   await page.getByRole("region", { name: "Observe" }).getByRole("button", { name: "Observe" }).click();

@@ -56,7 +56,7 @@ test("classes, semicolons, decimal commas and gaps", () => visit(it, "#/csv", { 
   assert.deepEqual(s.classes.classes.map((c) => c.class).sort(), ["high", "low"]);
 }));
 
-test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { refusals: [409] }, async (page) => {
+test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { rejections: [409] }, async (page) => {
   for (const [text, why] of [
     ["a", "the first line has 1 column"], ["a,b\n1", "row 1 has 1 cells, expected 2"], ["a,b\n", "no row below"], ["a,a\n1,2", 'the column "a" twice'],
     ['a,b\n"1,2', "a quote is not closed"],
@@ -91,28 +91,28 @@ test("rows are sent again while no server answers, and learned once", () => visi
   assert.equal((await stats(it.server, "again")).observations, 245);
 }));
 
-test("rows are sent again when the server is busy, and a second upload learns the further rows alone", () => visit(it, "#/csv", { refusals: [429, 503] }, async (page) => {
+test("rows are sent again when the server is busy, and a second upload learns the further rows alone", () => visit(it, "#/csv", { rejections: [429, 503] }, async (page) => {
   const upload = async (rows) => {
     await page.goto(`${it.server.url}/#/csv`);
     await choose(page, "twice.csv", trips(rows));
     await page.getByRole("button", { name: `Create, and learn ${rows} rows` }).click();
     await page.getByText(`twice has learned ${rows - Math.floor(rows / 50)} rows.`).waitFor();
   };
-  const refusals = [[429, "RESOURCE_EXHAUSTED"], [503, "UNAVAILABLE"]];
+  const rejections = [[429, "RESOURCE_EXHAUSTED"], [503, "UNAVAILABLE"]];
   await page.route("**/v1/models/twice:observeBatch", (route) => {
-    const [code, status] = refusals.shift() ?? [];
+    const [code, status] = rejections.shift() ?? [];
     if (!code) return route.continue();
     return route.fulfill({ status: code, headers: { "Retry-After": "1" }, json: { error: { code, message: "busy", status } } });
   });
   await upload(150);
-  assert.equal(refusals.length, 0);
+  assert.equal(rejections.length, 0);
   const { model } = await it.server.call("GET", "models/twice");
   await page.route("**/v1/models", (route) => (route.request().method() === "POST" ? route.fulfill({ json: { model } }) : route.continue()));
   await upload(250);
   assert.equal((await stats(it.server, "twice")).observations, 245);
 }));
 
-test("a column says which cell made it what it is, and a cell of another kind is refused before the model is made", () => visit(it, "#/csv", {}, async (page) => {
+test("a column says which cell made it what it is, and a cell of another kind is rejected before the model is made", () => visit(it, "#/csv", {}, async (page) => {
   const ids = ["9007199254740992", "9007199254740993"];
   const lines = Array.from({ length: 70 }, (_, i) => [
     i === 50 ? "oops" : `${i},5`, i === 7 ? "#N/A" : i === 8 ? "12,5" : "1.234", i % 2 ? "1.500" : "2", ids[i % 2], i === 3 ? "none" : "a", i % 2 ? "1.000" : "10,5",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { judged, learn, rows, setup, stats, test, told, until, visit } from "./harness.mjs";
+import { checked, learn, rows, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "plain", { dimension: 2, linearAwv: {} }, rows(50));
@@ -154,18 +154,18 @@ test("several labels", () => open("two", async (page, predict, observe) => {
   await predict.getByText("90 % intervals").waitFor();
 }));
 
-test("refusals of the forms say which field is wrong", () => open("plain", async (page, predict, observe) => {
+test("rejections of the forms say which field is wrong", () => open("plain", async (page, predict, observe) => {
   await predict.getByLabel("Features").fill("1 2 3");
   await press(predict, "Predict");
   assert.match(await predict.getByRole("alert").innerText(), /features[^]*3[^]*2[^]*INVALID_ARGUMENT · DIMENSION_MISMATCH/);
   await observe.getByLabel("Prediction id").fill("no-such");
   await observe.getByLabel("Label").fill("1");
   await press(observe, "Observe");
-  await until("the refusal is there", async () => /NOT_FOUND · PREDICTION_NOT_FOUND/.test(await observe.innerText()));
+  await until("the rejection is there", async () => /NOT_FOUND · PREDICTION_NOT_FOUND/.test(await observe.innerText()));
   await observe.getByLabel("Label").fill("");
   await press(observe, "Observe");
   await until("the label is missed", async () => /LABEL_MISSING/.test(await observe.innerText()));
-}, { refusals: [400, 404] }));
+}, { rejections: [400, 404] }));
 
 test("a server that does not answer is an error that says so", () => open("plain", async (page, predict) => {
   await page.route("**/v1/models/plain:predict", (route) => route.abort());
@@ -178,7 +178,7 @@ test("a server that does not answer is an error that says so", () => open("plain
   assert.equal(await predict.getByRole("alert").count(), 0);
 }, { failures: true }));
 
-test("what is no number is refused, and not learned as another one", async () => {
+test("what is no number is rejected, and not learned as another one", async () => {
   await open("plain", async (page, predict, observe) => {
     const before = (await stats(it.server, "plain")).observations;
     await press(observe, "An input");
@@ -187,15 +187,15 @@ test("what is no number is refused, and not learned as another one", async () =>
       await observe.getByLabel("Label").fill(label);
       await observe.getByLabel("Weight").fill(weight);
       await press(observe, "Observe");
-      await until(`${wrong} is refused`, async () => (await observe.getByRole("alert").allInnerTexts()).some((text) => text.includes(wrong)));
+      await until(`${wrong} is rejected`, async () => (await observe.getByRole("alert").allInnerTexts()).some((text) => text.includes(wrong)));
     }
     assert.equal((await stats(it.server, "plain")).observations, before);
-  }, { refusals: [400] });
+  }, { rejections: [400] });
   await open("named", async (page, predict) => {
     await predict.getByLabel("age").fill("1e999");
     await press(predict, "Predict");
     assert.match(await predict.getByRole("alert").innerText(), /1e999/);
-  }, { refusals: [400] });
+  }, { rejections: [400] });
 });
 
 const creating = (does, options) => visit(it, "#/create", options ?? {}, async (page) => {
@@ -203,7 +203,7 @@ const creating = (does, options) => visit(it, "#/create", options ?? {}, async (
   await does(page, page.getByRole("button", { name: "Create", exact: true }));
 });
 
-test("the spec is judged as it is typed, beside its fields, and its cost is told", () => creating(async (page, create) => {
+test("the spec is checked as it is typed, beside its fields, and its cost is told", () => creating(async (page, create) => {
   const features = page.locator('[data-name="features"]');
   await features.waitFor();
   const why = async () => page.locator(`#${await create.getAttribute("aria-describedby")}`).innerText();
@@ -222,14 +222,14 @@ test("the spec is judged as it is typed, beside its fields, and its cost is told
   assert.match(await page.getByRole("alert").innerText(), /INVALID_SPEC/);
   await page.getByLabel("Id", { exact: true }).fill("right");
   assert.equal(await create.isDisabled(), true);
-  assert.equal(await why(), "The server refuses the spec, see above.");
+  assert.equal(await why(), "The server rejects the spec, see above.");
   await ridge.fill("0.5");
   await until("all is well", async () => !(await create.isDisabled()));
   assert.equal(await why(), "");
   await page.getByLabel("Id", { exact: true }).fill("Not An Id");
   assert.equal(await why(), "The id is wrong, see there.");
   assert.equal(await create.isDisabled(), true);
-}, { refusals: [400] }));
+}, { rejections: [400] }));
 
 test("a model with every choice of the form is created as it was described", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("riders");
@@ -248,7 +248,7 @@ test("a model with every choice of the form is created as it was described", () 
   await page.getByRole("combobox", { name: "Learner" }).selectOption("rlsc");
   await page.getByLabel("kernel", { exact: true }).selectOption("KIND_LAPLACIAN");
   await page.getByLabel("kernel.sigma").fill("2");
-  await judged(page, create);
+  await checked(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "riders" }).waitFor();
   await page.getByText("Model riders was created.").waitFor();
@@ -260,8 +260,8 @@ test("a model with every choice of the form is created as it was described", () 
   assert.equal(model.spec.classes.maxClasses, 4);
   assert.equal(model.spec.rlsc.kernel.kind, "KIND_LAPLACIAN");
   assert.equal(model.spec.rlsc.kernel.sigma, 2);
-  // On a busy machine a spec that is half typed is judged, and refused.
-}, { refusals: [400] }));
+  // On a busy machine a spec that is half typed is checked, and rejected.
+}, { rejections: [400] }));
 
 test("every learner of the form is one of the server", () => creating(async (page) => {
   const options = page.getByRole("combobox", { name: "Learner" }).locator("option");
@@ -269,7 +269,7 @@ test("every learner of the form is one of the server", () => creating(async (pag
   const learners = await options.allTextContents();
   for (const name of learners) {
     await page.getByRole("combobox", { name: "Learner" }).selectOption({ label: name });
-    await until(`${name} is judged`, async () => (await page.locator(".cost").getAttribute("aria-busy")) === "false");
+    await until(`${name} is checked`, async () => (await page.locator(".cost").getAttribute("aria-busy")) === "false");
     assert.equal(await page.getByRole("alert").count(), 0, name);
     assert.equal(await page.locator('[data-name="features"]').count(), 1, name);
   }
@@ -282,12 +282,12 @@ test("bounds of labels are described by the form", () => creating(async (page, c
   await page.getByLabel("Whole labels").check();
   await page.getByText("got 0.5, want a whole number, because integer is true", { exact: true }).waitFor();
   await page.getByLabel("Least label").fill("0");
-  await judged(page, create);
+  await checked(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "counts" }).waitFor();
   const { model } = await it.server.call("GET", "models/counts");
   assert.deepEqual(model.spec.label, { min: 0, integer: true });
-}, { refusals: [400] }));
+}, { rejections: [400] }));
 
 test("a spec as JSON", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("written");
@@ -296,18 +296,18 @@ test("a spec as JSON", () => creating(async (page, create) => {
   await text.fill('{"dimension": 3, ');
   await page.getByText(/^Not JSON/).waitFor();
   await text.fill('{"dimension": 3, "fogd": {"frequencies": 20}}');
-  await judged(page, create);
+  await checked(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "written" }).waitFor();
   assert.equal((await it.server.call("GET", "models/written")).model.spec.fogd.frequencies, 20);
 }));
 
-test("an id that another model has is refused", () => creating(async (page, create) => {
+test("an id that another model has is rejected", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("plain");
-  await judged(page, create);
+  await checked(page, create);
   await create.click();
-  await until("the refusal is there", async () => /ALREADY_EXISTS · MODEL_EXISTS/.test(await page.getByRole("alert").innerText()));
-}, { refusals: [409] }));
+  await until("the rejection is there", async () => /ALREADY_EXISTS · MODEL_EXISTS/.test(await page.getByRole("alert").innerText()));
+}, { rejections: [409] }));
 
 test("a snapshot is written, and the model restored to it after a dry run", async () => {
   await learn(it.server, "kept", { dimension: 2, linearAwv: {} }, rows(30));
@@ -335,7 +335,7 @@ test("a snapshot is written, and the model restored to it after a dry run", asyn
   });
 });
 
-test("a restore that cannot be is refused in its dialog", () => open("kept", async (page) => {
+test("a restore that cannot be is rejected in its dialog", () => open("kept", async (page) => {
   await page.locator("#snapshots").getByRole("button", { name: "Restore…", exact: true }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Back to observation").fill("9999");
@@ -343,7 +343,7 @@ test("a restore that cannot be is refused in its dialog", () => open("kept", asy
   await dialog.getByRole("alert").waitFor();
   await dialog.getByLabel("Back to observation").fill("soon");
   assert.equal(await dialog.getByRole("button", { name: "Dry run" }).isDisabled(), true);
-}, { refusals: [400, 404, 416] }));
+}, { rejections: [400, 404, 416] }));
 
 test("an export is the model's bytes", () => open("kept", async (page) => {
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Export" }).click()]);
@@ -380,7 +380,7 @@ test("a deleted model is listed when it is asked for, and undeleted there", asyn
     await page.getByRole("link", { name: "plain" }).waitFor();
     assert.equal(await page.getByRole("rowheader", { name: "gone" }).count(), 0);
   });
-  await visit(it, "#/models/gone", { refusals: [404] }, async (page) => {
+  await visit(it, "#/models/gone", { rejections: [404] }, async (page) => {
     await page.getByRole("link", { name: "in the list of models" }).click();
     const row = page.getByRole("row", { name: /gone/ });
     await row.getByText("deleted").waitFor();

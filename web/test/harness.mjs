@@ -126,18 +126,18 @@ export async function stats(server, id) {
 
 /**
  * visit opens a page of the console in a fresh profile, does what a test does, and then
- * checks that the page wrote no error and asked no other host. Refusals that the test
+ * checks that the page wrote no error and asked no other host. Rejections that the test
  * provokes are named by their status; failures: it breaks connections.
  */
 export async function visit(it, place, options, does) {
-  const { width = 1280, theme = "light", refusals = [], failures = false } = options;
+  const { width = 1280, theme = "light", rejections = [], failures = false } = options;
   const context = await it.browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, acceptDownloads: true });
   const page = await context.newPage();
   page.setDefaultTimeout(LIMIT);
   const errors = [];
   page.on("pageerror", (e) => errors.push(e.stack ?? e.message));
   page.on("console", (m) => {
-    const provoked = refusals.some((status) => m.text().includes(`status of ${status}`)) ||
+    const provoked = rejections.some((status) => m.text().includes(`status of ${status}`)) ||
       (failures && m.text().includes("net::ERR_FAILED"));
     if ((m.type() === "error" || m.type() === "warning") && !provoked) errors.push(m.text());
   });
@@ -186,10 +186,10 @@ export async function told(page, name) {
 }
 
 /**
- * judged waits until the server has accepted the spec that the page for a new model shows. Until then the answer to
+ * checked waits until the server has accepted the spec that the page for a new model shows. Until then the answer to
  * an earlier spec may disable the button under a click.
  */
-export async function judged(page, create) {
+export async function checked(page, create) {
   await until("the spec is accepted", async () => await create.isEnabled() && await page.locator('.cost[aria-busy="false"]').count() === 1);
 }
 

@@ -193,7 +193,7 @@ test("another model is drawn beside it", () => loaded("auto", async (page) => {
   await other.fill("");
   await other.press("Enter");
   await until("it is alone again", async () => !/linear/.test(await page.getByRole("img", { name: /^Skill/ }).getAttribute("aria-label")));
-}, { refusals: [404] }));
+}, { rejections: [404] }));
 
 test("numbers never break, on a phone either", () => loaded("auto", async (page) => {
   const broken = await page.locator(".num, .legend-value").evaluateAll((all) => all.filter((e) => e.getClientRects().length > 1).map((e) => e.textContent));
@@ -380,7 +380,7 @@ test("a program is copied", () => loaded("linear", async (page) => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), shown);
 }));
 
-test("an unknown model is an error that says so", () => visit(it, "#/models/nobody", { refusals: [404] }, async (page) => {
+test("an unknown model is an error that says so", () => visit(it, "#/models/nobody", { rejections: [404] }, async (page) => {
   const alert = page.getByRole("alert");
   await alert.waitFor();
   assert.match(await alert.innerText(), /nobody[^]*NOT_FOUND · MODEL_NOT_FOUND/);

@@ -165,7 +165,7 @@ test("a model that is opened while the server is away comes when the server is b
   await until("the figures are there", async () => (await page.locator('[data-name="observations"]').count()) > 0);
 }));
 
-test("a spec that is typed while the server is away is judged when the server is back", () => visit(it, "", { failures: true }, async (page) => {
+test("a spec that is typed while the server is away is checked when the server is back", () => visit(it, "", { failures: true }, async (page) => {
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.route("**/v1/specs:validate", (route) => route.abort());
   await page.evaluate(() => { location.hash = "#/create"; });
@@ -175,7 +175,7 @@ test("a spec that is typed while the server is away is judged when the server is
   await until("no failure is shown", async () => (await page.getByRole("alert").count()) === 0);
 }));
 
-test("a broken address is a model that is not there", () => visit(it, "#/models/%zz", { refusals: [400, 404] }, async (page) => {
+test("a broken address is a model that is not there", () => visit(it, "#/models/%zz", { rejections: [400, 404] }, async (page) => {
   await page.getByRole("heading", { level: 1, name: "%zz" }).waitFor();
   await page.getByRole("alert").first().waitFor();
 }));

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { accessible, fits, judged, learn, rows, setup, test, told, until, visit } from "./harness.mjs";
+import { accessible, fits, checked, learn, rows, setup, test, told, until, visit } from "./harness.mjs";
 
 const SEED = "18446744073709551615";
 
@@ -18,7 +18,7 @@ const open = (id, options, does) => visit(it, `#/models/${id}`, options, async (
 const model = async (id) => (await it.server.call("GET", `models/${id}`)).model;
 const press = (where, name) => where.getByRole("button", { name, exact: true }).click();
 
-test("what may change is edited, and what another changed meanwhile is refused", () => open("champion-1", { refusals: [409] }, async (page) => {
+test("what may change is edited, and what another changed meanwhile is rejected", () => open("champion-1", { rejections: [409] }, async (page) => {
   await press(page, "Edit…");
   let dialog = page.getByRole("dialog");
   assert.equal(await dialog.getByLabel("Tags", { exact: true }).inputValue(), "stage=live");
@@ -73,7 +73,7 @@ test("an edit leaves the labels as they are that it does not change", async () =
   assert.deepEqual((await model("labelled")).labels, { ...labels, more: "1" });
 });
 
-test("limits that are none are refused in the dialog", () => open("seeded", { refusals: [400] }, async (page) => {
+test("limits that are none are rejected in the dialog", () => open("seeded", { rejections: [400] }, async (page) => {
   await press(page, "Edit…");
   const dialog = page.getByRole("dialog");
   const most = dialog.getByLabel("Most pending labels");
@@ -127,19 +127,19 @@ test("a follower is beside the model that it follows, on the pages of both", asy
   });
 });
 
-test("a model that follows another is created by the form", () => visit(it, "#/create", { refusals: [400] }, async (page) => {
+test("a model that follows another is created by the form", () => visit(it, "#/create", { rejections: [400] }, async (page) => {
   await page.getByRole("textbox", { name: "Id", exact: true }).fill("challenger-2");
   await page.getByLabel("Follows").fill("champion-1");
   await page.getByLabel("Dimension").fill("2");
   const create = page.getByRole("button", { name: "Create", exact: true });
-  await judged(page, create);
+  await checked(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "challenger-2" }).waitFor();
   await page.getByText("follows champion-1").waitFor();
   assert.equal((await model("challenger-2")).follows, "champion-1");
 }));
 
-test("the file of an export is imported, and another file is refused", () => visit(it, "", { refusals: [400] }, async (page) => {
+test("the file of an export is imported, and another file is rejected", () => visit(it, "", { rejections: [400] }, async (page) => {
   const exported = await fetch(`${it.server.url}/v1/models/champion-1:export`);
   const buffer = Buffer.from(await exported.arrayBuffer());
   await press(page, "Import…");
@@ -165,7 +165,7 @@ test("a seed of 64 bits has all its digits, shown and written by hand", async ()
     await press(page, "As JSON");
     await page.getByRole("textbox", { name: "Spec as JSON" }).fill(`{"dimension": 1, "seed": "${SEED}", "linearAwv": {}}`);
     const create = page.getByRole("button", { name: "Create", exact: true });
-    await judged(page, create);
+    await checked(page, create);
     await create.click();
     await page.getByRole("heading", { level: 1, name: "sown" }).waitFor();
   });

@@ -32,7 +32,7 @@ test("the page lists the servers of a cluster, and moves and drains", () => visi
   const rows = page.locator("tbody tr");
   const texts = () => rows.allInnerTexts();
   const count = async (text) => (await texts()).filter((t) => t.includes(text)).length;
-  await until("the servers have met", async () => (await rows.count()) === 3 && (await count("owner")) === 1 && (await count("replica")) === 2);
+  await until("the servers have met", async () => (await rows.count()) === 3 && (await count("owner")) === 1 && (await count("standby")) === 2);
   await until("all answer", async () => (await texts()).every((t) => /\tyes\t[\d,]+\t\d+\t/.test(t)));
   assert.equal(await count("this server"), 1);
   await accessible(page);
@@ -40,15 +40,15 @@ test("the page lists the servers of a cluster, and moves and drains", () => visi
   await fits(page);
   await page.setViewportSize({ width: 1280, height: 900 });
 
-  const replica = rows.filter({ hasText: "replica" }).first();
-  const address = (await replica.locator("th").innerText()).match(/[\d.]+:\d+/)[0];
+  const standby = rows.filter({ hasText: "standby" }).first();
+  const address = (await standby.locator("th").innerText()).match(/[\d.]+:\d+/)[0];
   const chosen = rows.filter({ hasText: address });
   await chosen.getByRole("button", { name: "Move here" }).click();
   await page.getByText(`${address} is the owner.`).waitFor();
   await until("it owns", async () => (await chosen.innerText()).includes("owner"));
   await chosen.getByRole("button", { name: "Drain" }).click();
   await page.getByText(`${address} is drained until it is restarted.`).waitFor();
-  await until("another owns", async () => /replica\s*drained/.test(await chosen.innerText()) && (await count("owner")) === 1);
+  await until("another owns", async () => /standby\s*drained/.test(await chosen.innerText()) && (await count("owner")) === 1);
   assert.equal(await chosen.getByRole("button").count(), 0);
 
   const dead = others.pop();

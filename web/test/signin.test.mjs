@@ -24,7 +24,7 @@ const signIn = async (page, token) => {
   await page.getByRole("button", { name: "Sign in" }).click();
 };
 
-test("a token signs in, and the session ends by signing out", () => visit(it, "", { refusals: [401] }, async (page) => {
+test("a token signs in, and the session ends by signing out", () => visit(it, "", { rejections: [401] }, async (page) => {
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
   await accessible(page);
   await signIn(page, "hs_wrong");
@@ -48,7 +48,7 @@ test("a token signs in, and the session ends by signing out", () => visit(it, ""
   await until("the cookie is gone", async () => (await page.context().cookies()).length === 0);
 }));
 
-test("who may not administer is not offered to", () => visit(it, "", { refusals: [401] }, async (page) => {
+test("who may not administer is not offered to", () => visit(it, "", { rejections: [401] }, async (page) => {
   for (const [token, offered] of [[tokens.rod, 0], [tokens.eve, 0], [tokens.ann, 1]]) {
     await page.goto(`${it.server.url}/#/`);
     await signIn(page, token);
@@ -78,7 +78,7 @@ test("who may not administer is not offered to", () => visit(it, "", { refusals:
   }
 }));
 
-test("who may not see all models is not offered what is over all of them", () => visit(it, "", { refusals: [401] }, async (page) => {
+test("who may not see all models is not offered what is over all of them", () => visit(it, "", { rejections: [401] }, async (page) => {
   for (const [token, offered] of [[tokens.moe, 0], [tokens.rod, 1]]) {
     await page.goto(`${it.server.url}/#/`);
     await signIn(page, token);
@@ -91,7 +91,7 @@ test("who may not see all models is not offered what is over all of them", () =>
   }
 }));
 
-test("a session that ends asks for a token again", () => visit(it, "", { refusals: [401, 403] }, async (page) => {
+test("a session that ends asks for a token again", () => visit(it, "", { rejections: [401, 403] }, async (page) => {
   await signIn(page, tokens.rod);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.context().clearCookies();
@@ -99,7 +99,7 @@ test("a session that ends asks for a token again", () => visit(it, "", { refusal
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));
 
-test("the programs of a server that asks for tokens read one from the environment", () => visit(it, "", { refusals: [401] }, async (page) => {
+test("the programs of a server that asks for tokens read one from the environment", () => visit(it, "", { rejections: [401] }, async (page) => {
   await signIn(page, tokens.ann);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.goto(`${it.server.url}/#/models/m`);
@@ -112,7 +112,7 @@ test("the programs of a server that asks for tokens read one from the environmen
   }
 }));
 
-test("a token that is revoked ends the page of a model", () => visit(it, "", { refusals: [401] }, async (page) => {
+test("a token that is revoked ends the page of a model", () => visit(it, "", { rejections: [401] }, async (page) => {
   await signIn(page, tokens.eve);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.goto(`${it.server.url}/#/models/m`);

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any, Generic, Optional, TypeVar, Union
 
 from hindsight import messages
-from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, text_id, timestamp
+from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, reject_frame, set_label, spec, text_id, timestamp
 from hindsight.v1 import cluster_pb2, model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ def predict_batch(
     model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool,
     min_sequence: int = 0, max_staleness: Optional[Span] = None, keys: Sequence[str] = (),
 ) -> Call[list[messages.Prediction]]:
-    refuse_frame(rows, "predict_frame takes")
+    reject_frame(rows, "predict_frame takes")
     r = prediction_pb2.PredictBatchRequest(model=model)
     for row in rows:
         if isinstance(row, Mapping):
@@ -185,7 +185,7 @@ def observe_batch(
     weights: Optional[Iterable[float]],
     ids: Optional[Iterable[str]],
 ) -> Call[list[messages.Outcome]]:
-    refuse_frame(rows, "learn_frame takes")
+    reject_frame(rows, "learn_frame takes")
     rows = list(rows)
     label_of = _column("labels", labels, len(rows))
     weight_of, id_of = _column("weights", weights, len(rows)), _column("ids", ids, len(rows))

@@ -12,7 +12,7 @@ def process() -> int:
     """The process that a new channel belongs to. Raises RuntimeError in a fork of a process that has made a channel.
 
     The threads of gRPC do not survive a fork. A channel of the child hangs at some times, also with the support for forks
-    that gRPC offers, so the child is refused at once.
+    that gRPC offers, so the child is rejected at once.
     """
     global _first
     pid = os.getpid()

@@ -98,12 +98,12 @@ class Security:
 
 
 #: What to do, by a part of the text of the TLS library. The text is the same for an expired
-#: certificate and for an unknown authority.
+#: certificate and for an unknown CA.
 _ADVICES = (
     ("wrong version number", "the server does not speak TLS: leave tls, ca, cert and key out, or start it with a certificate"),
     ("wrong_version_number", "the server does not speak TLS: leave tls, ca, cert and key out, or start it with a certificate"),
-    ("certificate verify failed", "the server's certificate is of an authority that is not in ca, or not valid now"),
-    ("certificate_verify_failed", "the server's certificate is of an authority that is not in ca, or not valid now"),
+    ("certificate verify failed", "the server's certificate is of a CA that is not in ca, or not valid now"),
+    ("certificate_verify_failed", "the server's certificate is of a CA that is not in ca, or not valid now"),
     ("is not in peer certificate", "the server's certificate is for another host: call it by a name of the certificate, or give server_name"),
     ("hostname verification check failed", "the server's certificate is for another host: call it by a name of the certificate, or give server_name"),
 )

@@ -36,7 +36,7 @@ def features(x: Union[Sequence[float], Array]) -> list[float]:
     """The features of an input that has no names."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"an input is a list of numbers or a mapping of names to values, not {type(x).__name__}")
-    refuse_frame(x, "predict_frame and learn_frame take")
+    reject_frame(x, "predict_frame and learn_frame take")
     given: Any = x.tolist() if hasattr(x, "tolist") else x
     try:
         return [number(v, f"features[{n}]") for n, v in enumerate(given)]
@@ -54,8 +54,8 @@ def number(value: Any, field: str) -> float:
         raise type(e)(f"{field}: got {value!r}, want a number") from None
 
 
-def refuse_frame(x: Any, instead: str) -> None:
-    """Refuses a DataFrame, which iterates over the names of its columns."""
+def reject_frame(x: Any, instead: str) -> None:
+    """Rejects a DataFrame, which iterates over the names of its columns."""
     if hasattr(x, "columns") and hasattr(x, "iterrows"):
         raise TypeError(f"got a DataFrame, want rows: {instead} a DataFrame")
 
@@ -142,7 +142,7 @@ def duration(span: Span) -> duration_pb2.Duration:
 
 
 def timestamp(moment: datetime.datetime) -> timestamp_pb2.Timestamp:
-    """A time as a Timestamp. A time without an offset is refused, because its zone is not known."""
+    """A time as a Timestamp. A time without an offset is rejected, because its zone is not known."""
     if moment.tzinfo is None:
         raise ValueError(f"time {moment.isoformat()} has no offset from UTC, want a datetime with a tzinfo")
     out = timestamp_pb2.Timestamp()

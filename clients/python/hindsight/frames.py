@@ -82,7 +82,7 @@ def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
 
 
 def refuse_twins(frame: pandas.DataFrame) -> None:
-    """Refuses a DataFrame with two columns of one name."""
+    """Rejects a DataFrame with two columns of one name."""
     names = [str(c) for c in frame.columns]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"the frame has {names.count(twice[0])} columns called {twice[0]!r}, want a name for each")

@@ -104,7 +104,7 @@ class FramesTest(unittest.TestCase):
         self.assertIn("value_1", two.predict_frame(frame[["a"]]))
 
     def test_what_is_refused_before_anything_is_learned(self):
-        model = self.client.create("refused", {"dimension": 1, "linear_awv": {}})
+        model = self.client.create("rejected", {"dimension": 1, "linear_awv": {}})
         frame = pandas.DataFrame({"a": [1.0, 2.0], "y": [1.0, None]})
         with self.assertRaisesRegex(ValueError, "1 rows have no label, the first is 1"):
             model.learn_frame(frame, "y")

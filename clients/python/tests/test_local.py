@@ -118,9 +118,9 @@ class LocalTest(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(os, "fork"), "forks are of POSIX")
     def test_fork(self):
-        refused = "the client belongs to the process that forked this one"
+        rejected = "the client belongs to the process that forked this one"
         said = self.fork()
-        wants = [refused, "this process is a fork"]
+        wants = [rejected, "this process is a fork"]
         self.assertEqual([line.startswith(want) for line, want in zip(said, wants)], [True] * 2, said)
         self.assertEqual(said[2:], ["parent 2.0"])
 

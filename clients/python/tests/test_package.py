@@ -22,7 +22,7 @@ with hindsight.connect(sys.argv[1]) as client:
     model = client.create("wheel", {"dimension": 1, "linear_awv": {}})
     print(hindsight.__file__, model.observe(model.predict([1]), 2).sequence)
 """
-# What mypy has to refuse is marked.
+# What mypy has to reject is marked.
 TYPED = """
 import hindsight
 from hindsight import aio

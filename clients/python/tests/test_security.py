@@ -84,8 +84,8 @@ class TLSTest(unittest.TestCase):
         for name, address, how, said in (
             ("plaintext to TLS", self.tls, {}, "may want TLS"),
             ("TLS to plaintext", self.plain, {"ca": self.file("ca.crt")}, "does not speak TLS"),
-            ("wrong authority", self.tls, {"ca": self.file("other.crt")}, "not in ca"),
-            ("authorities of the system", self.tls, {"tls": True}, "not in ca"),
+            ("wrong CA", self.tls, {"ca": self.file("other.crt")}, "not in ca"),
+            ("CAs of the system", self.tls, {"tls": True}, "not in ca"),
             ("wrong host", self.mutual, self.own, "give server_name"),
             ("no certificate", self.mutual, {"ca": self.file("ca.crt"), "server_name": "away.example"}, "give cert and key"),
         ):

@@ -189,14 +189,14 @@ type Failure struct {
 // NewFailure returns the failure of an error, with its exit code.
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
-	refused := client.FromError(err)
-	if refused != nil {
-		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
+	rejected := client.FromError(err)
+	if rejected != nil {
+		f.Code, f.Reason = client.CodeName(rejected.Code), rejected.Reason
 	}
 	switch {
 	case f.ExitCode == exitUnreachable:
 		f.Message = p.unreachable(err, f.Message)
-	case f.ExitCode == exitInterrupted && refused != nil && refused.Is(context.Canceled):
+	case f.ExitCode == exitInterrupted && rejected != nil && rejected.Is(context.Canceled):
 		f.Message = "interrupted" // The words of gRPC say no more.
 	}
 	return f
@@ -205,14 +205,14 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 // unreachable names the server that did not answer, and says what to do unless the error does or
 // the server is not that of the flags.
 func (p *Program) unreachable(err error, message string) string {
-	refused := client.FromError(err)
+	rejected := client.FromError(err)
 	addresses, _ := client.Addresses(p.Address) // They were dialed.
 	at := strings.Join(addresses, ",")
-	other := refused.Address()
+	other := rejected.Address()
 	switch elsewhere := other != "" && other != at; {
-	case refused.Advice() != "" && elsewhere:
+	case rejected.Advice() != "" && elsewhere:
 		return fmt.Sprintf("no answer of the server at %s: %s", other, message)
-	case refused.Advice() != "":
+	case rejected.Advice() != "":
 		return fmt.Sprintf("no answer of the server at %s: %s", p.Address, message)
 	case elsewhere:
 		return fmt.Sprintf("no server answered at %s: %s", other, message)
@@ -241,8 +241,8 @@ func (p *Program) exitCode(ctx context.Context, err error) int {
 
 // isUnreachable tells whether no server answered.
 func isUnreachable(err error) bool {
-	refused := client.FromError(err)
-	return refused != nil && refused.Is(client.ErrUnreachable)
+	rejected := client.FromError(err)
+	return rejected != nil && rejected.Is(client.ErrUnreachable)
 }
 
 // UsageError is a mistake of the user.

@@ -41,10 +41,10 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"done", nil, []string{"act", "a"}, 0},
 		{"other", errors.New("other"), []string{"act", "a"}, 1},
-		{"refused", status.Error(codes.NotFound, "no model"), []string{"act", "a"}, 1},
+		{"rejected", status.Error(codes.NotFound, "no model"), []string{"act", "a"}, 1},
 		{"usage", fmt.Errorf("flag: %w", command.Usagef("wrong")), []string{"act", "a"}, 2},
 		{"file", fmt.Errorf("read: %w", &dataset.Error{File: "f", Err: errors.New("wrong")}), []string{"act", "a"}, 2},
-		{"unreachable", status.Error(codes.Unavailable, "refused"), []string{"act", "a"}, 3},
+		{"unreachable", status.Error(codes.Unavailable, "rejected"), []string{"act", "a"}, 3},
 		{"interrupted", errors.New("other"), []string{"act", "a"}, 130},
 		{"interrupted", status.Error(codes.Canceled, "context canceled"), []string{"act", "a"}, 130},
 		{"no argument", nil, []string{"act"}, 2},

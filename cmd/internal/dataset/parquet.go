@@ -92,7 +92,7 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 	return p, nil
 }
 
-// checkColumns refuses a column whose values would be read wrong. The library returns wrong values
+// checkColumns rejects a column whose values would be read wrong. The library returns wrong values
 // for the pages of LZ4_RAW, without an error. Of types that it does not implement it returns the
 // bytes, and no logical type: checkColumns reads the types from the description of the file.
 func checkColumns(file *format.FileMetaData) error {

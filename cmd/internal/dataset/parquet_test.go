@@ -177,7 +177,7 @@ func TestUTF16(t *testing.T) {
 	}
 }
 
-// The reader refuses a file whose values it would read wrong, and names the column.
+// The reader rejects a file whose values it would read wrong, and names the column.
 func TestParquetRefused(t *testing.T) {
 	type list struct {
 		X []*float64 `parquet:"x,list"`

@@ -226,7 +226,7 @@ func (t *Table) Unit() string {
 }
 
 // Targets finds the columns that target names, with commas between them. Without a column y, the
-// target "y" means y1, y2 and so on. Targets refuses a further column y1, y2 and so on beside such
+// target "y" means y1, y2 and so on. Targets rejects a further column y1, y2 and so on beside such
 // targets. An empty target names no column. Call it before the first Read.
 func (t *Table) Targets(target string) ([]int, error) {
 	if target == "" {
@@ -359,7 +359,7 @@ func most(counts map[byte]int) rune {
 	return rune(best)
 }
 
-// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark. It refuses other archives.
+// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark. It rejects other archives.
 func PlainText(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	for magic, says := range map[string]string{

@@ -74,16 +74,16 @@ func survey(table *dataset.Table, columns map[int]*column) (rows int, err error)
 // declare sets how a column writes an input. It fails if many of its times are none.
 func (c *column) declare(out *Column) error {
 	values := c.cells - c.gaps
-	refuses := out.Input.GetMissing() == hindsightv1.Input_MISSING_REFUSE
+	rejects := out.Input.GetMissing() == hindsightv1.Input_MISSING_REFUSE
 	switch out.Kind {
 	case Category:
 		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0
 		out.integers = out.gaps && c.huge.count == 0
 	case Number:
-		if odd := &c.words; odd.count > 0 && areFew(odd.count, values) && !refuses {
+		if odd := &c.words; odd.count > 0 && areFew(odd.count, values) && !rejects {
 			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "number")
 		}
-		if c.leavesHuge(values) && !refuses {
+		if c.leavesHuge(values) && !rejects {
 			out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")
 		}
 	case Moment:
@@ -99,7 +99,7 @@ func (c *column) declare(out *Column) error {
 		out.Form = best.form
 		switch odd := &best.odd; {
 		case odd.count == 0:
-		case areFew(odd.count, values) && !refuses:
+		case areFew(odd.count, values) && !rejects:
 			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "time")
 		default:
 			return fmt.Errorf("%s is no time of the form %s, as %d other cells are", c.place(odd), best.form, best.fits+best.open)

@@ -109,7 +109,7 @@ func TestDeclaredTimes(t *testing.T) {
 	}
 }
 
-// A few cells that are not of the kind of a declared input are missing values, unless it refuses such.
+// A few cells that are not of the kind of a declared input are missing values, unless it rejects such.
 func TestDeclaredOddCells(t *testing.T) {
 	text := "n,at,y\n" + strings.Repeat("1.5,2026-11-21,1\n", 40) + "oops,soon,1\n"
 	const declared = `[{"name": "n", "numeric": {}%s}, {"name": "at", "time": {}%s}]`
@@ -130,15 +130,15 @@ func TestDeclaredOddCells(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, column.Notice(), says)
 		}
 	}
-	const refuse = `, "missing": "MISSING_REFUSE"`
-	if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", refuse))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
+	const reject = `, "missing": "MISSING_REFUSE"`
+	if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
 		t.Error(err)
 	}
-	if c, err = infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, refuse, ""))); err != nil {
+	if c, err = infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, reject, ""))); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := c.Columns["n"].Value("oops"); err == nil || c.Columns["n"].Notice() != "" {
-		t.Errorf("%v is read as a number that is refused if it is missing", v)
+		t.Errorf("%v is read as a number that is rejected if it is missing", v)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestComposeCluster(t *testing.T) {
 				t.Errorf("%s: another %s than %s", name, variable, want)
 			}
 		}
-		// Status 1: no server answers. Status 2: the settings were refused.
+		// Status 1: no server answers. Status 2: the settings were rejected.
 		out, err := run.CombinedOutput()
 		if failed := new(exec.ExitError); !errors.As(err, &failed) || failed.ExitCode() != 1 {
 			t.Errorf("%s: %v\n%s", name, err, out)

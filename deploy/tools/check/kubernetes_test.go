@@ -30,7 +30,7 @@ type objects struct {
 	monitors []monitoringv1.ServiceMonitor
 }
 
-// strict decodes an object and refuses fields that its kind does not have.
+// strict decodes an object and rejects fields that its kind does not have.
 func strict[T any](t *testing.T, into *[]T, text []byte) {
 	t.Helper()
 	var object T

@@ -51,7 +51,7 @@ const (
 )
 
 // Stream is the cluster port of a server, one port for connections of every kind. With TLS both sides of a connection
-// show a certificate of the same authority, and the dialer compares the name in the server's certificate with the
+// show a certificate of the same CA, and the dialer compares the name in the server's certificate with the
 // address.
 type Stream struct {
 	listener net.Listener

@@ -24,7 +24,7 @@ type Finding struct {
 	Problem string `json:"problem"`
 	Meaning string `json:"meaning"`
 	// Refused is true if the problem keeps the model, or the server, from being served.
-	Refused bool `json:"refused"`
+	Refused bool `json:"rejected"`
 	// Repaired describes the repair, empty without one.
 	Repaired string `json:"repaired,omitempty"`
 }

@@ -1,5 +1,5 @@
 import createClient from "openapi-fetch";
-import { reach, refused, unreachable } from "./refusal";
+import { reach, rejected, unreachable } from "./rejection";
 import type { paths } from "./schema";
 import { SIGNED_OUT, httpAddress } from "./session";
 import type { CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec, SpecCost, Stats } from "./types";
@@ -14,7 +14,7 @@ api.use({
   async onResponse({ request, response }) {
     if (response.ok) return;
     if (response.status === 401) dispatchEvent(new Event(SIGNED_OUT));
-    throw await refused(callOf(request), response);
+    throw await rejected(callOf(request), response);
   },
   onError: ({ request, error }) => (request.signal.aborted ? undefined : unreachable(callOf(request), error)),
 });
@@ -163,7 +163,7 @@ export function rebalance() {
 export async function metrics(signal?: AbortSignal): Promise<string> {
   const call = "GET /metrics";
   const answer = await reach(call, "metrics", { signal: signal ?? null });
-  if (!answer.ok) throw await refused(call, answer);
+  if (!answer.ok) throw await rejected(call, answer);
   return answer.text();
 }
 

@@ -1,4 +1,4 @@
-import { reach, refused } from "./refusal";
+import { reach, rejected } from "./rejection";
 
 /** Principal is who is signed in. */
 export interface Principal {
@@ -37,7 +37,7 @@ export function grpcAddress({ grpcHost, grpcPort }: Access): string {
   return `${host.includes(":") ? `[${host}]` : host}:${grpcPort ?? 50051}`;
 }
 
-/** SIGNED_OUT is the event on the window when the server refuses an unknown caller. */
+/** SIGNED_OUT is the event on the window when the server rejects an unknown caller. */
 export const SIGNED_OUT = "hindsight-signed-out";
 
 /** httpAddress is the address of this page, also below a path of a proxy, without the last slash. */
@@ -48,14 +48,14 @@ export function httpAddress(): string {
 async function post(path: string, body: unknown): Promise<Response> {
   const call = `POST /${path}`;
   const answer = await reach(call, path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
-  if (!answer.ok) throw await refused(call, answer);
+  if (!answer.ok) throw await rejected(call, answer);
   return answer;
 }
 
 export async function getAccess(signal?: AbortSignal): Promise<Access> {
   const call = "GET /server.json";
   const answer = await reach(call, "server.json", { signal: signal ?? null });
-  if (!answer.ok) throw await refused(call, answer);
+  if (!answer.ok) throw await rejected(call, answer);
   return await answer.json() as Access;
 }
 

@@ -83,15 +83,15 @@ export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
 /** skills are 1 − loss / the smaller loss of the trivial predictors over the same observations, of a classifier with errors. */
 export function skills(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
   const skill = (side: "served" | "prequential", look: Omit<Curve, "values">): Curve | undefined => {
-    const all = points.map((p): { losses: [number, number, number]; judged: number } | undefined => {
+    const all = points.map((p): { losses: [number, number, number]; evaluated: number } | undefined => {
       const c = p.classes?.[side], f = p.performance?.[side];
-      if (c) return { losses: [number(c.errorRate), number(c.majorityErrorRate), number(c.lastClassErrorRate)], judged: number(p.classes?.observations) };
+      if (c) return { losses: [number(c.errorRate), number(c.majorityErrorRate), number(c.lastClassErrorRate)], evaluated: number(p.classes?.observations) };
       if (f?.runningMeanLoss === undefined || f.lastLabelLoss === undefined) return undefined;
-      return { losses: [number(f.meanLoss), f.runningMeanLoss, f.lastLabelLoss], judged: number(p.performance?.observations) };
+      return { losses: [number(f.meanLoss), f.runningMeanLoss, f.lastLabelLoss], evaluated: number(p.performance?.observations) };
     });
     if (all.every((one) => one === undefined)) return undefined;
-    const weights = all.map((one) => one?.judged ?? 0);
-    const [own, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.judged : null)), weights, smoothing));
+    const weights = all.map((one) => one?.evaluated ?? 0);
+    const [own, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.evaluated : null)), weights, smoothing));
     return { ...look, values: points.map((_, i) => {
       const loss = own?.[i], least = Math.min(mean?.[i] ?? 0, last?.[i] ?? 0);
       return typeof loss === "number" && least > 0 ? 1 - loss / least : null;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { createModel, listLearners, validateSpec } from "../api/client";
-import { Refusal } from "../api/refusal";
+import { Rejection } from "../api/rejection";
 import type { Learner, LearnerField, Spec, SpecCost } from "../api/types";
 import { bytes, count, number } from "../format";
 import { go, modelHref } from "../router";
@@ -16,25 +16,25 @@ const ID = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 type Set = (change: Partial<Draft>) => void;
 type Wrong = (field: string) => string | undefined;
 
-/** CreatePage makes a model. The server judges the spec as it is typed. */
+/** CreatePage makes a model. The server checks the spec as it is typed. */
 export function CreatePage() {
   const [draft, setDraft] = useState(EMPTY);
   // The text of the spec, once it is written by hand; the form then no longer makes it.
   const [text, setText] = useState<string>();
-  const [refused, setRefused] = useState<unknown>();
+  const [rejected, setRejected] = useState<unknown>();
   const notice = useNotice();
   const set: Set = (change) => {
     setDraft((d) => ({ ...d, ...change }));
-    setRefused(undefined);
+    setRejected(undefined);
   };
 
   const learners = useLoad(listLearners, []);
   const made = JSON.stringify(specOf(draft, learners.value ?? []), null, 2);
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
-  // A server that was not reached has not judged: the call itself tells whether it is back.
-  const judged = error !== undefined && !(error instanceof Refusal && error.status === "");
-  const violations = [error, refused].flatMap((e) => (e instanceof Refusal ? e.violations : []));
+  // A server that was not reached has not checked: the call itself tells whether it is back.
+  const checked = error !== undefined && !(error instanceof Rejection && error.status === "");
+  const violations = [error, rejected].flatMap((e) => (e instanceof Rejection ? e.violations : []));
   const wrong: Wrong = (field) => violations.find((v) => v.field === field)?.description;
   const idWrong = draft.id && !ID.test(draft.id)
     ? "Small letters, digits, '.', '_' and '-'; a letter or a digit first; at most 63." : wrong("id");
@@ -46,7 +46,7 @@ export function CreatePage() {
       notice({ text: `Model ${model.id} was created.` });
       go(modelHref(model.id));
     } catch (e) {
-      setRefused(e);
+      setRejected(e);
     }
   };
 
@@ -55,7 +55,7 @@ export function CreatePage() {
     if (!draft.id) return "The model needs an id.";
     if (idWrong) return "The id is wrong, see there.";
     if (!spec) return "The spec is not JSON.";
-    return judged ? "The server refuses the spec, see above." : undefined;
+    return checked ? "The server rejects the spec, see above." : undefined;
   }
   const form = text === undefined ? <Form draft={draft} learners={learners.value ?? []} set={set} wrong={wrong} /> : null;
   return (
@@ -90,10 +90,10 @@ export function CreatePage() {
           >
             {text === undefined
               ? <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{made}</pre>
-              : <textarea aria-label="Spec as JSON" class="spec" rows={16} spellcheck={false} value={text} onInput={(e) => { setText(e.currentTarget.value); setRefused(undefined); }} />}
+              : <textarea aria-label="Spec as JSON" class="spec" rows={16} spellcheck={false} value={text} onInput={(e) => { setText(e.currentTarget.value); setRejected(undefined); }} />}
             <Verdict cost={cost} checking={checking} />
             {broken && <p class="failure" role="alert">{broken}</p>}
-            <Failure error={refused ?? error ?? learners.error} />
+            <Failure error={rejected ?? error ?? learners.error} />
             <div class="actions">
               <span class="why" id="why-not" role="status">{why}</span>
               <Busy submit kind="primary" run={create} disabled={why !== undefined} describedBy="why-not">Create</Busy>
@@ -128,7 +128,7 @@ function useValidation(spec: Spec | undefined): { cost?: SpecCost | undefined; e
         (error: unknown) => {
           if (control.signal.aborted) return;
           setAnswer({ of: text, error });
-          if (error instanceof Refusal && error.status === "") again = setTimeout(() => setRound((r) => r + 1), RETRY);
+          if (error instanceof Rejection && error.status === "") again = setTimeout(() => setRound((r) => r + 1), RETRY);
         },
       );
     }, TYPING);

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { Link } from "../api/events";
-import { Refusal } from "../api/refusal";
+import { Rejection } from "../api/rejection";
 import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { Model, Stats } from "../api/types";
 import { moment, number } from "../format";
@@ -31,7 +31,7 @@ export function ModelPage({ id }: { id: string }) {
       <>
         <div class="heading"><h1>{id}</h1></div>
         {model.error === undefined ? <p class="note">Loading…</p> : <Failure error={model.error} />}
-        {model.error instanceof Refusal && model.error.reason === "MODEL_NOT_FOUND" && (
+        {model.error instanceof Rejection && model.error.reason === "MODEL_NOT_FOUND" && (
           <p class="note">A deleted model that can be brought back is <a href={modelsHref(new URLSearchParams({ contains: id, deleted: "true" }))}>in the list of models</a>.</p>
         )}
       </>

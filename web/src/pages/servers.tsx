@@ -10,7 +10,7 @@ const REFRESH = 2000;
 
 const STATES: Record<string, string> = {
   STATE_OWNER: "owner",
-  STATE_VOTER: "replica",
+  STATE_VOTER: "standby",
   STATE_JOINING: "joining",
 };
 
@@ -41,7 +41,7 @@ export function ServersPage() {
             </table>
           </Scroll>
           <p class="note">
-            The owner orders all changes, and every replica learns them. Applied is the newest entry of the log that a server has
+            The owner orders all changes, and every standby learns them. Applied is the newest entry of the log that a server has
             applied. Behind is how many entries the most advanced server has applied beyond it. Age is how old the state of a
             server is at most. A drained server owns nothing until it is restarted.
           </p>

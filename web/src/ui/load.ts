@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { Refusal } from "../api/refusal";
+import { Rejection } from "../api/rejection";
 
 /** RETRY is after how many milliseconds a call without an answer is made again. */
 export const RETRY = 2000;
@@ -45,7 +45,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: un
     return () => control.abort();
   }, [...inputs, round]);
 
-  const wait = error instanceof Refusal && error.status === "" ? RETRY : every;
+  const wait = error instanceof Rejection && error.status === "" ? RETRY : every;
   useEffect(() => {
     if (!wait || loading) return undefined;
     const ask = (): void => {

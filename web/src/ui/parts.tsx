@@ -1,6 +1,6 @@
 import { toChildArray, type ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { Refusal } from "../api/refusal";
+import { Rejection } from "../api/rejection";
 import { figure, full } from "../format";
 import { verdict } from "../verdict";
 
@@ -25,17 +25,17 @@ export function Light({ skill, brief = false }: { skill: number | undefined; bri
 /** Failure shows the error of a call. */
 export function Failure({ error }: { error: unknown }) {
   if (error === undefined || error === null) return null;
-  const refusal = error instanceof Refusal ? error : undefined;
+  const rejection = error instanceof Rejection ? error : undefined;
   // A single violation is often the message itself.
-  const violations = (refusal?.violations ?? []).filter((v) => refusal?.message !== `${v.field}: ${v.description}`);
+  const violations = (rejection?.violations ?? []).filter((v) => rejection?.message !== `${v.field}: ${v.description}`);
   return (
     <div class="failure" role="alert">
       <p><strong>{error instanceof Error ? error.message : String(error)}</strong></p>
       {violations.length > 0 && (
         <ul>{violations.map((v) => <li key={v.field + v.description}><code>{v.field}</code> {v.description}</li>)}</ul>
       )}
-      {refusal && (
-        <p class="failure-call">{[refusal.call, refusal.status, refusal.reason].filter(Boolean).join(" · ")}</p>
+      {rejection && (
+        <p class="failure-call">{[rejection.call, rejection.status, rejection.reason].filter(Boolean).join(" · ")}</p>
       )}
     </div>
   );

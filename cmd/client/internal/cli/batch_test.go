@@ -13,10 +13,10 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// wrongLabel is a label that ObserveBatch refuses.
+// wrongLabel is a label that ObserveBatch rejects.
 const wrongLabel = 666
 
-// ObserveBatch learns all rows or none. A row whose label is wrong refuses the batch, and
+// ObserveBatch learns all rows or none. A row whose label is wrong rejects the batch, and
 // so does a batch of more than mostRows.
 func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
 	f.mu.Lock()
@@ -31,11 +31,11 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 		return nil, err
 	}
 	if f.mostRows > 0 && len(r.GetObservations()) > f.mostRows {
-		return nil, refuse(codes.InvalidArgument, "BATCH_TOO_LARGE", "too many rows", "observations")
+		return nil, reject(codes.InvalidArgument, "BATCH_TOO_LARGE", "too many rows", "observations")
 	}
 	for i, o := range r.GetObservations() {
 		if o.GetLabel() == wrongLabel {
-			return nil, refuse(codes.InvalidArgument, "LABEL_OUT_OF_RANGE", "a wrong label", fmt.Sprintf("observations[%d].label", i))
+			return nil, reject(codes.InvalidArgument, "LABEL_OUT_OF_RANGE", "a wrong label", fmt.Sprintf("observations[%d].label", i))
 		}
 	}
 	answer := &hindsightv1.ObserveBatchResponse{}
@@ -177,7 +177,7 @@ func TestReplayBatchesAfterServing(t *testing.T) {
 	}
 }
 
-// The rows before one that is refused are learned, and the error names its round. A
+// The rows before one that is rejected are learned, and the error names its round. A
 // server that takes fewer rows at once gets fewer.
 func TestReplayBatchesRefused(t *testing.T) {
 	for _, most := range []int{0, 1, 5, 100} {
@@ -207,7 +207,7 @@ func TestReplayBatchesRefused(t *testing.T) {
 	f := served(t)
 	f.fault = func(call string, _ int, _ bool) error {
 		if call == "batch" {
-			return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
+			return reject(codes.Unavailable, "STORAGE_FAILED", "disk")
 		}
 		return nil
 	}

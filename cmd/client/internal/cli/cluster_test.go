@@ -50,7 +50,7 @@ func (f *fakeCluster) DrainServer(_ context.Context, r *hindsightv1.DrainServerR
 
 func (f *fakeCluster) RemoveServer(_ context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
 	if r.GetServer() == "a" {
-		return nil, refuse(codes.FailedPrecondition, "SERVER_STATE", "the owner cannot be removed")
+		return nil, reject(codes.FailedPrecondition, "SERVER_STATE", "the owner cannot be removed")
 	}
 	f.calls = append(f.calls, "remove "+r.GetServer())
 	return &hindsightv1.RemoveServerResponse{}, nil

@@ -160,7 +160,7 @@ func TestDelayRefused(t *testing.T) {
 			f := served(t)
 			f.fault = func(c string, n int, done bool) error {
 				if c == call && n == 9 && !done {
-					return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
+					return reject(codes.Unavailable, "STORAGE_FAILED", "disk")
 				}
 				return nil
 			}

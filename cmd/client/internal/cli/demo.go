@@ -202,7 +202,7 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 		title: "a drifting function", total: source.Len(),
 		observed: func(o drive.Observed) {
 			if o.T%max(1, d.rounds/demoLines) == 0 {
-				progress = append(progress, demoProgress{o.T, o.Outcome.RecentSkill, o.Outcome.Regret})
+				progress = append(progress, demoProgress{o.T, o.Outcome.RecentSkill, o.Outcome.Regret}) //nolint:protogetter // Nil where absent.
 			}
 		},
 	}

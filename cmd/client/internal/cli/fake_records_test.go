@@ -62,18 +62,18 @@ func (m *fakeModel) checkInput(i fakeInput) error {
 	declared := m.model.GetSpec().GetInputs()
 	if len(declared) == 0 {
 		if want := m.model.GetSpec().GetDimension(); int(want) != len(i.features) {
-			return refuse(codes.InvalidArgument, "DIMENSION_MISMATCH",
+			return reject(codes.InvalidArgument, "DIMENSION_MISMATCH",
 				fmt.Sprintf("%d features where the model has %d", len(i.features), want), "features")
 		}
 		return nil
 	}
 	for _, in := range declared {
 		if i.inputs.GetFields()[in.GetName()] == nil {
-			return refuse(codes.InvalidArgument, "MISSING_INPUT", "missing input", "inputs."+in.GetName())
+			return reject(codes.InvalidArgument, "MISSING_INPUT", "missing input", "inputs."+in.GetName())
 		}
 	}
 	if len(i.features) > 0 || len(i.inputs.GetFields()) != len(declared) {
-		return refuse(codes.InvalidArgument, "UNKNOWN_INPUT", "unknown input", "inputs")
+		return reject(codes.InvalidArgument, "UNKNOWN_INPUT", "unknown input", "inputs")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type fakeRound struct {
 
 func square(v float64) float64 { return v * v }
 
-// round judges a label before it is learned. The model is the running mean.
+// round evaluates a label before it is learned. The model is the running mean.
 func (m *fakeModel) round(label float64, p *fakePrediction) fakeRound {
 	r := fakeRound{model: square(label - m.mean()), mean: square(label - m.mean()), last: square(label)}
 	if n := len(m.labels); n > 0 {

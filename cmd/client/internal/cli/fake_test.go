@@ -144,7 +144,7 @@ func (f *fake) serve(l net.Listener, options ...grpc.ServerOption) func() {
 	return func() { s.Stop(); <-done }
 }
 
-func refuse(code codes.Code, reason, message string, fields ...string) error {
+func reject(code codes.Code, reason, message string, fields ...string) error {
 	s := status.New(code, message)
 	details := &errdetails.BadRequest{}
 	for _, f := range fields {
@@ -161,18 +161,18 @@ func (f *fake) model(id string) (*fakeModel, error) {
 	if m := f.models[id]; m != nil {
 		return m, nil
 	}
-	return nil, refuse(codes.NotFound, "MODEL_NOT_FOUND", "no model "+strconv.Quote(id))
+	return nil, reject(codes.NotFound, "MODEL_NOT_FOUND", "no model "+strconv.Quote(id))
 }
 
 func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.GetSpec().GetDimension() < 1 && len(r.GetSpec().GetInputs()) == 0 {
-		return nil, refuse(codes.InvalidArgument, "INVALID_SPEC", "bad spec", "spec.dimension")
+		return nil, reject(codes.InvalidArgument, "INVALID_SPEC", "bad spec", "spec.dimension")
 	}
 	if m := f.models[r.GetId()]; m != nil {
 		if !proto.Equal(m.model.GetSpec(), r.GetSpec()) {
-			return nil, refuse(codes.AlreadyExists, "MODEL_EXISTS", "model exists")
+			return nil, reject(codes.AlreadyExists, "MODEL_EXISTS", "model exists")
 		}
 		return &hindsightv1.CreateModelResponse{Model: m.model}, nil
 	}
@@ -292,7 +292,7 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 	}
 	id := cmp.Or(r.GetPredictionId(), "p"+strconv.Itoa(n))
 	if m.outcomes[id] != nil {
-		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "its label has been observed")
+		return nil, reject(codes.AlreadyExists, "OBSERVATION_CONFLICT", "its label has been observed")
 	}
 	p := m.predictions[id]
 	if p == nil {
@@ -301,7 +301,7 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 		f.order = append(f.order, "predict "+id)
 	}
 	if !p.equal(input) {
-		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "other features")
+		return nil, reject(codes.AlreadyExists, "OBSERVATION_CONFLICT", "other features")
 	}
 	if r.Remember != nil && !r.GetRemember() {
 		delete(m.predictions, id)
@@ -350,7 +350,7 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	if before := m.outcomes[id]; before != nil {
 		given := fakeInput{r.GetFeatures(), r.GetInputs()}
 		if before.label != r.GetLabel() || before.class != r.GetClass() || given.given() && !before.equal(given) {
-			return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
+			return nil, reject(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
 		}
 		again := proto.CloneOf(before.outcome)
 		again.Duplicate = true
@@ -358,19 +358,19 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	}
 	p := m.predictions[r.GetPredictionId()]
 	if p == nil && r.GetPredictionId() != "" {
-		return nil, refuse(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
+		return nil, reject(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
 	}
 	input := fakeInput{r.GetFeatures(), r.GetInputs()}
 	if p != nil {
 		input = p.fakeInput
 	} else if p = m.predictions[id]; p != nil && !p.equal(input) {
-		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "predicted with other features")
+		return nil, reject(codes.AlreadyExists, "OBSERVATION_CONFLICT", "predicted with other features")
 	}
 	if err := m.checkInput(input); err != nil {
 		return nil, err
 	}
 	if (r.GetClass() != "") != (m.model.GetSpec().GetClasses() != nil) {
-		return nil, refuse(codes.InvalidArgument, "LABEL_MISSING", "a label of another kind")
+		return nil, reject(codes.InvalidArgument, "LABEL_MISSING", "a label of another kind")
 	}
 	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
 	outcome := m.outcome(r, p)

@@ -31,7 +31,7 @@ func (f *fake) UpdateModel(_ context.Context, r *hindsightv1.UpdateModelRequest)
 		case isLabel:
 			m.model.Labels = map[string]string{key: r.GetModel().GetLabels()[key]}
 		default:
-			return nil, refuse(codes.InvalidArgument, "INVALID_REQUEST", "no such field", path)
+			return nil, reject(codes.InvalidArgument, "INVALID_REQUEST", "no such field", path)
 		}
 	}
 	return &hindsightv1.UpdateModelResponse{Model: proto.CloneOf(m.model)}, nil

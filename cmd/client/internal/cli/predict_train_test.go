@@ -41,7 +41,7 @@ func TestPredictTrainsWithDelay(t *testing.T) {
 	for text, says := range map[string]string{"x\nz\n": "wrong.csv: line 2", "x\n": "wrong.csv: there is no row below the header"} {
 		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "wrong.csv", text))
 		if r.code != 2 || !strings.Contains(r.errors, says) || strings.Contains(r.errors, "learned") {
-			t.Errorf("want --csv refused before the training: %+v", r)
+			t.Errorf("want --csv rejected before the training: %+v", r)
 		}
 	}
 }

@@ -18,8 +18,8 @@ func wantRow(t *testing.T, table string, words ...string) {
 	t.Errorf("no row %q in\n%s", words, table)
 }
 
-// refused checks that a command fails for a reason.
-func refused(t *testing.T, reason string, args ...string) {
+// rejected checks that a command fails for a reason.
+func rejected(t *testing.T, reason string, args ...string) {
 	t.Helper()
 	if r := run(t, args...); r.code != 1 || !strings.Contains(r.errors, reason+")") {
 		t.Errorf("%q is not %s: %+v", args, reason, r)
@@ -42,7 +42,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 	if d := document(t, 0, "model", "create", "second", "--spec", spec, "--follows", "first"); d["follows"] != "first" {
 		t.Errorf("the follower is %v", d)
 	}
-	refused(t, "MODEL_FOLLOWS", "observe", "--model", "second", "--features", "1", "--label", "1")
+	rejected(t, "MODEL_FOLLOWS", "observe", "--model", "second", "--features", "1", "--label", "1")
 	if d := document(t, 0, "alias", "set", "champion", "first", "--expected", "-"); d["model"] != "first" {
 		t.Errorf("the alias is %v", d)
 	}
@@ -73,8 +73,8 @@ func TestResourcesWithTheServer(t *testing.T) {
 		t.Errorf("compared %v", compared)
 	}
 
-	refused(t, "ALIAS_MISMATCH", "alias", "set", "champion", "second", "--expected", "second")
-	refused(t, "MODEL_NOT_FOUND", "alias", "set", "champion", "nobody")
+	rejected(t, "ALIAS_MISMATCH", "alias", "set", "champion", "second", "--expected", "second")
+	rejected(t, "MODEL_NOT_FOUND", "alias", "set", "champion", "nobody")
 	if d := document(t, 0, "alias", "set", "champion", "second", "--expected", "first"); d["previousModel"] != "first" {
 		t.Errorf("the alias is %v", d)
 	}
@@ -82,7 +82,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 	if fields := strings.Fields(list.out); list.code != 0 || len(fields) != 11 || !slices.Equal(fields[7:10], []string{"champion", "second", "first"}) {
 		t.Errorf("the aliases are %+v", list)
 	}
-	refused(t, "MODEL_HAS_ALIASES", "model", "delete", "second", "--yes")
+	rejected(t, "MODEL_HAS_ALIASES", "model", "delete", "second", "--yes")
 	if got := completions(t, "alias", "set", ""); !slices.Equal(got, []string{"champion"}) {
 		t.Errorf("aliases complete to %q", got)
 	}
@@ -90,7 +90,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 		t.Errorf("models complete to %q", got)
 	}
 	document(t, 0, "alias", "delete", "champion")
-	refused(t, "ALIAS_NOT_FOUND", "alias", "delete", "champion")
+	rejected(t, "ALIAS_NOT_FOUND", "alias", "delete", "champion")
 
 	// The figures of top are those of the statistics.
 	var top map[string]any
@@ -120,13 +120,13 @@ func TestUpdateAndUndeleteWithTheServer(t *testing.T) {
 	if strings.Contains(table, "North") {
 		t.Errorf("a request to validate alone changed it:\n%s", table)
 	}
-	refused(t, "ETAG_MISMATCH", "model", "update", "m", "--etag", tag, "--display-name", "South")
+	rejected(t, "ETAG_MISMATCH", "model", "update", "m", "--etag", tag, "--display-name", "South")
 
 	document(t, 0, "observe", "--model", "m", "--features", "1", "--label", "1")
 	if r := run(t, "model", "delete", "m", "--yes"); r.code != 0 || !strings.Contains(r.out, "model restore m --undelete") {
 		t.Errorf("deleted: %+v", r)
 	}
-	refused(t, "MODEL_NOT_FOUND", "predict", "--model", "m", "--features", "1")
+	rejected(t, "MODEL_NOT_FOUND", "predict", "--model", "m", "--features", "1")
 	if r := run(t, "model", "list", "--deleted"); !strings.Contains(r.out, "DELETED\n") || strings.Contains(run(t, "model", "list").out, "m ") {
 		t.Errorf("the deleted one is not told: %+v", r)
 	}
@@ -137,5 +137,5 @@ func TestUpdateAndUndeleteWithTheServer(t *testing.T) {
 		t.Errorf("brought back %v", d)
 	}
 	document(t, 0, "model", "delete", "m", "--yes", "--purge")
-	refused(t, "MODEL_NOT_FOUND", "model", "restore", "m", "--undelete")
+	rejected(t, "MODEL_NOT_FOUND", "model", "restore", "m", "--undelete")
 }

@@ -16,7 +16,7 @@ import (
 	"hindsight/cmd/internal/testca"
 )
 
-// secure starts a fake with TLS that wants certificates of its own authority and the token
+// secure starts a fake with TLS that wants certificates of its own CA and the token
 // "s3cret". It returns the address and a directory with the files.
 func secure(t *testing.T) (address, dir string) {
 	t.Helper()
@@ -39,7 +39,7 @@ func secure(t *testing.T) (address, dir string) {
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			incoming, _ := metadata.FromIncomingContext(ctx)
 			if strings.Join(incoming.Get("authorization"), "") != "Bearer s3cret" {
-				return nil, refuse(codes.Unauthenticated, "UNAUTHENTICATED", "who is it?")
+				return nil, reject(codes.Unauthenticated, "UNAUTHENTICATED", "who is it?")
 			}
 			return handle(ctx, request)
 		})))
@@ -66,10 +66,10 @@ func TestSecureFlags(t *testing.T) {
 		"wrong token":      {[]string{"--ca", ca, "--cert", cert, "--key", key}, map[string]string{"HINDSIGHT_TOKEN": "guess"}, 1, "does not take the token"},
 		"no file":          {[]string{"--ca", file("none")}, nil, 2, "TLS: CA: open "},
 		"no TLS":           {nil, nil, 3, "it may want TLS"},
-		"HINDSIGHT_TLS":    {nil, map[string]string{"HINDSIGHT_TLS": "true"}, 3, "give the file of the authority as CA"},
-		"HINDSIGHT_TLS=1":  {nil, map[string]string{"HINDSIGHT_TLS": "1"}, 3, "give the file of the authority as CA"},
+		"HINDSIGHT_TLS":    {nil, map[string]string{"HINDSIGHT_TLS": "true"}, 3, "give its file as CA"},
+		"HINDSIGHT_TLS=1":  {nil, map[string]string{"HINDSIGHT_TLS": "1"}, 3, "give its file as CA"},
 		"HINDSIGHT_TLS=on": {nil, map[string]string{"HINDSIGHT_TLS": "on"}, 2, `HINDSIGHT_TLS: got "on", want true or false`},
-		"wrong CA":         {[]string{"--ca", file("other.crt")}, nil, 3, "give the file of the authority as CA"},
+		"wrong CA":         {[]string{"--ca", file("other.crt")}, nil, 3, "give its file as CA"},
 		"wrong name":       {[]string{"--ca", ca, "--server-name", "x.example"}, nil, 3, "give that name as server name"},
 		"no certificate":   {[]string{"--ca", ca}, nil, 3, "give the files of a certificate and its key"},
 		"one of two":       {[]string{"--ca", ca, "--cert", cert}, nil, 2, "want both or none"},

@@ -68,8 +68,8 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	if result.Classes > 0 {
 		s.ErrorRate = new(command.Finite(float64(result.Errors) / float64(result.Classes)))
 	}
-	if result.ServedJudged > 0 {
-		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.ServedJudged)))
+	if result.ServedEvaluated > 0 {
+		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.ServedEvaluated)))
 	}
 	return s
 }

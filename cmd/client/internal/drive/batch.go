@@ -25,7 +25,7 @@ const (
 // the rows of a batch in order. The outcome of a row has its prequential prediction,
 // which is what Predict would have answered just before the row was learned.
 //
-// The server learns a batch whole or not at all. A refused batch is sent again in halves, so
+// The server learns a batch whole or not at all. A rejected batch is sent again in halves, so
 // that the rows before a wrong row are learned and the error names the round of the wrong row.
 func (d *driver) batches(ctx context.Context, m *client.Model) error {
 	calling := context.WithoutCancel(ctx)
@@ -50,9 +50,9 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 		start := time.Now()
 		outcomes, err := m.ObserveBatch(calling, observations)
 		took := time.Since(start)
-		var refused *client.Error
+		var rejected *client.Error
 		switch several := len(batch) > 1; {
-		case several && errors.As(err, &refused) && refused.Reason != "":
+		case several && errors.As(err, &rejected) && rejected.Reason != "":
 			limit = len(batch) / 2
 			size = limit
 			continue

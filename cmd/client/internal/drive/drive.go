@@ -61,39 +61,39 @@ type Options struct {
 
 // Result is the account of a run.
 type Result struct {
-	Rounds       int     // begun
-	Acknowledged int     // observations that the server has acknowledged
-	NextOffset   int     // where the stream continues: every round before is acknowledged or has no label
-	Unlabelled   int     // rounds without a label, which are only predicted
-	Duplicates   int     // observations that an earlier run or call had learned
-	Retries      int     // how often calls were sent again
-	SetAside     int     // labels that the label gate set aside
-	Batches      int     // batches that were observed
-	Judged       int     // acknowledged rounds that losses count: see judged
-	Classes      int     // judged labels that are classes
-	Errors       int     // classes for which the prequential prediction was another class
-	Served       int     // acknowledged rounds that were predicted
-	ServedJudged int     // the judged ones of these
-	LossSum      float64 // the sum of all prequential losses
-	// JudgedLoss is the sum of the prequential losses of the judged rounds, ServedLossSum that of their served losses.
-	JudgedLoss, ServedLossSum float64
-	Elapsed                   time.Duration
+	Rounds          int     // begun
+	Acknowledged    int     // observations that the server has acknowledged
+	NextOffset      int     // where the stream continues: every round before is acknowledged or has no label
+	Unlabelled      int     // rounds without a label, which are only predicted
+	Duplicates      int     // observations that an earlier run or call had learned
+	Retries         int     // how often calls were sent again
+	SetAside        int     // labels that the label gate set aside
+	Batches         int     // batches that were observed
+	Evaluated       int     // acknowledged rounds that losses count: see evaluated
+	Classes         int     // evaluated labels that are classes
+	Errors          int     // classes for which the prequential prediction was another class
+	Served          int     // acknowledged rounds that were predicted
+	ServedEvaluated int     // the evaluated ones of these
+	LossSum         float64 // the sum of all prequential losses
+	// EvaluatedLoss is the sum of the prequential losses of the evaluated rounds, ServedLossSum that of their served losses.
+	EvaluatedLoss, ServedLossSum float64
+	Elapsed                      time.Duration
 	// The latencies of the two calls, with the waits for their retries. With Options.Batches,
 	// Observe is that of a batch, and Predict is empty.
 	Predict, Observe Latency
 }
 
-// MeanLoss is the mean prequential loss of the judged rounds, 0 without one.
+// MeanLoss is the mean prequential loss of the evaluated rounds, 0 without one.
 func (r *Result) MeanLoss() float64 {
-	if r.Judged == 0 {
+	if r.Evaluated == 0 {
 		return 0
 	}
-	return r.JudgedLoss / float64(r.Judged)
+	return r.EvaluatedLoss / float64(r.Evaluated)
 }
 
-// judged reports whether losses count an observation, as the server's do: not the first of a model, and
+// evaluated reports whether losses count an observation, as the server's do: not the first of a model, and
 // none whose label was set aside.
-func judged(o *hindsightv1.Outcome) bool { return o.GetSequence() > 1 && !o.GetSetAside() }
+func evaluated(o *hindsightv1.Outcome) bool { return o.GetSequence() > 1 && !o.GetSetAside() }
 
 // RoundsPerSecond is the rate of acknowledged rounds.
 func (r *Result) RoundsPerSecond() float64 {
@@ -255,7 +255,7 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 	_, err := m.Predict(ctx, f.input(), option)
 	switch {
 	// An earlier run may have sent the label and stopped before the answer. Then Observe with
-	// the input returns the first answer. If the id has another input, Observe refuses too.
+	// the input returns the first answer. If the id has another input, Observe rejects too.
 	case errors.Is(err, client.ErrObservationConflict):
 		f.known = true
 	case err != nil:
@@ -297,8 +297,8 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	if outcome.ServedLoss != nil {
 		r.Served++
 	}
-	if judged(outcome) {
-		r.judge(c.round.Class, outcome)
+	if evaluated(outcome) {
+		r.evaluate(c.round.Class, outcome)
 	}
 	if d.options.OnObserved == nil {
 		return nil
@@ -309,12 +309,12 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	return nil
 }
 
-// judge adds the losses of a judged round, and of a class whether the prequential prediction was another.
-func (r *Result) judge(class string, outcome *hindsightv1.Outcome) {
-	r.Judged++
-	r.JudgedLoss += outcome.GetLoss()
+// evaluate adds the losses of a evaluated round, and of a class whether the prequential prediction was another.
+func (r *Result) evaluate(class string, outcome *hindsightv1.Outcome) {
+	r.Evaluated++
+	r.EvaluatedLoss += outcome.GetLoss()
 	if outcome.ServedLoss != nil {
-		r.ServedJudged++
+		r.ServedEvaluated++
 		r.ServedLossSum += outcome.GetServedLoss()
 	}
 	if class != "" {

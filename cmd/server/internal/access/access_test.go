@@ -294,7 +294,7 @@ func TestAuditLog(t *testing.T) {
 	}
 	noError(t, file.Close())
 	if len(lines) != 202 {
-		t.Fatalf("%d lines, want 202: 200 refusals at once", len(lines))
+		t.Fatalf("%d lines, want 202: 200 rejections at once", len(lines))
 	}
 	const first = `{"time":"2026-01-02T03:04:05.000000006Z","name":"ann","role":"admin","call":"hindsight.v1.ModelService/DeleteModel","models":["m"],"outcome":"OK","peer":"127.0.0.1:1","validate_only":true}`
 	if lines[0] != first || !strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`) {

@@ -28,7 +28,7 @@ type server struct {
 		objects  map[string][]byte
 		parts    map[string][]byte
 		failures int // The next requests are answered with 503.
-		refuse   bool
+		reject   bool
 		aborted  int
 	}
 }
@@ -51,7 +51,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.mu.failures > 0:
 		s.mu.failures--
 		answer(http.StatusServiceUnavailable, "SlowDown")
-	case s.mu.refuse || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=id/"):
+	case s.mu.reject || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=id/"):
 		answer(http.StatusForbidden, "SignatureDoesNotMatch")
 	case r.Method == http.MethodPut && r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
 		answer(http.StatusBadRequest, "BadDigest")
@@ -270,7 +270,7 @@ func TestS3IsTriedAgain(t *testing.T) {
 func TestS3Credentials(t *testing.T) {
 	s, b := openS3(t)
 	s.mu.Lock()
-	s.mu.refuse = true
+	s.mu.reject = true
 	s.mu.Unlock()
 	check := func(b bucket.Bucket, want string) {
 		t.Helper()
@@ -303,7 +303,7 @@ func TestS3Credentials(t *testing.T) {
 	listener := httptest.NewServer(s)
 	defer listener.Close()
 	s.mu.Lock()
-	s.mu.refuse = false
+	s.mu.reject = false
 	s.mu.Unlock()
 	b, err := bucket.Open("s3://bucket?region=r&use_path_style=true&profile=other&endpoint=" + listener.URL)
 	if err == nil {

@@ -76,7 +76,7 @@ func Open(o Options) (*Keeper, error) {
 	}
 	if err := m.invalidAt(o.Now()); err != nil {
 		// The clock may be wrong, so the server starts.
-		o.Log.Error("clients will refuse the server's certificate", zap.Error(err))
+		o.Log.Error("clients will reject the server's certificate", zap.Error(err))
 	}
 	k.take(m)
 	return k, nil

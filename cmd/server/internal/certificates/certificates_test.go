@@ -164,13 +164,13 @@ func TestHandshakes(t *testing.T) {
 		client1, serve string // of the client's error and of the server's
 	}{
 		"good":                       {host, trusts(a, good), "", ""},
-		"wrong authority of server":  {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
+		"wrong CA of server":         {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
 		"wrong host":                 {testca.Leaf{Hosts: []string{"other.example"}}, trusts(a, good), "cannot validate certificate for 127.0.0.1", "bad certificate"},
 		"expired server":             {testca.Leaf{Hosts: host.Hosts, From: past.From, Until: past.Until}, trusts(a, good), "certificate has expired", "bad certificate"},
 		"expired client":             {host, trusts(a, b.Pair(t, past)), "expired certificate", "certificate has expired"},
 		"client not yet valid":       {host, trusts(a, b.Pair(t, testca.Leaf{From: time.Now().Add(time.Hour), Until: time.Now().Add(2 * time.Hour)})), "expired certificate", "not yet valid"},
 		"no client certificate":      {host, trusts(a), "certificate required", "didn't provide a certificate"},
-		"client of other authority":  {host, forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
+		"client of other CA":         {host, forced(trusts(a), a.Pair(t, testca.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
 		"a server's as the client's": {host, trusts(a, b.Pair(t, host)), "bad certificate", "incompatible key usage"},
 		"TLS 1.1":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version", "unsupported versions"},
 		"TLS 1.2":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, "", ""},
@@ -312,8 +312,8 @@ func TestReloadOfLinks(t *testing.T) {
 	}
 }
 
-// A client whose authority is gone loses its connection and does not come back, not by a
-// ticket of before either. While both authorities are there, both clients stay.
+// A client whose CA is gone loses its connection and does not come back, not by a
+// ticket of before either. While both CAs are there, both clients stay.
 func TestClientCARotation(t *testing.T) {
 	a, old, next := testca.New(t, "servers"), testca.New(t, "old"), testca.New(t, "next")
 	s := serve(t, a, old, host)
@@ -329,17 +329,17 @@ func TestClientCARotation(t *testing.T) {
 	replace(bytes.Join([][]byte{old.PEM, next.PEM}, nil))
 	after := must(s.dial(t, other))(t)
 	if err := ping(before); err != nil {
-		t.Errorf("both authorities: %v", err)
+		t.Errorf("both CAs: %v", err)
 	}
 	replace(next.PEM)
 	if err := ping(before); err == nil {
-		t.Error("a client without an authority keeps its connection")
+		t.Error("a client without a CA keeps its connection")
 	}
 	if err := ping(after); err != nil {
-		t.Errorf("a client with an authority: %v", err)
+		t.Errorf("a client with a CA: %v", err)
 	}
 	if _, err := s.dial(t, resuming); err == nil {
-		t.Error("a client without an authority came back")
+		t.Error("a client without a CA came back")
 	}
 	replace(append(bytes.Clone(next.PEM), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...))
 	if stats := s.Stats(); stats.ReloadFailures != 1 {

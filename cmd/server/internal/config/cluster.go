@@ -8,15 +8,15 @@ import (
 
 const cluster = "Cluster"
 
-// ClusterReplicas says whether a server that is not the owner learns.
-type ClusterReplicas string
+// ClusterStandby says whether a server that is not the owner learns.
+type ClusterStandby string
 
-// The values of ClusterReplicas.
+// The values of ClusterStandby.
 const (
-	// ReplicasWarm learn every observation.
-	ReplicasWarm ClusterReplicas = "warm"
-	// ReplicasCold store every observation, and learn once they own the models.
-	ReplicasCold ClusterReplicas = "cold"
+	// StandbyWarm is a server that learns every observation.
+	StandbyWarm ClusterStandby = "warm"
+	// StandbyCold is a server that stores every observation, and learns once it owns the models.
+	StandbyCold ClusterStandby = "cold"
 )
 
 // clusterSettings are the settings of a server of a cluster.
@@ -25,7 +25,7 @@ func clusterSettings(c *Config) []setting {
 		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT that other servers can connect to", &c.ClusterAddress, isPeer), "address that this server listens on for the other servers of its cluster; without it the server has no cluster"},
 		{cluster, "cluster-join", "", word("ADDRESSES", "nothing, or cluster addresses between commas, such as a:7946,b:7946,c:7946", &c.ClusterJoin, arePeers), "cluster addresses of the servers that found the cluster, or of servers to join"},
 		{cluster, "cluster-groups", "1", count(1, 1024, &c.ClusterGroups), "groups of models of the cluster, fixed when it is founded; with several groups three servers keep each model, and more servers learn more"},
-		{cluster, "cluster-replicas", "warm", oneOf(&c.ClusterReplicas, ReplicasWarm, ReplicasCold), "whether servers that are not the owner learn (warm) or only store what the owner learns (cold); the same on all servers"},
+		{cluster, "cluster-standby", "warm", oneOf(&c.ClusterStandby, StandbyWarm, StandbyCold), "whether servers that are not the owner learn (warm) or only store what the owner learns (cold); the same on all servers"},
 		{cluster, "cluster-cert", "", file(&c.ClusterCert), "certificate (PEM) for connections between servers; required unless all addresses are loopback addresses"},
 		{cluster, "cluster-key", "", file(&c.ClusterKey), "private key of cluster-cert (PEM)"},
 		{cluster, "cluster-ca", "", file(&c.ClusterCA), "CA file for verifying the other servers' certificates (PEM)"},
@@ -55,7 +55,7 @@ func (c Config) Peers() []string {
 func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {
-	case c.ClusterAddress == "" && (secured || c.ClusterJoin != "" || c.ClusterReplicas == ReplicasCold):
+	case c.ClusterAddress == "" && (secured || c.ClusterJoin != "" || c.ClusterStandby == StandbyCold):
 		return "cluster-address", "the address of this server, because another cluster setting is set"
 	case secured && c.ClusterCert == "":
 		return "cluster-cert", "a file beside cluster-key and cluster-ca"

@@ -10,10 +10,10 @@ import (
 
 func TestClusterSettings(t *testing.T) {
 	c := load(t, []string{
-		"--cluster-address=a:7946", "--cluster-join=a:7946,b:7946,[::1]:7946", "--cluster-replicas=cold", "--cluster-cert=c.pem", "--cluster-key=k.pem", "--cluster-ca=ca.pem",
+		"--cluster-address=a:7946", "--cluster-join=a:7946,b:7946,[::1]:7946", "--cluster-standby=cold", "--cluster-cert=c.pem", "--cluster-key=k.pem", "--cluster-ca=ca.pem",
 	}, environment{})
 	if c.ClusterAddress != "a:7946" || !slices.Equal(c.Peers(), []string{"a:7946", "b:7946", "[::1]:7946"}) ||
-		c.ClusterReplicas != config.ReplicasCold || c.ClusterCert != "c.pem" || c.ClusterKey != "k.pem" || c.ClusterCA != "ca.pem" {
+		c.ClusterStandby != config.StandbyCold || c.ClusterCert != "c.pem" || c.ClusterKey != "k.pem" || c.ClusterCA != "ca.pem" {
 		t.Errorf("%+v", c)
 	}
 	if c := load(t, nil, environment{"HINDSIGHT_CLUSTER_ADDRESS": "a:7946"}); c.ClusterAddress != "a:7946" || c.Peers() != nil {
@@ -25,8 +25,8 @@ func TestClusterSettings(t *testing.T) {
 		"--cluster-address=a:0":                                            "cluster-address",
 		"--cluster-address=0.0.0.0:7946":                                   "cluster-address",
 		"--cluster-join=a:7946":                                            "cluster-address",
-		"--cluster-replicas=cold":                                          "cluster-address",
-		"--cluster-address=a:1 --cluster-replicas=hot":                     "cluster-replicas",
+		"--cluster-standby=cold":                                           "cluster-address",
+		"--cluster-address=a:1 --cluster-standby=hot":                      "cluster-standby",
 		"--cluster-address=a:1 --cluster-join=a:1,":                        "cluster-join",
 		"--cluster-address=a:1 --cluster-join=b":                           "cluster-join",
 		"--cluster-address=a:1 --cluster-cert=c":                           "cluster-key",

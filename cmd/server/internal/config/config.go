@@ -56,7 +56,7 @@ type Config struct {
 	ClusterAddress                     string // "" is no cluster.
 	ClusterGroups                      int
 	ClusterJoin                        string // Between commas. See Peers.
-	ClusterReplicas                    ClusterReplicas
+	ClusterStandby                     ClusterStandby
 	ClusterCert, ClusterKey, ClusterCA string // Files; "" is no TLS.
 
 	// File is the file that was read, "" when there was none.

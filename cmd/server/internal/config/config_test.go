@@ -51,7 +51,7 @@ func defaults() config.Config {
 		DataDir:          "./data",
 		Durability:       config.DurabilitySync,
 		ClusterGroups:    1,
-		ClusterReplicas:  config.ReplicasWarm,
+		ClusterStandby:   config.StandbyWarm,
 		SnapshotReplay:   250 * time.Millisecond,
 		SnapshotsKept:    3,
 		BackupEvery:      time.Hour,
@@ -137,7 +137,7 @@ func everyLoaded() config.Config {
 		JWTAudience:      "hindsight",
 		AuditLog:         "/var/log/hindsight/audit.log",
 		ClusterGroups:    1,
-		ClusterReplicas:  config.ReplicasWarm,
+		ClusterStandby:   config.StandbyWarm,
 	}
 }
 

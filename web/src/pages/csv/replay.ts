@@ -1,5 +1,5 @@
 import { observeBatch } from "../../api/client";
-import { Refusal } from "../../api/refusal";
+import { Rejection } from "../../api/rejection";
 import { count, plural } from "../../format";
 import { RETRY } from "../../ui/load";
 import type { Notice } from "../../ui/notice";
@@ -23,7 +23,7 @@ export async function replay(model: string, observations: Record<string, unknown
       at += BATCH;
     } catch (e) {
       // The batch is sent again if no server answered, or if the server says when: its ids are the same.
-      if (!(e instanceof Refusal) || (e.status !== "" && e.retryAfter === undefined)) {
+      if (!(e instanceof Rejection) || (e.status !== "" && e.retryAfter === undefined)) {
         notice({ text: `${model} learned ${count(at)} of ${plural(total, "row")}, then: ${e instanceof Error ? e.message : String(e)}` });
         return;
       }

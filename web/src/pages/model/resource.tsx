@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { compareModels, deleteAlias, listAliases, setAlias, updateModel } from "../../api/client";
-import { Refusal } from "../../api/refusal";
+import { Rejection } from "../../api/rejection";
 import type { ClassPerformance, Comparison, Model, Performance } from "../../api/types";
 import { count, number } from "../../format";
 import { modelHref } from "../../router";
@@ -10,7 +10,7 @@ import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Light, Num, Panel, Scroll } from "../../ui/parts";
 import { pairsOf, pairsText, typed } from "../draft";
 
-/** Edit changes a model. The etag refuses the change if somebody else changed the model meanwhile. */
+/** Edit changes a model. The etag rejects the change if somebody else changed the model meanwhile. */
 export function Edit({ model, changed }: { model: Model; changed: () => void }) {
   const [open, setOpen] = useState(false);
   // The current model, which may be newer than the page.
@@ -76,7 +76,7 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
     }
   };
   const wrong = (name: string): string | undefined =>
-    (error instanceof Refusal ? error.violations : []).find((v) => v.field.replace(/^model\./, "").split(".")[0] === name)?.description;
+    (error instanceof Rejection ? error.violations : []).find((v) => v.field.replace(/^model\./, "").split(".")[0] === name)?.description;
   const put = (field: keyof Texts) => (e: { currentTarget: { value: string } }): void => {
     setTexts({ ...texts, [field]: e.currentTarget.value });
     setError(undefined);

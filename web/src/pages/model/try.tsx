@@ -156,7 +156,7 @@ function outputsOf(model: Model): number {
   return model.spec?.outputs ?? 1;
 }
 
-/** target is the label of a request. An empty field sends no label, which the server refuses. */
+/** target is the label of a request. An empty field sends no label, which the server rejects. */
 function target(model: Model, label: string): ObserveBody {
   if (model.spec?.classes) return label ? { class: label } : {};
   if (!label.trim()) return {};

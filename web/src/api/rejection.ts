@@ -4,8 +4,8 @@ export interface Violation {
   description: string;
 }
 
-/** Refusal is the error of a call: the server refused the call, or no server answered. */
-export class Refusal extends Error {
+/** Rejection is the error of a call: the server rejected the call, or no server answered. */
+export class Rejection extends Error {
   constructor(
     /** The call, such as "POST /v1/models". */
     readonly call: string,
@@ -19,7 +19,7 @@ export class Refusal extends Error {
     readonly retryAfter?: number,
   ) {
     super(message);
-    this.name = "Refusal";
+    this.name = "Rejection";
   }
 }
 
@@ -34,7 +34,7 @@ interface Status {
   details?: Detail[];
 }
 
-/** reach makes a call. A server that does not answer is a Refusal without a status. */
+/** reach makes a call. A server that does not answer is a Rejection without a status. */
 export async function reach(call: string, path: string, request: RequestInit): Promise<Response> {
   try {
     return await fetch(path, request);
@@ -43,13 +43,13 @@ export async function reach(call: string, path: string, request: RequestInit): P
   }
 }
 
-/** unreachable is the error of a call without an answer. A Refusal stays. */
-export function unreachable(call: string, cause: unknown): Refusal {
-  return cause instanceof Refusal ? cause : new Refusal(call, "The server did not answer. Is it running?", "", "", []);
+/** unreachable is the error of a call without an answer. A Rejection stays. */
+export function unreachable(call: string, cause: unknown): Rejection {
+  return cause instanceof Rejection ? cause : new Rejection(call, "The server did not answer. Is it running?", "", "", []);
 }
 
-/** refused reads the google.rpc.Status of an answer that is an error. */
-export async function refused(call: string, answer: Response): Promise<Refusal> {
+/** rejected reads the google.rpc.Status of an answer that is an error. */
+export async function rejected(call: string, answer: Response): Promise<Rejection> {
   const text = await answer.text();
   let status: Status;
   try {
@@ -60,7 +60,7 @@ export async function refused(call: string, answer: Response): Promise<Refusal> 
   }
   const details = status.details ?? [];
   const after = answer.headers.get("Retry-After");
-  return new Refusal(
+  return new Rejection(
     call,
     status.message || `HTTP ${answer.status} ${answer.statusText}`,
     status.status ?? "",
