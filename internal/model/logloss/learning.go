@@ -35,8 +35,21 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 	for i, j := range l.numbers {
 		s.raw[i] = x[j]
 	}
+	if l.counts != nil {
+		l.learnMany(s, class, classes, weight)
+	}
 	l.scale.Add(s.raw, math.Min(1, weight))
 	l.centers.change(l.scale.Changes())
+}
+
+// learnMany learns the row in the experts of many numbers.
+func (l *Level) learnMany(s *Scratch, class, classes int, weight float64) {
+	p := s.each
+	if class == classes {
+		p = make([]float64, classes+1)
+	}
+	l.many.learn(p, s.features, class, weight)
+	l.counts.learn(s.raw, class, weight)
 }
 
 func (l *Level) learnMixture(s *Scratch, class int, weight float64) {

@@ -6,6 +6,8 @@
 //	logistic     online Newton logistic regression on the numbers of a row: see newton
 //	effects      the logistic regression with effects of keys, for two classes
 //	conditional  normal densities given the class: see conditional
+//	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
+//	sparse       above 64 numbers, logistic regression on all of them: see sparse
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
 //	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
 //	             1 − 10⁻⁴ and not at all
@@ -78,6 +80,12 @@ func (o Options) logits() int {
 	return k
 }
 
+// many tells whether there are experts of many numbers.
+func (o Options) many() bool {
+	d := o.Dimension - len(o.Keys)
+	return d > fewNumbers && o.MaxClasses*d <= mostSums
+}
+
 func (o Options) keyed() int {
 	if o.MaxClasses > 2 || o.logits() == 0 {
 		return 0
@@ -97,11 +105,16 @@ const (
 	logistic
 	ofKeys
 	ofClasses
+	ofCounts
+	ofMany
 )
 
 // kinds are the experts below the stacks.
 func (o Options) kinds() []kind {
 	kinds := []kind{calibrated, ofClasses}
+	if o.many() {
+		kinds = append(kinds, ofCounts, ofMany)
+	}
 	if o.logits() > 0 {
 		kinds = append(kinds, logistic)
 	}
@@ -120,6 +133,9 @@ func (o Options) experts() int {
 	if o.keyed() > 0 {
 		n++
 	}
+	if o.many() {
+		n += 2
+	}
 	return n
 }
 
@@ -136,8 +152,11 @@ type Level struct {
 	scale   moments.Table
 	logits  []newton
 	centers *conditional
-	keys    *keyed
-	stacks  []calibration.Softmax
+	// counts and many are nil without many numbers.
+	counts *multinomial
+	many   *sparse
+	keys   *keyed
+	stacks []calibration.Softmax
 	// weights are w of the kinds, of the stacks and of the shares.
 	weights []float64
 	// rows is the number of rows, rounds that of the rows that were mixed, T. Losses are Σω log loss of
@@ -151,6 +170,9 @@ func New(o Options) *Level {
 	l := &Level{o: o, kinds: o.kinds(), numbers: o.numbers()}
 	l.scale = moments.NewTable(len(l.numbers))
 	l.centers = newConditional(len(l.numbers))
+	if o.many() {
+		l.counts, l.many = newMultinomial(len(l.numbers)), &sparse{features: len(l.numbers) + 1}
+	}
 	if o.keyed() > 0 {
 		l.keys = newKeyed(o.effects())
 	}

@@ -19,6 +19,8 @@ type Scratch struct {
 	each, gains []float64
 	points      []calibration.Point
 	keys        *keyedScratch
+	// counts and features are those of the experts of many numbers that are not 0.
+	counts, features []entry
 }
 
 // NewScratch is for the rows of a level.
@@ -60,6 +62,10 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 			l.keys.say(s.keys, logs, s.odds[0])
 		case ofClasses:
 			l.centers.logs(logs, s.each, s.inverse, s.raw, counts, total)
+		case ofCounts:
+			l.counts.logs(logs, s.each, s.counts, counts, total)
+		case ofMany:
+			l.many.logs(logs, s.each, s.features)
 		}
 	}
 	l.stack(s, counts, total)
@@ -88,6 +94,10 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 		}
 	}
 	s.z[len(l.numbers)] = 1
+	if l.counts != nil {
+		s.counts = l.counts.counted(s.counts[:0], l.numbers, x)
+		s.features = l.counts.features(s.features[:0], s.counts, s.z)
+	}
 	if l.keys != nil {
 		for i := range s.keys.values {
 			s.keys.values[i] = x[l.o.Keys[i]]

@@ -30,6 +30,10 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 		l.logits[k].visit(v)
 	}
 	l.centers.visit(v, classes)
+	if l.counts != nil {
+		l.counts.visit(v, classes)
+		l.many.visit(v, classes)
+	}
 	if l.keys != nil {
 		l.keys.visit(v, l.rows)
 	}
@@ -65,7 +69,7 @@ func (l *Level) name(expert int) string {
 	} else if i >= 0 {
 		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
 	}
-	return [...]string{calibrated: "calibrated", ofClasses: "conditional", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
+	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
 }
 
 // regressions is the number of logistic regressions beside so many known classes.
@@ -82,7 +86,8 @@ func (l *Level) regressions(classes int) int {
 
 const (
 	fixedBytes = 1024
-	scratches  = 2 // That a busy model keeps.
+	manyFlops  = 10 // Of a number and a class: few numbers are not 0.
+	scratches  = 2  // That a busy model keeps.
 )
 
 // Bytes is the memory of the state and its scratch.
@@ -113,6 +118,9 @@ func (o Options) bytes(classes int) uint64 {
 	case o.logits() > 1:
 		size += 8 * d * (d + 1) * k
 	}
+	if o.many() {
+		size += 8*d*(3*k+4*scratches) + d
+	}
 	return size + 8*d*(k+2)
 }
 
@@ -121,5 +129,8 @@ func (o Options) PredictFlops() uint64 {
 	d, k := uint64(o.Dimension+1), uint64(o.MaxClasses)
 	flops := 10*d + uint64(o.experts())*60*k
 	flops += 2 * d * d * uint64(o.logits())
+	if o.many() {
+		flops += manyFlops * d * k
+	}
 	return flops + 4*d*k
 }
