@@ -33,7 +33,7 @@ type level2Scratch struct {
 	query  query
 	// present is the present advice of level 2, without numbers if there is none.
 	present block
-	stack  stackScratch
+	stack   stackScratch
 	// experts and final are the predictions of the experts and of the finalists, by outputs.
 	experts, final, weights []float64
 	// scales and units are those of level 1 before the label.
