@@ -6,7 +6,10 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/logloss"
+	"hindsight/internal/model/scaling"
 )
 
 const (
@@ -17,6 +20,8 @@ const (
 	maxAutoFrequencies  = 4096
 	defaultKeys         = 1 << 16
 	maxAutoKeys         = 1 << 20
+	// Of more classes auto learns what costs with the known classes alone: see indicators.
+	maxCodedClasses = 256
 )
 
 // Levels of prediction intervals.
@@ -53,8 +58,37 @@ func automatic(c *completion, given *model.Auto) entry {
 		for _, key := range o.Keys {
 			e.level.Keys = append(e.level.Keys, key.Feature)
 		}
+		if e.level.MaxClasses > maxCodedClasses {
+			return c.indicators(e.level)
+		}
 	}
 	return e
+}
+
+// indicators is auto of many classes: linear_awv of the indicators of the known classes below the
+// level of log loss. A class costs O(dimension) a row, where both levels of auto for each class
+// would cost microseconds.
+func (c *completion) indicators(level *logloss.Options) entry {
+	d := c.spec.Dimension
+	ridge := awv.Options{Lambda: 1, Outputs: c.outputs}
+	o := scaling.Options{
+		Dimension: d, Outputs: c.outputs, InputLimit: model.MaxMagnitude, Forgetting: 1, Warmup: classesWarmup, Running: true,
+		New: func(outputs int) model.Learner {
+			ridge := ridge
+			ridge.Outputs = outputs
+			return awv.New(feature.NewAffine(d), ridge)
+		},
+	}
+	cost := awv.RidgesCost(d+1, ridge, awv.Path{}, 0)
+	cost.StateBytes += o.Cost()
+	return entry{
+		cost: cost, scalesItself: true, indicators: true, level: level,
+		make: func(outputs int) model.Learner {
+			o := o
+			o.Outputs = outputs
+			return scaling.New(o)
+		},
+	}
 }
 
 // coverage completes and checks the levels of prediction intervals.

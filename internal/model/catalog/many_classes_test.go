@@ -1,0 +1,85 @@
+package catalog_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+)
+
+// auto tells 300 classes by their centers, costs with the known classes alone, and goes on bit for
+// bit once it is restored.
+func TestAutoOfManyClasses(t *testing.T) {
+	const classes, dimension, rows = 300, 10, 4500
+	limit := classes
+	spec, cost, err := catalog.Complete(model.Spec{Dimension: dimension, Auto: &model.Auto{}, Classes: &model.Classes{MaxClasses: &limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner := func() model.Classifier {
+		l, err := catalog.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, ok := l.(model.Classifier)
+		if !ok {
+			t.Fatalf("%T is no classifier", l)
+		}
+		return c
+	}
+	rng := rand.New(rand.NewPCG(1, 37))
+	centers := make([][dimension]float64, classes)
+	for k := range centers {
+		for j := range centers[k] {
+			centers[k][j] = 100 + 40*rng.NormFloat64()
+		}
+	}
+	l := learner()
+	if l.Size() > cost.StateBytes/4 {
+		t.Errorf("no class takes %d bytes, all %d", l.Size(), cost.StateBytes)
+	}
+	wrong, asked := 0, 0
+	for n := range rows {
+		k, x := rng.IntN(classes), make([]float64, dimension)
+		for j := range x {
+			x[j] = centers[k][j] + 20*rng.NormFloat64()
+		}
+		var p model.ClassPrediction
+		if err := l.PredictClass(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		if n > rows*2/3 {
+			asked++
+			if p.Name() != strconv.Itoa(k) {
+				wrong++
+			}
+		}
+		var o model.ClassOutcome
+		if err := l.ObserveClass(&o, x, strconv.Itoa(k), 1, p.Advice); err != nil {
+			t.Fatal(err)
+		}
+		if n%1500 == 700 {
+			state, err := l.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := learner()
+			if err := again.Restore(state); err != nil {
+				t.Fatal(err)
+			}
+			if other, err := again.AppendBinary(nil); err != nil || !bytes.Equal(state, other) {
+				t.Fatalf("row %d: restored, it has another state, %v", n, err)
+			}
+			l = again
+		}
+	}
+	if share := float64(wrong) / float64(asked); share > 0.12 {
+		t.Errorf("%.3f of the rows are wrong", share)
+	}
+	if l.Size() > cost.StateBytes {
+		t.Errorf("%d bytes, at most %d were announced", l.Size(), cost.StateBytes)
+	}
+}
