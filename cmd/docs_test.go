@@ -34,7 +34,6 @@ var notRun = []struct{ begin, why string }{
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},
 	{"go test ", "make test and make test-e2e run them; TestCommandsOfTests of docs looks for what they name"},
 	{"sudo ", "it changes the system"},
-	{"bin/hindsight-research size", "TestSize of research/cli runs it"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
 	{"hindsight-server --data-dir /var/lib/hindsight --cluster-address", "it takes three machines; TestThreeServersAreOneService of cmd/server starts three servers"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},

@@ -58,7 +58,7 @@ const (
 	recoveryCPU   = "CPU of start and recovery"
 )
 
-// Stated is what docs/sizing.md states of the ratio of answers to measurements of a
+// Stated is what research/sizing/README.md states of the ratio of answers to measurements of a
 // figure, which a test holds the committed results to.
 func Stated(figure string) (low, high float64, ok bool) {
 	switch figure {

@@ -48,7 +48,7 @@ func TestCommittedTable(t *testing.T) {
 	}
 }
 
-// What package sizing answers is within the factors that docs/sizing.md states, of all that
+// What package sizing answers is within the factors that research/sizing/README.md states, of all that
 // was measured.
 func TestAnswersNearMeasurements(t *testing.T) {
 	unseen := 0

@@ -38,7 +38,7 @@ func newSize(p *command.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "size --spec JSON|@FILE --rate R",
 		Short: "Compute what models of a spec need: memory, disk, processors, time of a recovery",
-		Long: `Compute what models of a spec need of a machine, by the formulas of docs/sizing.md, which also
+		Long: `Compute what models of a spec need of a machine, by the formulas of research/sizing/README.md, which also
 says how far they were off. A server reports the cost of the spec and creates nothing.
 
 A round is a Predict and the Observe of its label. A prediction is pending for

@@ -1,7 +1,7 @@
 // Package sizing estimates what models need of a machine: memory, disk, processors, and the time
 // of a recovery. The server reports the memory and the multiply-adds of a learner by
 // ValidateSpec; docs/format has the bytes of a row on disk; the rest are measured constants, see
-// docs/sizing.md. Every figure is of the long run, without a limit of the server's memory.
+// research/sizing/README.md. Every figure is of the long run, without a limit of the server's memory.
 package sizing
 
 import (
