@@ -69,6 +69,15 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 3))
 }
 
+// oneGoroutine skips a test that calls the store from one goroutine, in short mode, in which make test-race runs. Other
+// tests show the race detector the goroutines of the store.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("calls the store from one goroutine: not in short mode, in which the race detector runs")
+	}
+}
+
 // The flag long makes tests of crashes and damage repeat up to ten times as often; make torture sets the flag.
 var long = flag.Bool("long", false, "repeat tests of crashes and damage more often")
 
@@ -160,6 +169,7 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 // A crash anywhere in Rewind: the model is as it was, or its intention is there
 // and the log as far as the sequence, or it is done; the same call completes it.
 func TestRewindCrashes(t *testing.T) {
+	oneGoroutine(t)
 	const sequence = kept + 50 // Inside a record.
 	back := storage.Rewind{
 		Sequence: sequence,
@@ -265,6 +275,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 // A crash anywhere in Import leaves all of the model or nothing; what is left
 // is in no later model, and not counted.
 func TestImportCrashes(t *testing.T) {
+	oneGoroutine(t)
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
 	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
@@ -344,6 +355,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 
 // A crash anywhere in Delete leaves all of the model or nothing.
 func TestDeleteCrashes(t *testing.T) {
+	oneGoroutine(t)
 	for name, set := range durabilities() {
 		for at, ctx := range contexts(t) {
 			t.Run(name+at, func(t *testing.T) {

@@ -114,6 +114,7 @@ func TestAnotherFormatIsRefused(t *testing.T) {
 // What a crash in the middle of DeleteModel leaves is gone when the directory
 // is opened again, and not counted.
 func TestLeftoversOfADeletedModel(t *testing.T) {
+	oneGoroutine(t)
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	gone, stays := create(t, s, "gone"), create(t, s, "stays")

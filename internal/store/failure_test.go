@@ -148,6 +148,7 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 // A disk that fails at any step of Open: it says so and ends, and what was
 // there is there afterwards.
 func TestRefusedWhileOpening(t *testing.T) {
+	oneGoroutine(t)
 	mem := vfs.NewCrashableMem()
 	s := open(t, mem)
 	m := create(t, s, "m")
@@ -219,6 +220,7 @@ func TestFullWhileOpening(t *testing.T) {
 // Power cuts while syncs are left out: the end may be gone, but the directory
 // opens, nothing is in between, and what Sync covered is there.
 func TestPowerCutsWithoutSyncs(t *testing.T) {
+	oneGoroutine(t)
 	rng := seeded(t)
 	cuts := times(10, 100)
 	async := func(o *store.Options) { o.Async = true }

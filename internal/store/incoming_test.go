@@ -152,6 +152,7 @@ func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
 // A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves the old store or the
 // checkpoint.
 func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
+	oneGoroutine(t)
 	from := sender(t)
 	disk := receiver(t)
 	completed := false

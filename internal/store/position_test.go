@@ -20,6 +20,7 @@ func at(index uint64) storage.Position { return storage.Position{Index: index} }
 // A power cut before any write to the disk leaves exactly the commands that the position covers. After the test
 // applies the other commands, the store equals every replica.
 func TestPositionCrashes(t *testing.T) {
+	oneGoroutine(t)
 	rng := seeded(t)
 	outcomes := map[int]int{}
 	for range times(4, 20) {

@@ -238,6 +238,7 @@ func raftStep(rng *rand.Rand, l *store.RaftLog, want raftState) (after raftState
 // After a power cut before any write to the disk the log opens. It has all acknowledged operations, and all or
 // nothing of the operation in progress.
 func TestRaftLogCrashes(t *testing.T) {
+	oneGoroutine(t)
 	rng := seeded(t)
 	for range times(3, 10) {
 		disk := vfs.NewCrashableMem()
@@ -355,6 +356,7 @@ func TestRaftLogRefusedWrites(t *testing.T) {
 
 // After a flip of any bit the log opens with its contents unchanged, or does not open.
 func TestRaftLogDamage(t *testing.T) {
+	oneGoroutine(t)
 	rng := seeded(t)
 	disk := vfs.NewCrashableMem()
 	l := openRaft(t, disk, store.SmallMemTables)

@@ -59,6 +59,7 @@ func rewrite(t *testing.T, fs vfs.FS, path string, data []byte) {
 // flips, the file is cut or gone. The directory does not open with less than what was
 // acknowledged, unless the damage is cut off on purpose.
 func TestDamagedTailIsNoTornWrite(t *testing.T) {
+	oneGoroutine(t)
 	rng := seeded(t)
 	for name, async := range map[string]bool{"sync": false, "async": true} {
 		t.Run(name, func(t *testing.T) {
