@@ -14,6 +14,7 @@ import (
 // The majority of digests decides which server replaces its store, and an owner that is wrong first hands the ownership
 // on. Without a majority no server replaces its store.
 func TestAMajorityOfDigestsDecides(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		// The owner has the digest right, and the others have these.

@@ -210,6 +210,7 @@ func startBalanced(t *testing.T, n int) []*machine {
 // TestGroups founds four groups on five servers, lets a server join and another leave, kills one, and finds every record
 // on three members of its group.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	machines := startBalanced(t, 5)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
@@ -281,6 +282,7 @@ func TestGroups(t *testing.T) {
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
 func TestGroupsOfALostDirectory(t *testing.T) {
+	t.Parallel()
 	machines := startBalanced(t, 4)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
@@ -302,6 +304,7 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 // TestKilledWhileRemoved: a server that was killed while it was removed from a group starts again, removes its part, and
 // does not join the group again.
 func TestKilledWhileRemoved(t *testing.T) {
+	t.Parallel()
 	machines := startBalanced(t, 3)
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
@@ -331,6 +334,7 @@ func TestKilledWhileRemoved(t *testing.T) {
 
 // TestRebalanceWithoutAServer: the call says that a server does not answer, and not only that its deadline has passed.
 func TestRebalanceWithoutAServer(t *testing.T) {
+	t.Parallel()
 	machines := startBalanced(t, 3)
 	leads := ownerOf(t, 0, machines...)
 	machines[slices.IndexFunc(machines, func(m *machine) bool { return m != leads })].close()
@@ -354,6 +358,7 @@ func TestRebalanceWithoutAServer(t *testing.T) {
 // TestGroupsAreFixed: a server with another number of groups does not join, and a member does not start again with
 // another number.
 func TestGroupsAreFixed(t *testing.T) {
+	t.Parallel()
 	machines := newMachines(t, 1, 2)
 	machines[0].start(t)
 	ownerOf(t, 2, machines...)

@@ -13,6 +13,7 @@ import (
 
 // A pending prediction that was put before or while the ownership moves is at the next owner.
 func TestMoveKeepsPendingPredictions(t *testing.T) {
+	t.Parallel()
 	servers := startAll(t, 3)
 	learn(t, "m", 1, servers...)
 	haveAll(t, map[string]uint64{"m": 1}, servers...)

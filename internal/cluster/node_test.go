@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
 	"runtime"
 	"slices"
@@ -23,6 +24,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil { // The tests wait for elections more than they work.
+		panic(err)
+	}
 	// The library leaks these two goroutines after a transfer to a server that does not answer.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
 		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
@@ -343,6 +347,7 @@ func startAll(t *testing.T, n int) []*server {
 }
 
 func TestThreeEmptyServersFoundACluster(t *testing.T) {
+	t.Parallel()
 	servers := startAll(t, 3)
 	first := owner(t, servers...)
 	// The first by address founds, and the others begin with its store.
@@ -378,6 +383,7 @@ func TestThreeEmptyServersFoundACluster(t *testing.T) {
 }
 
 func TestAServerWithModelsFounds(t *testing.T) {
+	t.Parallel()
 	servers := newServers(t, 3)
 	with := servers[2]
 	alone, err := store.Open(with.dir, store.Options{})
@@ -448,6 +454,7 @@ func TestTwoServersWithModelsRefuse(t *testing.T) {
 }
 
 func TestAnEmptiedDiskIsANewMember(t *testing.T) {
+	t.Parallel()
 	servers := startAll(t, 3)
 	first := owner(t, servers...)
 	learn(t, "m", 5, servers...)
@@ -471,6 +478,7 @@ func TestAnEmptiedDiskIsANewMember(t *testing.T) {
 }
 
 func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
+	t.Parallel()
 	servers := newServers(t, 3)
 	for _, s := range servers {
 		s.marks = consensus.Marks{Threshold: 10, Trailing: 5, Interval: 50 * time.Millisecond}
