@@ -336,6 +336,8 @@ test("named inputs, classes and reliability are those of GetModelStats", async (
       assert.equal(await told(page, `class.${c.class}.errors`), Number(c.errors));
     }
     assert.equal(await page.getByRole("region", { name: "Reliability" }).first().locator("tbody tr").count(), s.classes.reliability.length);
+    assert.ok(Math.abs(await told(page, "ranking.auc") - s.classes.ranking.auc) < 1e-3);
+    assert.ok(Math.abs(await told(page, "ranking.f1") - s.classes.ranking.f1) < 1e-2);
     assert.match(await page.getByRole("img", { name: /^Error rate/ }).getAttribute("aria-label"), /most frequent class/);
   });
 });

@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 
 export type Alias = Schemas["Alias"];
 export type ClassPerformance = Schemas["ClassPerformance"];
+export type ClassRanking = Schemas["ClassRanking"];
 export type ClassStats = Schemas["ClassStats"];
 export type Cluster = Schemas["GetClusterResponse"];
 export type Comparison = Schemas["Comparison"];
@@ -20,6 +21,7 @@ export type InputSpec = Schemas["Input"] & { name: string };
 export type InputStats = Schemas["InputStats"];
 export type Interval = Schemas["Interval"];
 export type IntervalStats = Schemas["IntervalStats"];
+export type KeyEffect = Schemas["KeyEffect"];
 export type LabelGate = Schemas["LabelGateStats"];
 export type LearnedInput = Schemas["LearnedInput"];
 export type Learner = Schemas["Learner"];

@@ -16,7 +16,7 @@ import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
-import { Classes, Experts, Importances, Inputs, Intervals, Reliability, Weights } from "./model/tables";
+import { Classes, Effects, Experts, Importances, Inputs, Intervals, Ranking, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live", lost: "connection lost, trying again" };
@@ -123,10 +123,10 @@ function Heading({ model, live }: { model: Model; live: Live }) {
 /** Tables shows the figures that have several rows. */
 function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const outputs = model.spec?.outputs ?? 1;
-  const { intervals = [], experts = [], families = [], inputs = [], weights: affine = [], classes, labelGate } = stats;
+  const { intervals = [], experts = [], families = [], inputs = [], effects = [], weights: affine = [], classes, labelGate } = stats;
   return (
     <>
-      <Panel title="Performance"><PerformanceTable stats={stats} /></Panel>
+      <Panel title="Performance"><PerformanceTable stats={stats} />{classes?.ranking && <Ranking ranking={classes.ranking} />}</Panel>
       {inputs.length > 0 && <Panel title="Inputs"><Inputs inputs={inputs} learned={model.inputs ?? []} /></Panel>}
       <Pair>
         {intervals.length > 0 && <Panel title="Intervals"><Intervals intervals={intervals} outputs={outputs} /></Panel>}
@@ -134,6 +134,7 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
         {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
         {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
         {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
+        {effects.length > 0 && <Panel title="Largest effects of keys"><Effects effects={effects} outputs={outputs} /></Panel>}
         {families.length > 0 && <Panel title="Inputs that matter"><Importances model={model.id} /></Panel>}
         {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
       </Pair>

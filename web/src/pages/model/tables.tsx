@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { getImportances } from "../../api/client";
-import type { ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
+import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, level, number, percent, short } from "../../format";
 import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
 
@@ -122,6 +122,41 @@ export function Importances({ model }: { model: string }) {
         )}
       </div>
     </>
+  );
+}
+
+/** Effects shows the largest effects of users, stores, devices and the like on the label. */
+export function Effects({ effects, outputs }: { effects: KeyEffect[]; outputs: number }) {
+  return (
+    <Scroll label="Effects of keys">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Input</th><th scope="col">Key</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
+            <th scope="col" class="right">Effect</th><th scope="col" class="right">Observations</th>
+          </tr>
+        </thead>
+        <tbody>
+          {effects.map((e) => (
+            <tr key={`${e.input} ${e.category ?? ""} ${e.missing} ${e.output ?? 0}`}>
+              <th scope="row">{e.input}</th><td>{e.category ?? <small>{e.missing ? "missing" : "forgotten"}</small>}</td>
+              {outputs > 1 && <td class="right">{e.output ?? 0}</td>}
+              <td class="right"><Num value={number(e.effect)} write={short} /></td><td class="right"><Num value={number(e.observations)} write={short} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** Ranking says how well probabilities tell the rarer of two classes from the other. */
+export function Ranking({ ranking }: { ranking: ClassRanking }) {
+  return (
+    <p class="note">
+      AUC <strong><Num name="ranking.auc" value={number(ranking.auc)} /></strong>. From the probability <Num value={number(ranking.threshold)} write={short} /> on, <strong>{ranking.class}</strong> has
+      the best F1, <Num name="ranking.f1" value={number(ranking.f1)} write={short} />, with the precision <Num value={number(ranking.precision)} write={percent} /> and the recall <Num value={number(ranking.recall)} write={percent} />.
+    </p>
   );
 }
 
