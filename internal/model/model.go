@@ -304,6 +304,8 @@ type Report struct {
 	// features that approximate the kernel and forget nothing, and for the kernel itself. More
 	// features lower HindsightLoss by at most RegretRKHS − Regret.
 	RegretRKHS float64
+	// Certificate is at least Regret, for a learner whose Stats have none.
+	Certificate float64
 	// EffectiveDimension is Tr(C(C+λI)⁻¹).
 	EffectiveDimension float64
 	// HindsightPath is L* of the model of the first m features alone, m = 0 … r. It

@@ -49,7 +49,7 @@ func (l *Learner) features() int {
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	s := l.Stats()
 	r := model.Report{
-		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, RegretRKHS: math.NaN(),
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, RegretRKHS: math.NaN(), Certificate: math.NaN(),
 		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(), Families: l.families(), Effects: l.largestEffects(),
 	}
 	if o.Importances {

@@ -144,6 +144,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.Regret -= l.regret.Value()
 	r.RegretUnpenalized -= l.regret.Value()
 	r.RegretRKHS -= l.regret.Value()
+	r.Certificate -= l.regret.Value()
 	return r
 }
 

@@ -100,7 +100,7 @@ func (a *Account) Stats() model.Stats {
 func Report(s model.Stats) model.Report {
 	return model.Report{
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
-		RegretUnpenalized: math.NaN(), RegretRKHS: math.NaN(), EffectiveDimension: math.NaN(),
+		RegretUnpenalized: math.NaN(), RegretRKHS: math.NaN(), Certificate: math.NaN(), EffectiveDimension: math.NaN(),
 	}
 }
 

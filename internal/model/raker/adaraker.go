@@ -253,6 +253,18 @@ func (a *AdaRaker) WeightNames() []string {
 	return names
 }
 
+// Report has the regret, and the certificate of the best kernel by the expert with the least.
+func (a *AdaRaker) Report(o model.ReportOptions) model.Report {
+	return a.report(o, func(output int) []descender {
+		var all []descender
+		for j := range a.outputs[output] {
+			e := &a.outputs[output][j]
+			all = append(all, descender{&e.expert, e.step})
+		}
+		return all
+	})
+}
+
 // Stats has no regret: Report solves for it.
 func (a *AdaRaker) Stats() model.Stats { return a.stats(a.Size()) }
 

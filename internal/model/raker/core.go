@@ -85,6 +85,10 @@ type core struct {
 	accounts []ledger.Account
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
+	// cut: a step was not η times the weight, so that there is no certificate. weights is Σω. Both
+	// stay 0 unless the learner certifies.
+	cut     bool
+	weights float64
 	// z and stable are the scratch of Observe: the features of all kernels, and their
 	// 1/(‖z_p‖²+λ).
 	z, stable []float64
@@ -191,6 +195,9 @@ func (c *core) finish(y []float64, weight float64) {
 	if c.hindsight != nil {
 		c.hindsight.add(c.z, y, weight)
 	}
+	if c.certifies() {
+		c.weights += weight
+	}
 }
 
 // stats are the Stats of a learner of the given size.
@@ -252,7 +259,7 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 		flops += e * 2 * total
 	}
 	if o.TrackRegret && o.Loss == losses.Squared {
-		numbers += pairs + k*total + loops.Rows*(total+1)
+		numbers += pairs + k*total + loops.Rows*(total+1) + 2*e*kernels + 2
 		flops += pairs + k*total
 	}
 	return model.Cost{

@@ -120,8 +120,10 @@ func (m *moments) visit(v *codec.Visitor) {
 
 // solution is the best function of one kernel for each output.
 type solution struct {
-	// losses are L*, penalties the λ‖θ̂‖² in them.
-	losses, penalties []float64
+	// losses are L*, penalties the λ‖θ̂‖² in them, norms the ‖θ̂‖², kernels the numbers of the
+	// kernels.
+	losses, penalties, norms []float64
+	kernels                  []int
 	// ridge is the λ that was used, factor that of C+λI, nil if C has none.
 	ridge  float64
 	factor *qr.Factor
@@ -157,22 +159,24 @@ func (m *moments) regularized(k *kernelMoments, lambda float64) ([]float64, floa
 // Σ w y², at r³/6 multiply-adds and r² numbers. It answers NaN if C is corrupt.
 func (m *moments) solve(k *kernelMoments, lambda float64, energies []float64, pause func()) solution {
 	gram, lambda := m.regularized(k, lambda)
-	s := solution{losses: make([]float64, len(energies)), penalties: make([]float64, len(energies)), ridge: lambda}
-	factor, err := qr.Cholesky(k.size, len(energies), gram, pause)
+	outputs := len(energies)
+	s := solution{losses: make([]float64, outputs), penalties: make([]float64, outputs), norms: make([]float64, outputs), ridge: lambda}
+	factor, err := qr.Cholesky(k.size, outputs, gram, pause)
 	if err == nil {
 		s.factor = factor
 	}
 	theta := make([]float64, k.size)
 	for j, energy := range energies {
 		if err != nil {
-			s.losses[j], s.penalties[j] = math.NaN(), math.NaN()
+			s.losses[j], s.penalties[j], s.norms[j] = math.NaN(), math.NaN(), math.NaN()
 			continue
 		}
 		copy(theta, m.right(k, j))
 		// The difference of two nearly equal sums may round below 0.
 		s.losses[j] = math.Max(0, energy-factor.SetLabels(theta, j))
 		factor.Weights(theta, j)
-		s.penalties[j] = lambda * loops.Dot(theta, theta)
+		s.norms[j] = loops.Dot(theta, theta)
+		s.penalties[j] = lambda * s.norms[j]
 	}
 	return s
 }
@@ -205,13 +209,14 @@ func (c *core) best(pause func()) solution {
 	for p := range c.hindsight.kernels {
 		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energies, pause)
 		if p == 0 {
-			best.losses, best.penalties = append([]float64(nil), s.losses...), append([]float64(nil), s.penalties...)
+			best.losses, best.penalties, best.norms = slices.Clone(s.losses), slices.Clone(s.penalties), slices.Clone(s.norms)
+			best.kernels = make([]int, len(s.losses))
 		}
 		sum := 0.0
 		for j, loss := range s.losses {
 			sum += loss
 			if loss < best.losses[j] || math.IsNaN(loss) {
-				best.losses[j], best.penalties[j] = loss, s.penalties[j]
+				best.losses[j], best.penalties[j], best.norms[j], best.kernels[j] = loss, s.penalties[j], s.norms[j], p
 			}
 		}
 		if sum < smallest || math.IsNaN(sum) {
@@ -231,10 +236,11 @@ func (c *core) reportFlops() uint64 {
 	return flops
 }
 
-// Report solves for the best kernel in hindsight of each output, at r³/6 multiply-adds
+// report solves for the best kernel in hindsight of each output, at r³/6 multiply-adds
 // a kernel of r features, and if asked for the effective dimension of the kernel with the
-// least sum of losses, at r³/6. Without TrackRegret all but CertificateOK is NaN.
-func (c *core) Report(o model.ReportOptions) model.Report {
+// least sum of losses, at r³/6. Without TrackRegret all but CertificateOK is NaN. Descenders are
+// the experts of an output.
+func (c *core) report(o model.ReportOptions, descenders func(output int) []descender) model.Report {
 	r := ledger.Report(c.stats(0))
 	if c.hindsight == nil {
 		return r
@@ -251,6 +257,10 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 	}
 	r.HindsightLoss, r.Regret = smallest, loss-smallest
 	r.RegretUnpenalized = loss - (smallest - penalty)
+	if c.certifies() && !c.cut {
+		r.Certificate = c.certificate(&best, descenders)
+		r.CertificateOK = r.CertificateOK && c.covers(r.Certificate, r.Regret, loss)
+	}
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0 // C is 0 before the first round.
 		if c.accounts[0].Rounds > 0 {

@@ -3,6 +3,7 @@ package raker_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"hindsight/internal/model/feature"
@@ -17,6 +18,8 @@ type naive struct {
 	o     raker.Options
 	theta [][]float64
 	w     []float64
+	// lost is Σω(C(f_p,y)+λ‖θ_p‖²), slopes Σω²‖∇‖² of that.
+	lost, slopes []float64
 }
 
 func newNaive(maps []feature.Map, o raker.Options) *naive {
@@ -24,12 +27,13 @@ func newNaive(maps []feature.Map, o raker.Options) *naive {
 	for _, m := range maps {
 		n.theta = append(n.theta, make([]float64, m.Size()))
 		n.w = append(n.w, 1/float64(len(maps)))
+		n.lost, n.slopes = append(n.lost, 0), append(n.slopes, 0)
 	}
 	return n
 }
 
 func (n *naive) clone() *naive {
-	c := &naive{o: n.o, w: append([]float64(nil), n.w...)}
+	c := &naive{o: n.o, w: slices.Clone(n.w), lost: slices.Clone(n.lost), slopes: slices.Clone(n.slopes)}
 	for _, theta := range n.theta {
 		c.theta = append(c.theta, append([]float64(nil), theta...))
 	}
@@ -82,9 +86,13 @@ func naiveSlope(l losses.Loss, f, y float64) float64 {
 func (n *naive) update(z [][]float64, y, weight, step float64) {
 	for p := range z {
 		f := inner(n.theta[p], z[p])
-		n.w[p] *= math.Exp(-n.o.WeightStep * weight * (naiveLoss(n.o.Loss, f, y) + n.o.Lambda*inner(n.theta[p], n.theta[p])))
+		loss := weight * (naiveLoss(n.o.Loss, f, y) + n.o.Lambda*inner(n.theta[p], n.theta[p]))
+		n.w[p] *= math.Exp(-n.o.WeightStep * loss)
+		n.lost[p] += loss
 		for i, v := range n.theta[p] {
-			n.theta[p][i] = v - step*weight*(naiveSlope(n.o.Loss, f, y)*z[p][i]+2*n.o.Lambda*v)
+			gradient := weight * (naiveSlope(n.o.Loss, f, y)*z[p][i] + 2*n.o.Lambda*v)
+			n.slopes[p] += gradient * gradient
+			n.theta[p][i] = v - step*gradient
 		}
 	}
 }

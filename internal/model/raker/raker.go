@@ -4,7 +4,7 @@
 // of many step sizes.
 //
 // A round costs O(PD) for P kernels of D frequencies, where the second-order forecaster of
-// package awv costs O(r²). There is no certificate.
+// package awv costs O(r²). With the squared loss and TrackRegret, Report has a certificate.
 package raker
 
 import (
@@ -159,6 +159,13 @@ func (r *Raker) WeightNames() []string {
 	return names
 }
 
+// Report has the regret, and the certificate of the best kernel.
+func (r *Raker) Report(o model.ReportOptions) model.Report {
+	return r.report(o, func(output int) []descender {
+		return []descender{{&r.experts[output], r.options.Step}}
+	})
+}
+
 // Stats has no regret: Report solves for it.
 func (r *Raker) Stats() model.Stats { return r.stats(r.Size()) }
 
@@ -175,6 +182,8 @@ type expert struct {
 	// average is θ̄ and steps the sum a of the steps, for SGM that averages.
 	average []float64
 	steps   float64
+	// descents has an entry each kernel, none unless the learner certifies.
+	descents []descent
 	// f is scratch: f_p of the round.
 	f []float64
 }
@@ -187,6 +196,9 @@ func (c *core) newExpert() expert {
 	}
 	if c.options.Average {
 		e.average = make([]float64, c.total())
+	}
+	if c.certifies() {
+		e.descents = make([]descent, len(c.maps))
 	}
 	return e
 }
@@ -257,6 +269,10 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 		shrink := max(0, 1-float64(2*s*o.Lambda))
 		norm := loops.Descend(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
 		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))
+		if e.descents != nil {
+			e.descents[p].add(loss, weight, c.gradient(p, f, y, norm))
+			c.cut = c.cut || s != float64(step*weight) || float64(2*s*o.Lambda) > 1
+		}
 		logw[p] -= float64(o.WeightStep * loss)
 		top = max(top, logw[p])
 		from = to

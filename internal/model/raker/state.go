@@ -102,6 +102,13 @@ func (c *core) visit(v *codec.Visitor, tag uint64) {
 	if c.hindsight != nil {
 		c.hindsight.visit(v)
 	}
+	if c.certifies() {
+		v.Bool(&c.cut)
+		v.Within(ledger.MaxSum, &c.weights)
+		if v.Reading() && !(c.weights >= 0) {
+			v.Corrupt("a sum of weights of %g", c.weights)
+		}
+	}
 }
 
 // visit visits the parameters. The logarithms of the weights are relative to the largest.
@@ -111,6 +118,9 @@ func (e *expert) visit(v *codec.Visitor) {
 	if e.average != nil {
 		v.FloatsWithin(maxTheta, e.average)
 		v.Within(ledger.MaxSum, &e.steps)
+	}
+	for p := range e.descents {
+		e.descents[p].visit(v)
 	}
 	if v.Reading() && (slices.Max(e.logw) != 0 || e.steps < 0) {
 		v.Corrupt("a largest weight of exp(%g) after steps of %g", slices.Max(e.logw), e.steps)

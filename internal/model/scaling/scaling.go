@@ -444,7 +444,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
 		s := l.Stats()
 		return model.Report{
-			HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, RegretRKHS: math.NaN(), EffectiveDimension: math.NaN(),
+			HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, RegretRKHS: math.NaN(), Certificate: math.NaN(), EffectiveDimension: math.NaN(),
 			CertificateOK: s.CertificateOK,
 		}
 	}
@@ -453,6 +453,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.Regret = l.loss(r.Regret) + l.owed
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
 	r.RegretRKHS = l.loss(r.RegretRKHS) + l.owed
+	r.Certificate = l.loss(r.Certificate) + l.owed
 	for m, loss := range r.HindsightPath {
 		r.HindsightPath[m] = l.loss(loss)
 	}

@@ -1445,7 +1445,8 @@ type ModelStats struct {
 	// for each learner.
 	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h /
-	// (2 eta).
+	// (2 eta). raker, ada_raker and fogd with track_regret have a certificate of their descent and no
+	// guarantee.
 	Certificate *float64 `protobuf:"fixed64,10,opt,name=certificate,proto3,oneof" json:"certificate,omitempty"`
 	// regret <= certificate <= regret_bound up to rounding; for online Newton steps only the second
 	// part. false: the state is corrupt. Absent unless certified.

@@ -438,7 +438,8 @@ class ModelStats(ShownStats):
     #: docs/theory.md for each learner.
     regret_bound: Optional[float]
     #: C = sum y^2 q/(1+q), between regret and guarantee; for online Newton steps sum of weight h
-    #: / (2 eta).
+    #: / (2 eta). raker, ada_raker and fogd with track_regret have a certificate of their descent
+    #: and no guarantee.
     certificate: Optional[float]
     #: regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
     #: second part. false: the state is corrupt. Absent unless certified.

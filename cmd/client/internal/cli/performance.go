@@ -119,8 +119,8 @@ func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 	if s.GetCertified() {
 		w.Row("guarantee, prequential", s.GetRegretBound())
-		w.Row("certificate, prequential", s.GetCertificate())
 	}
+	command.Known(w, "certificate, prequential", s.Certificate)
 	command.Known(w, "certificate, served", s.ServedCertificate)
 	command.Known(w, "certificate ok", s.CertificateOk)
 }

@@ -1,0 +1,83 @@
+package raker
+
+import (
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/ledger"
+	"hindsight/internal/model/losses"
+)
+
+// descent sums up the gradient steps of an expert in one kernel.
+type descent struct {
+	// loss is L_p = Σω(C(f_p,y) + λ‖θ_p‖²), slopes G_p = Σω²‖∇_p‖², ∇_p the gradient of the
+	// bracket. Both count from the first round of the expert.
+	loss, slopes float64
+}
+
+func (d *descent) add(loss, weight, gradient float64) {
+	d.loss += loss
+	d.slopes += float64(weight*weight) * gradient
+}
+
+func (d *descent) visit(v *codec.Visitor) {
+	v.Within(math.MaxFloat64, &d.loss, &d.slopes)
+	if v.Reading() && !(d.loss >= 0 && d.slopes >= 0) {
+		v.Corrupt("a descent with the loss %g and the slopes %g", d.loss, d.slopes)
+	}
+}
+
+// descender is an expert with its step η.
+type descender struct {
+	*expert
+	step float64
+}
+
+// certifies tells whether Report has a certificate while no step is cut: the step is constant,
+// no expert forgets its θ, and the best function in hindsight is solved for.
+func (c *core) certifies() bool {
+	o := &c.options
+	return o.TrackRegret && o.Loss == losses.Squared && !o.Average && o.Decay == 0 && !o.Cold
+}
+
+// gradient is ‖∇(C(θ·z,y) + λ‖θ‖²)‖² of kernel p, given f = θ·z and ‖θ‖².
+func (c *core) gradient(p int, f, y, norm float64) float64 {
+	slope, shrink := c.options.Loss.Slope(f, y), 2*c.options.Lambda
+	square := math.Max(0, 1/c.stable[p]-c.options.Lambda) // ‖z_p‖².
+	return math.Max(0, float64(slope*slope*square)+float64(2*slope*shrink*f)+float64(shrink*shrink*norm))
+}
+
+// certificate bounds the regret against θ̂ of the best kernel p of each output. By eq. (46), for
+// every expert with step η,
+//
+//	L_p − Σω(C(θ̂·z_p,y) + λ‖θ̂‖²) ≤ ‖θ̂‖²/2η + (η/2) G_p
+//
+// and what the learner lost beyond L_p is known. For one Raker the paper bounds it by
+// ln P/η_w and the gaps of the mixture. The regret has λ‖θ̂‖² once, eq. (46) has it every round:
+//
+//	regret ≤ loss − L_p + ‖θ̂‖²/2η + (η/2) G_p + (λΩ − λ)‖θ̂‖²,  Ω = Σω
+//
+// The expert with the least bound counts. Rounds before an expert's first one have losses of 0
+// in L_p, which no loss of θ̂ is below.
+//
+// Source: AdaRaker (JMLR 2019), Lemmas 1 and 3.
+func (c *core) certificate(best *solution, descenders func(output int) []descender) (sum float64) {
+	for j := range c.accounts {
+		least, norm, p := math.Inf(1), best.norms[j], best.kernels[j]
+		for _, e := range descenders(j) {
+			d := &e.descents[p]
+			least = math.Min(least, -d.loss+norm/(2*e.step)+e.step/2*d.slopes)
+		}
+		sum += c.accounts[j].Loss.Value() + least + c.options.Lambda*c.weights*norm - best.penalties[j]
+	}
+	return sum
+}
+
+// covers tells whether the regret is at most the certificate, to the rounding of their sums.
+func (c *core) covers(certificate, regret, loss float64) bool {
+	scale := loss
+	for j := range c.accounts {
+		scale += c.accounts[j].Energy.Value()
+	}
+	return regret <= certificate+ledger.Tolerance(float64(c.accounts[0].Rounds))*scale
+}
