@@ -2,25 +2,22 @@ package gateway
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -80,9 +77,6 @@ func (g *Gateway) routes() []*route {
 			f := rpc.Input().Fields().Get(n)
 			if body == "*" || f.Kind() == protoreflect.BytesKind || slices.Contains(taken, string(f.Name())) {
 				continue
-			}
-			if kinds()[kindOf(f)].parse == nil {
-				panic(fmt.Sprintf("gateway: a query cannot hold %s", f.FullName()))
 			}
 			c.parameters = append(c.parameters, f)
 		}
@@ -223,8 +217,9 @@ func (c *call) setQuery(r *http.Request, request protoreflect.Message) error {
 		if f.Message() != nil && !f.IsMap() {
 			field = string(f.Name())
 		}
-		if want := setField(request, f, key, value); want != "" {
-			return badParameter(field, fmt.Sprintf("%s: got %.80q, want %s", name, value, want))
+		one := url.Values{name: {value}}
+		if !utf8.ValidString(value) || runtime.PopulateQueryParameters(request.Interface(), one, utilities.NewDoubleArray(nil)) != nil {
+			return badParameter(field, fmt.Sprintf("%s: got %.80q, want %s", name, value, wantOf(f)))
 		}
 	}
 	return nil
@@ -264,77 +259,22 @@ func (c *call) parameterNames() string {
 	return strings.Join(names, ", ")
 }
 
-// A kind is what a parameter takes.
-type kind struct {
-	want  string
-	parse func(text string) (protoreflect.Value, error)
-}
-
-// kinds are those of parameters, by kindOf.
-func kinds() map[string]kind {
-	return map[string]kind{
-		"string": {"a text of UTF-8", parseText},
-		"map":    {"a text of UTF-8", parseText},
-		"int32": {"an integer of 32 bits", func(text string) (protoreflect.Value, error) {
-			n, err := strconv.ParseInt(text, 10, 32)
-			return protoreflect.ValueOfInt32(int32(n)), err
-		}},
-		"uint32": {"an integer of 32 bits, 0 or more", func(text string) (protoreflect.Value, error) {
-			n, err := strconv.ParseUint(text, 10, 32)
-			return protoreflect.ValueOfUint32(uint32(n)), err
-		}},
-		"double": {"a number", func(text string) (protoreflect.Value, error) {
-			x, err := strconv.ParseFloat(text, 64)
-			return protoreflect.ValueOfFloat64(x), err
-		}},
-		"bool": {"true or false", func(text string) (protoreflect.Value, error) {
-			is, err := strconv.ParseBool(text)
-			return protoreflect.ValueOfBool(is), err
-		}},
-		"google.protobuf.Duration": {"a time with its unit, as 2s", func(text string) (protoreflect.Value, error) {
-			d, err := time.ParseDuration(text)
-			return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), err
-		}},
-		"google.protobuf.FieldMask": {"", func(text string) (protoreflect.Value, error) {
-			mask := fieldmaskpb.FieldMask{Paths: strings.Split(text, ",")}
-			return protoreflect.ValueOfMessage(mask.ProtoReflect()), nil
-		}},
-	}
-}
-
-var errNotUTF8 = errors.New("not UTF-8")
-
-func parseText(text string) (protoreflect.Value, error) {
-	if !utf8.ValidString(text) {
-		return protoreflect.Value{}, errNotUTF8
-	}
-	return protoreflect.ValueOfString(text), nil
-}
-
-func kindOf(f protoreflect.FieldDescriptor) string {
+// wantOf says what a parameter takes.
+func wantOf(f protoreflect.FieldDescriptor) string {
 	switch {
-	case f.IsMap():
-		return "map"
+	case f.IsMap() || f.Kind() == protoreflect.StringKind:
+		return "a text of UTF-8"
 	case f.Message() != nil:
-		return string(f.Message().FullName())
+		return "a time with its unit, as 2s"
+	case f.Kind() == protoreflect.BoolKind:
+		return "true or false"
+	case f.Kind() == protoreflect.DoubleKind:
+		return "a number"
+	case f.Kind() == protoreflect.Uint32Kind:
+		return "an integer of 32 bits, 0 or more"
 	default:
-		return f.Kind().String()
+		return "an integer of 32 bits"
 	}
-}
-
-// setField sets a field to a value of a query, or says what value the field takes.
-func setField(m protoreflect.Message, f protoreflect.FieldDescriptor, key, text string) (want string) {
-	kind := kinds()[kindOf(f)]
-	v, err := kind.parse(text)
-	switch {
-	case err != nil:
-		return kind.want
-	case f.IsMap():
-		m.Mutable(f).Map().Set(protoreflect.ValueOfString(key).MapKey(), v)
-	default:
-		m.Set(f, v)
-	}
-	return ""
 }
 
 func badParameter(name, message string) *failure {
