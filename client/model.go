@@ -106,7 +106,7 @@ type Observation struct {
 	// ID is the id of an observation without a prediction. If it is empty, the call draws an id.
 	ID     string
 	Weight float64 // The importance; 0 means 1.
-	// Key is that of ByKey, for an alias with a share and an observation without a pending prediction.
+	// Key chooses the model like ByKey, for an alias with a share and an observation without a pending prediction.
 	Key string
 }
 

@@ -82,7 +82,7 @@ func (t *transport) ClientHandshake(ctx context.Context, authority string, c net
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (*transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("the credentials are those of a client")
+	return nil, nil, errors.New("the credentials are for clients only")
 }
 
 // Info implements credentials.TransportCredentials.
@@ -95,5 +95,5 @@ func (t *transport) Clone() credentials.TransportCredentials { return t }
 
 // OverrideServerName implements credentials.TransportCredentials.
 func (*transport) OverrideServerName(string) error {
-	return errors.New("the name of the server is that of TLS.ServerName")
+	return errors.New("TLS.ServerName sets the name of the server")
 }

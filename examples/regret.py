@@ -65,16 +65,16 @@ def main(rows_file, stats_file):
     with open(rows_file, newline="", encoding="utf-8") as file:
         rows = [[float(cell) for cell in row] for row in list(csv.reader(file))[1:]]
     with open(stats_file, encoding="utf-8") as file:
-        told = json.load(file)
-    told = told.get("stats", told)
-    if int(told["observations"]) != len(rows):
-        sys.exit(f"the model has learned {told['observations']} observations, the file has {len(rows)} rows")
+        reported = json.load(file)
+    reported = reported.get("stats", reported)
+    if int(reported["observations"]) != len(rows):
+        sys.exit(f"the model has learned {reported['observations']} observations, the file has {len(rows)} rows")
     energy = math.fsum(row[-1] ** 2 for row in rows)
     worst = 0.0
     print(f"{'figure':15}{'from the rows':>17}{'of the server':>17}")
     for name, value in figures(rows).items():
-        worst = max(worst, abs(value - told[name]) / energy)
-        print(f"{name:15}{value:17.9f}{told[name]:17.9f}")
+        worst = max(worst, abs(value - reported[name]) / energy)
+        print(f"{name:15}{value:17.9f}{reported[name]:17.9f}")
     print(f"they agree to {'1e-12' if worst < 1e-12 else worst} of the sum of the squared labels")
     return 0 if worst < 1e-12 else 1
 

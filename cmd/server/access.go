@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// openAccess reads who may call. The guard is that of HTTP, nil if it has nothing to do.
+// openAccess reads who may call. The guard checks HTTP requests, and is nil if it has nothing to do.
 func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*access.Access, *gateway.Guard, error) {
 	a, err := access.Open(access.Options{
 		Tokens: c.Tokens, JWTKeys: c.JWTKeys, JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience,

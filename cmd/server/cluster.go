@@ -64,20 +64,20 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("cluster-ca: %s has no certificate in PEM", c.ClusterCA)
 	}
-	own := func() (*tls.Certificate, error) {
+	certificate := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(c.ClusterCert, c.ClusterKey)
 		if err != nil {
 			return nil, fmt.Errorf("cluster-cert: %w", err)
 		}
 		return &pair, nil
 	}
-	if _, err := own(); err != nil {
+	if _, err := certificate(); err != nil {
 		return nil, err
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: pool, ClientCAs: pool,
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() },
 	}, nil
 }
 

@@ -64,7 +64,7 @@ var errFound = errors.New("problems were found")
 // outcome is the result of a command, printed in JSON or by write.
 type outcome interface{ write(w io.Writer) }
 
-// subcommand is a command with flags of its own beside the settings.
+// subcommand is a command with further flags beside the settings.
 type subcommand struct {
 	name  string
 	flags *pflag.FlagSet
@@ -102,7 +102,7 @@ func (s *subcommand) run(c call, work func(config.Config, *progress) (outcome, e
 	return exitOK
 }
 
-// plain runs a command without flags of its own.
+// plain runs a command without further flags.
 func plain(ctx context.Context, c call, work func(context.Context, config.Config, io.Writer) error) int {
 	settings, code, done := c.load("")
 	if done {

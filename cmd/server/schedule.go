@@ -94,7 +94,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// start takes a backup whenever one is due, in a goroutine of its own. The returned end stops
+// start takes a backup whenever one is due, in a goroutine. The returned end stops
 // that, takes a last backup and closes the place. Both do nothing for a nil schedule.
 func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	if s == nil {

@@ -7,7 +7,7 @@
         prediction = model.predict([0.5, 1.0])
         model.observe(prediction, 3.0)
 
-local() in place of connect(...) starts a server of its own. hindsight.aio has the same for asyncio.
+local() in place of connect(...) starts a local server. hindsight.aio has the same for asyncio.
 """
 
 from hindsight import errors

@@ -32,7 +32,7 @@ _collected: deque[str] = deque()
 
 
 def client_of(given: Given) -> Client:
-    """The client of an estimator. Clients of one address are one. A fork has clients of its own."""
+    """The client of an estimator. Clients of one address are one. A fork has other clients."""
     if isinstance(given, Client):
         return given
     if given is not None and not isinstance(given, str):
@@ -45,7 +45,7 @@ def client_of(given: Given) -> Client:
 
 
 class Hosted:
-    """A model that belongs to an object. A pickle or a copy contains its export, and becomes a model of its own when it is
+    """A model that belongs to an object. A pickle or a copy contains its export, and becomes another model when it is
     first used: an error of unpickling would be lost in the worker of a pool.
 
     A model whose object was collected is deleted before the next one is made, and at the end of Python: a call

@@ -51,7 +51,7 @@ def program() -> str:
 
 
 class Local(Client):
-    """A client of a server of its own. close stops the server and removes its data."""
+    """A client of a local server. close stops the server and removes its data."""
 
     _server: Server
 
@@ -67,7 +67,7 @@ class Local(Client):
 
 
 def local(*flags: str, server: Union[str, os.PathLike[str], None] = None, **options: Any) -> Local:
-    """Starts a server of its own in a temporary directory, and returns a client of the server.
+    """Starts a server in a temporary directory, and returns a client of the server.
 
         with hindsight.local() as client:
             model = client.create("energy", {"dimension": 2})

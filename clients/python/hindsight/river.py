@@ -130,7 +130,7 @@ class Regressor(_Model, _Regressor):  # type: ignore[misc]
     """A regressor.
 
     learner is the name of a learner, or a mapping such as {"fourier_awv": {"lambda": 1.0}}. spec has further
-    fields of the spec. client is a client, the address of a server, or None for a server of its own.
+    fields of the spec. client is a client, the address of a server, or None for a local server.
     """
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> Regressor:

@@ -153,7 +153,7 @@ class HindsightRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     learner is the name of a learner, or a mapping such as {"fourier_awv": {"lambda": 1.0}}. coverage is the
     intended share of labels inside predict_interval. spec has further fields of the spec, such as
-    {"scaling": {"none": {}}}. shuffle=False learns the rows of fit in the order given. client is a client, the address of a server, or None for a server of its own.
+    {"scaling": {"none": {}}}. shuffle=False learns the rows of fit in the order given. client is a client, the address of a server, or None for a local server.
     """
 
     def __init__(

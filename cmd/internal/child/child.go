@@ -86,7 +86,7 @@ func Start(ctx context.Context, path string, args ...string) (*Server, error) {
 		ended: make(chan struct{}),
 	}
 	s.cmd.SysProcAttr = attributes()
-	go s.own()
+	go s.run()
 	select {
 	case <-s.begun:
 		return s, nil
@@ -100,9 +100,9 @@ func Start(ctx context.Context, path string, args ...string) (*Server, error) {
 	}
 }
 
-// own starts the process, reads its log, and waits for its end. It stays on one thread: on Linux
+// run starts the process, reads its log, and waits for its end. It stays on one thread: on Linux
 // the child is killed when the thread that started it ends.
-func (s *Server) own() {
+func (s *Server) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(s.ended)

@@ -50,7 +50,7 @@ func (c *connection) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.plaintextToken, "token-in-plaintext", false, "send the token to another machine without TLS")
 }
 
-// options are those of client.Dial.
+// options returns the options of client.Dial.
 func (c *connection) options() []client.Option {
 	var options []client.Option
 	if c.tls || c.files != (client.TLS{}) {

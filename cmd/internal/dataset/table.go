@@ -162,7 +162,7 @@ func isIndexName(name string) bool {
 func (t *Table) Unnamed(i int) bool { return t.unnamed[i] }
 
 // CheckNamed fails if the first line seems to have numbers for the names of the columns, and the target is not among
-// them. The header 0,1,2 and so on is that of a table without names.
+// them. A table without names has the header 0,1,2 and so on.
 func (t *Table) CheckNamed(target string) error {
 	if !t.numbered || target != "" && slices.Contains(t.columns, strings.TrimSpace(strings.Split(target, ",")[0])) {
 		return nil

@@ -37,7 +37,7 @@ type Leaf struct {
 	From, Until time.Time
 }
 
-// New returns a CA with a key of its own.
+// New returns a CA with a new key.
 func New(tb testing.TB, name string) *CA {
 	tb.Helper()
 	a := &CA{key: newKey(tb)}

@@ -4,7 +4,7 @@ import type { paths } from "./schema";
 import { SIGNED_OUT, httpAddress } from "./session";
 import type { CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec, SpecCost, Stats } from "./types";
 
-/** The address is that of the page, so that the console also works below a path of a proxy. */
+/** The page names the address, so that the console also works below a path of a proxy. */
 const base = httpAddress();
 const api = createClient<paths>({ baseUrl: base });
 

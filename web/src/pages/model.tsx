@@ -76,7 +76,7 @@ export function ModelPage({ id }: { id: string }) {
 
 const PARTS = [["curves", "Curves"], ["figures", "Figures"], ["try", "Predict and observe"], ["program", "Programs"], ["snapshots", "Snapshots"], ["spec", "Spec"]] as const;
 
-/** Jumps go to the parts of the page. They are no links: the address is that of the page. */
+/** Jumps go to the parts of the page. They are no links: the address names the page. */
 function Jumps({ begun }: { begun: boolean }) {
   const jump = (id: string): void => {
     const part = document.getElementById(id);

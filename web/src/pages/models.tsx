@@ -262,7 +262,7 @@ function NoModels() {
       <h2>No models yet</h2>
       <p>A model learns from what your application observes. To get one, <a href={createHref}>create it here</a>, or call the server:</p>
       <pre tabIndex={0}>{`curl${token} -H "Content-Type: application/json" ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
-      <p>To see a model that learns, in a server of its own:</p>
+      <p>To see a model that learns, in another server:</p>
       <pre tabIndex={0}>hindsight demo --keep</pre>
     </div>
   );

@@ -26,7 +26,7 @@ const (
 type Access_Role int32
 
 const (
-	// No role: the server refuses the call.
+	// No role: the server rejects the call.
 	Access_ROLE_UNSPECIFIED Access_Role = 0
 	// Look at models, and predict without remembering.
 	Access_ROLE_READ Access_Role = 1
@@ -89,7 +89,7 @@ type Access struct {
 	// The fields of the request that name a model or an alias. A principal that is limited
 	// to some models must see each of them.
 	Models []string `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
-	// The audit log records every call. false: the audit log records refused calls alone.
+	// The audit log records every call. false: the audit log records rejected calls alone.
 	Audit bool `protobuf:"varint,4,opt,name=audit,proto3" json:"audit,omitempty"`
 	// What the answer omits for a principal that is limited to some models. It is text for
 	// docs/reference/access.md.
@@ -185,7 +185,7 @@ var file_hindsight_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// Who may make the call. The server refuses every call without this option.
+	// Who may make the call. The server rejects every call without this option.
 	//
 	// optional hindsight.v1.Access access = 51001;
 	E_Access = &file_hindsight_v1_access_proto_extTypes[0]

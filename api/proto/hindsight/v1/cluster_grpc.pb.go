@@ -33,7 +33,7 @@ const (
 // ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
 // with all models. A cluster of several groups has its models in groups 1 and above; its group 0
 // has no models, and all servers. A server without a cluster answers GetCluster with no servers,
-// and refuses the other calls with NO_CLUSTER.
+// and rejects the other calls with NO_CLUSTER.
 type ClusterServiceClient interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
@@ -41,8 +41,8 @@ type ClusterServiceClient interface {
 	MoveOwner(ctx context.Context, in *MoveOwnerRequest, opts ...grpc.CallOption) (*MoveOwnerResponse, error)
 	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(ctx context.Context, in *DrainServerRequest, opts ...grpc.CallOption) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
-	// first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+	// RemoveServer removes a server from the cluster for good. It rejects the owner: move ownership
+	// first. It rejects a server that has groups: call RebalanceCluster first, with the server in
 	// leaving. A removed server joins again only with an empty directory.
 	RemoveServer(ctx context.Context, in *RemoveServerRequest, opts ...grpc.CallOption) (*RemoveServerResponse, error)
 	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that
@@ -115,7 +115,7 @@ func (c *clusterServiceClient) RebalanceCluster(ctx context.Context, in *Rebalan
 // ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
 // with all models. A cluster of several groups has its models in groups 1 and above; its group 0
 // has no models, and all servers. A server without a cluster answers GetCluster with no servers,
-// and refuses the other calls with NO_CLUSTER.
+// and rejects the other calls with NO_CLUSTER.
 type ClusterServiceServer interface {
 	// GetCluster returns the servers of a group and their owner as the answering server knows them.
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
@@ -123,8 +123,8 @@ type ClusterServiceServer interface {
 	MoveOwner(context.Context, *MoveOwnerRequest) (*MoveOwnerResponse, error)
 	// DrainServer moves the ownership of all groups away from a server, now and until the server stops.
 	DrainServer(context.Context, *DrainServerRequest) (*DrainServerResponse, error)
-	// RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
-	// first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+	// RemoveServer removes a server from the cluster for good. It rejects the owner: move ownership
+	// first. It rejects a server that has groups: call RebalanceCluster first, with the server in
 	// leaving. A removed server joins again only with an empty directory.
 	RemoveServer(context.Context, *RemoveServerRequest) (*RemoveServerResponse, error)
 	// RebalanceCluster makes one step: it moves one group, or the ownership of one group, so that

@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is why a call is refused: its names are the reasons of google.rpc.ErrorInfo and of
+// ErrorReason is why a call is rejected: its names are the reasons of google.rpc.ErrorInfo and of
 // the violations of google.rpc.BadRequest. The comment of a reason says what to do.
 type ErrorReason int32
 

@@ -1083,7 +1083,7 @@ func (x *UpdateModelResponse) GetModel() *Model {
 // DeleteModelRequest names a model.
 type DeleteModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model id; an alias is refused.
+	// Model id; an alias is rejected.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// If given, must match the model's.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -1431,7 +1431,7 @@ type ModelStats struct {
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
-	// performance.prequential.mean_loss. Absent before a judged observation.
+	// performance.prequential.mean_loss. Absent before an evaluated observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
 	// constants. Absent, like regret, if not tracked.
@@ -1468,7 +1468,7 @@ type ModelStats struct {
 	EffectiveDimension *float64 `protobuf:"fixed64,16,opt,name=effective_dimension,json=effectiveDimension,proto3,oneof" json:"effective_dimension,omitempty"`
 	// The number of dictionary centres, for learners with a dictionary.
 	Dictionary *int32 `protobuf:"varint,17,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The number of judged observations with a served prediction: see Performance.
+	// The number of evaluated observations with a served prediction: see Performance.
 	ServedObservations uint64 `protobuf:"varint,18,opt,name=served_observations,json=servedObservations,proto3" json:"served_observations,omitempty"`
 	// The sum of their served losses. Absent if there are none.
 	ServedLossSum *float64 `protobuf:"fixed64,19,opt,name=served_loss_sum,json=servedLossSum,proto3,oneof" json:"served_loss_sum,omitempty"`
@@ -1482,7 +1482,7 @@ type ModelStats struct {
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	// The performance over all judged observations.
+	// The performance over all evaluated observations.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The performance over the last 1000 to 1050 observations.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
@@ -2350,7 +2350,7 @@ func (x *InputStats) GetKeys() uint32 {
 // ClassStats is the performance of a classifier.
 type ClassStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Over all judged observations.
+	// Over all evaluated observations.
 	Performance *ClassPerformance `protobuf:"bytes,1,opt,name=performance,proto3" json:"performance,omitempty"`
 	// Over the last 1000 to 1050 observations.
 	Recent *ClassPerformance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
@@ -2522,10 +2522,10 @@ func (x *ClassRanking) GetThreshold() float64 {
 }
 
 // ClassPerformance is the performance of a classifier beside the most frequent class so far, and
-// the last class. It judges every observation but the first.
+// the last class. It counts every observation but the first.
 type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of judged observations.
+	// The number of evaluated observations.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *ClassFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
@@ -2916,11 +2916,11 @@ func (x *FeatureWeight) GetOutput() int32 {
 }
 
 // Performance is how a model did beside two baselines: the running mean of the labels, and the
-// last label. Losses are the model's own, times the weights. It judges every observation but the
+// last label. Losses are multiplied by the weights. It counts every observation but the
 // first that the model learned, which all answer before any label, and those set aside.
 type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of judged observations, or the sum of their discounts.
+	// The number of evaluated observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
@@ -3084,7 +3084,7 @@ type IntervalStats struct {
 	Coverage float64 `protobuf:"fixed64,1,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	// The output, from 0.
 	Output int32 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// The number of judged intervals.
+	// The number of evaluated intervals.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The share of labels inside, over all.
 	Realised *float64 `protobuf:"fixed64,4,opt,name=realised,proto3,oneof" json:"realised,omitempty"`
@@ -3969,7 +3969,7 @@ func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
 // RestoreModelRequest names a point to go back to.
 type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Model id; an alias is refused.
+	// Model id; an alias is rejected.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// A snapshot's sequence, or any that the log reaches from one; 0 undoes everything. Give
 	// sequence or time.
@@ -4409,7 +4409,7 @@ func (x *GetModelHistoryResponse) GetDrifts() []*DriftMark {
 	return nil
 }
 
-// HistoryPoint is how a model did since the previous point. Its performance may judge fewer
+// HistoryPoint is how a model did since the previous point. Its performance may count fewer
 // observations than the point covers.
 type HistoryPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4906,7 +4906,7 @@ func (x *CompareModelsRequest) GetModel() string {
 type CompareModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The followed model, then its followers by recent loss. Figures are of the observations that
-	// the follower has learned; its own judge those behind its first.
+	// the follower has learned; the figures of the follower count those behind its first.
 	Comparisons   []*Comparison `protobuf:"bytes,1,rep,name=comparisons,proto3" json:"comparisons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -57,7 +57,7 @@ type ModelServiceClient interface {
 	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
 	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
-	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// stays taken. A model with aliases is rejected with MODEL_HAS_ALIASES.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
@@ -340,7 +340,7 @@ type ModelServiceServer interface {
 	// UpdateModel changes a model. The spec never changes.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
 	// DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
-	// stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
+	// stays taken. A model with aliases is rejected with MODEL_HAS_ALIASES.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)

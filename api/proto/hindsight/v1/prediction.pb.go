@@ -988,7 +988,7 @@ type Outcome struct {
 	// The served prediction of each output.
 	ServedPredictions []float64 `protobuf:"fixed64,9,rep,packed,name=served_predictions,json=servedPredictions,proto3" json:"served_predictions,omitempty"`
 	// The mean loss of about the last 1000 rounds: served, else prequential. Absent while no
-	// observation is judged: see Performance.
+	// observation is evaluated: see Performance.
 	RecentLoss *float64 `protobuf:"fixed64,10,opt,name=recent_loss,json=recentLoss,proto3,oneof" json:"recent_loss,omitempty"`
 	// 1 - loss / loss of the better baseline over the same rounds.
 	RecentSkill *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`

@@ -88,7 +88,7 @@ type Input_Missing int32
 const (
 	// Category for a categorical input, else indicator.
 	Input_MISSING_UNSPECIFIED Input_Missing = 0
-	// Refuse the record.
+	// Reject the record.
 	Input_MISSING_REFUSE Input_Missing = 1
 	// The running mean replaces it, and an extra feature is 1.
 	Input_MISSING_INDICATOR Input_Missing = 2
@@ -465,7 +465,7 @@ type ModelSpec struct {
 	// "on" or "off"; real labels only. The gate sets aside a label far above all before it, and
 	// restarts the learner when the labels have changed for good. Default: on for auto, else off.
 	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
-	// Which labels are possible. Predictions and intervals then lie within, and Observe refuses
+	// Which labels are possible. Predictions and intervals then lie within, and Observe rejects
 	// other labels. Real labels and squared loss only.
 	Label *Label `protobuf:"bytes,24,opt,name=label,proto3" json:"label,omitempty"`
 	// The learner; an empty message takes every default. Default auto.
@@ -1201,7 +1201,7 @@ type CategoricalInput struct {
 	// A key: a feature that identifies the category, however many there are. auto learns an
 	// effect of each key. Without max_categories and hash_buckets the key is the only feature:
 	// right for identifiers of users, stores, devices or products. auto sets key for every
-	// categorical input. Other learners have no keys: they use the encoding, and refuse a key
+	// categorical input. Other learners have no keys: they use the encoding, and reject a key
 	// alone.
 	Key           bool `protobuf:"varint,4,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1650,7 +1650,7 @@ type WarmupScaling struct {
 	// How many observations, 1 to 10000, determine the scaling. 100 is a good number.
 	Observations int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Scales labels too. Default true; false for logistic and hinge losses and for labels with a
-	// range, where true is refused.
+	// range, where true is rejected.
 	Labels        *bool `protobuf:"varint,2,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -16,7 +16,7 @@ from hindsight.v1 import model_pb2
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """HistoryPoint is how a model did since the previous point. Its performance may judge fewer
+    """HistoryPoint is how a model did since the previous point. Its performance may count fewer
     observations than the point covers."""
 
     #: Its last observation.

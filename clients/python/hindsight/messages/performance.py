@@ -46,10 +46,10 @@ class PerformanceFigures:
 @dataclass(frozen=True)
 class Performance:
     """Performance is how a model did beside two baselines: the running mean of the labels, and the
-    last label. Losses are the model's own, times the weights. It judges every observation but the
-    first that the model learned, which all answer before any label, and those set aside."""
+    last label. Losses are multiplied by the weights. It counts every observation but the first that
+    the model learned, which all answer before any label, and those set aside."""
 
-    #: The number of judged observations, or the sum of their discounts.
+    #: The number of evaluated observations, or the sum of their discounts.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[PerformanceFigures]
@@ -100,9 +100,9 @@ class ClassFigures:
 @dataclass(frozen=True)
 class ClassPerformance:
     """ClassPerformance is the performance of a classifier beside the most frequent class so far,
-    and the last class. It judges every observation but the first."""
+    and the last class. It counts every observation but the first."""
 
-    #: The number of judged observations.
+    #: The number of evaluated observations.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[ClassFigures]

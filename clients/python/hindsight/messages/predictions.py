@@ -152,7 +152,7 @@ class Outcome:
     #: The served prediction of each output.
     served_predictions: tuple[float, ...]
     #: The mean loss of about the last 1000 rounds: served, else prequential. Absent while no
-    #: observation is judged: see Performance.
+    #: observation is evaluated: see Performance.
     recent_loss: Optional[float]
     #: 1 - loss / loss of the better baseline over the same rounds.
     recent_skill: Optional[float]

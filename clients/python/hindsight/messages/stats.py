@@ -20,7 +20,7 @@ class IntervalStats:
     coverage: float
     #: The output, from 0.
     output: int
-    #: The number of judged intervals.
+    #: The number of evaluated intervals.
     observations: int
     #: The share of labels inside, over all.
     realised: Optional[float]
@@ -249,7 +249,7 @@ class ClassRanking:
 class ClassStats:
     """ClassStats is the performance of a classifier."""
 
-    #: Over all judged observations.
+    #: Over all evaluated observations.
     performance: Optional[ClassPerformance]
     #: Over the last 1000 to 1050 observations.
     recent: Optional[ClassPerformance]
@@ -424,7 +424,7 @@ class ModelStats(ShownStats):
     observations: int
     #: The sum of prequential losses.
     loss_sum: float
-    #: performance.prequential.mean_loss. Absent before a judged observation.
+    #: performance.prequential.mean_loss. Absent before an evaluated observation.
     mean_loss: Optional[float]
     #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
     #: constants. Absent, like regret, if not tracked.
@@ -461,7 +461,7 @@ class ModelStats(ShownStats):
     effective_dimension: Optional[float]
     #: The number of dictionary centres, for learners with a dictionary.
     dictionary: Optional[int]
-    #: The number of judged observations with a served prediction: see Performance.
+    #: The number of evaluated observations with a served prediction: see Performance.
     served_observations: int
     #: The sum of their served losses. Absent if there are none.
     served_loss_sum: Optional[float]
@@ -475,7 +475,7 @@ class ModelStats(ShownStats):
     durability: str
     #: The sequence of the newest snapshot; 0: none.
     snapshot_sequence: int
-    #: The performance over all judged observations.
+    #: The performance over all evaluated observations.
     performance: Optional[Performance]
     #: The performance over the last 1000 to 1050 observations.
     recent: Optional[Performance]

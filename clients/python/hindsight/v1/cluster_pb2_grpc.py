@@ -9,7 +9,7 @@ class ClusterServiceStub(object):
     """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
     with all models. A cluster of several groups has its models in groups 1 and above; its group 0
     has no models, and all servers. A server without a cluster answers GetCluster with no servers,
-    and refuses the other calls with NO_CLUSTER.
+    and rejects the other calls with NO_CLUSTER.
     """
 
     def __init__(self, channel):
@@ -49,7 +49,7 @@ class ClusterServiceServicer(object):
     """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
     with all models. A cluster of several groups has its models in groups 1 and above; its group 0
     has no models, and all servers. A server without a cluster answers GetCluster with no servers,
-    and refuses the other calls with NO_CLUSTER.
+    and rejects the other calls with NO_CLUSTER.
     """
 
     def GetCluster(self, request, context):
@@ -74,8 +74,8 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RemoveServer(self, request, context):
-        """RemoveServer removes a server from the cluster for good. It refuses the owner: move ownership
-        first. It refuses a server that has groups: call RebalanceCluster first, with the server in
+        """RemoveServer removes a server from the cluster for good. It rejects the owner: move ownership
+        first. It rejects a server that has groups: call RebalanceCluster first, with the server in
         leaving. A removed server joins again only with an empty directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -129,7 +129,7 @@ class ClusterService(object):
     """ClusterService shows and changes the servers of a cluster. A cluster of one group has group 0,
     with all models. A cluster of several groups has its models in groups 1 and above; its group 0
     has no models, and all servers. A server without a cluster answers GetCluster with no servers,
-    and refuses the other calls with NO_CLUSTER.
+    and rejects the other calls with NO_CLUSTER.
     """
 
     @staticmethod

@@ -152,7 +152,7 @@ class ModelServiceServicer(object):
 
     def DeleteModel(self, request, context):
         """DeleteModel deletes a model. While the server keeps it, UndeleteModel restores it, and its id
-        stays taken. A model with aliases is refused with MODEL_HAS_ALIASES.
+        stays taken. A model with aliases is rejected with MODEL_HAS_ALIASES.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

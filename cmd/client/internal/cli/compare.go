@@ -43,7 +43,7 @@ out. The target is --target, else y, else the last column.
 The table has the best learner first. RMSE and MAE are in the unit of the label, over all
 rows with a label but the first, and all outputs. Skill is 1 - squared error / that of the better of two
 trivial predictors, the running mean and the last label; of classes it counts errors. The
-time is that of a prediction and an observation.
+time is for a prediction and an observation.
 
 The last lines compare the two best learners by the differences of their losses on each
 row. The 95 % confidence interval of the mean difference is by the stationary bootstrap

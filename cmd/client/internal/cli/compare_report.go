@@ -16,7 +16,7 @@ import (
 
 const comparisonSeed = 1
 
-// contestant is how a learner did on the rows of a file. The errors are those of all rows with a
+// contestant is how a learner did on the rows of a file. The errors are over all rows with a
 // label. Where labels are late they are of served predictions, else of prequential predictions,
 // which are the same.
 type contestant struct {
@@ -134,7 +134,7 @@ func (a *contestant) finish(result *drive.Result, stats *hindsightv1.ModelStats)
 // baseline is the smaller sum of the losses of two predictors that ignore the inputs: the running
 // mean of the labels, or the most frequent class; and the last label. They know the labels that a
 // prediction knew: the labels of all rows more than delay rows before. Without a label they predict
-// 0. The first row does not count. The server's own skill leaves out what a label gate sets aside, so that learners with and
+// 0. The first row does not count. The server's skill leaves out what a label gate sets aside, so that learners with and
 // without a gate would be compared on different rows.
 func (a *contestant) baseline() float64 {
 	var steady, last float64

@@ -23,7 +23,7 @@ const (
 	localModel    = "local"
 )
 
-// localServer has the flags of a command that can start a server of its own.
+// localServer has the flags of a command that can start a server.
 type localServer struct {
 	on      bool
 	program string
@@ -52,8 +52,8 @@ func findServer(given string) (string, error) {
 	if given != "" {
 		return given, nil
 	}
-	if own, err := os.Executable(); err == nil {
-		if path, err := exec.LookPath(filepath.Join(filepath.Dir(own), serverProgram)); err == nil {
+	if program, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(program), serverProgram)); err == nil {
 			return path, nil
 		}
 	}

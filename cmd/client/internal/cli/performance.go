@@ -15,7 +15,7 @@ import (
 const sameSkill = 0.01
 
 // verdictHelp explains the table of the performance.
-const verdictHelp = `Losses are the model's own. Beside them are the losses of two trivial predictors that
+const verdictHelp = `The losses of the model stand beside the losses of two trivial predictors that
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than trivial, below
 -0.01 worse, else as good. Prequential predictions are made from all earlier observations,

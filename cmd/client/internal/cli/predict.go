@@ -38,7 +38,7 @@ unless it is a target: that of --target, or y, y1, y2 and so on.
 With --local a new model learns the rows of --train, and is asked. The target is --target,
 else y, else the last column of --train. The rows of --csv follow those of --train: the last
 of N rows is predicted N-1 rows after the last label. So the model learns each row of --train
-N-1 rows late, at most a quarter of --train, and its weights and intervals are those of
+N-1 rows late, at most a quarter of --train, and its weights and intervals fit
 predictions so far ahead.
 
 The standard error is the mean's: intervals say where the label will lie. Of a
@@ -67,7 +67,7 @@ classifier the predicted class need not be the most probable one.`,
 			}
 			return e.spooled(&p.csv, func() error {
 				return e.spooled(&p.train, func() (err error) {
-					if e.own.on {
+					if e.local.on {
 						p.spec, p.rows, err = e.inferSpec(p.train, &p.options, c.given("target"), p.options.Classes)
 					}
 					if err != nil {
@@ -96,10 +96,10 @@ type prediction struct {
 
 // check checks the flags.
 func (p *prediction) check(c *call, e *env) (err error) {
-	if e.own.on != (p.train != "") {
+	if e.local.on != (p.train != "") {
 		return command.Usagef("--local and --train need each other: without a server a model learns from a file first")
 	}
-	if e.own.on {
+	if e.local.on {
 		if p.flags.model != "" {
 			return command.Usagef("--local and --model exclude each other")
 		}
@@ -123,7 +123,7 @@ func (p *prediction) check(c *call, e *env) (err error) {
 	case isSameFile(p.csv, p.out) || isSameFile(p.train, p.out):
 		return command.Usagef("--out: %s is read, and would be lost", p.out)
 	}
-	if !e.own.on && p.csv != "" && !c.given("target") {
+	if !e.local.on && p.csv != "" && !c.given("target") {
 		p.options.Target = "" // run looks for y.
 	}
 	return nil

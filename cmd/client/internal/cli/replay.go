@@ -81,7 +81,7 @@ answers. With the --offset that it printed they are skipped.
 			f.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
 		},
 		before: func(c *call) error {
-			if r.model == "" && e.own.on {
+			if r.model == "" && e.local.on {
 				r.model = localModel
 			}
 			r.targetGiven = c.given("target")
@@ -141,7 +141,7 @@ func (r *replay) execute(ctx context.Context, e *env) error {
 	return e.spooled(&r.csv, func() error {
 		var spec *hindsightv1.ModelSpec
 		var err error
-		if e.own.on && r.create == "" {
+		if e.local.on && r.create == "" {
 			if spec, _, err = e.inferSpec(r.csv, &r.options, r.targetGiven, false); err != nil {
 				return err
 			}

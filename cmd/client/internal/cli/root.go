@@ -14,7 +14,7 @@ import (
 // env is the program that a command belongs to.
 type env struct {
 	*command.Program
-	own localServer
+	local localServer
 }
 
 // Run runs one command line of a program of a version and returns the exit code. Every

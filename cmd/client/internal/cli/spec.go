@@ -96,7 +96,7 @@ func specMistake(err error) string {
 		return text
 	}
 	if unknown[1] == "learner" {
-		return fmt.Sprintf(`%s; a learner is a field with its own name, as in {"dimension": 2, "auto": {}}: %s`, text, strings.Join(learners(), ", "))
+		return fmt.Sprintf(`%s; the name of the learner is the field, as in {"dimension": 2, "auto": {}}: %s`, text, strings.Join(learners(), ", "))
 	}
 	names := make(map[protoreflect.FullName][]string)
 	fields((&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor(), names)

@@ -25,7 +25,7 @@ type verb struct {
 	complete []completer
 	// optional: the caller may leave out the arguments.
 	optional bool
-	// local: the command can start a server of its own.
+	// local: the command can start a server.
 	local bool
 	flags func(*flagSet)
 	// before checks the flags. No connection exists yet.
@@ -120,11 +120,11 @@ func (e *env) command(v verb) *cobra.Command {
 		v.flags(flags)
 	}
 	if v.local {
-		e.own.flags(flags)
+		e.local.flags(flags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := &call{cmd: cmd, args: args}
-		if err := e.own.check(c); err != nil {
+		if err := e.local.check(c); err != nil {
 			return err
 		}
 		if v.before != nil {
@@ -155,10 +155,10 @@ func arguments(use string) []string {
 	return names
 }
 
-// withClient calls do with a connection to the server, of --local to a server of its own.
+// withClient calls do with a connection to the server, or, with --local, to a server that it starts.
 func (e *env) withClient(ctx context.Context, do func(*client.Client) error) error {
-	if e.own.on {
-		return e.own.serve(ctx, e, do)
+	if e.local.on {
+		return e.local.serve(ctx, e, do)
 	}
 	c, err := e.dial(e.Timeout)
 	if err != nil {

@@ -79,7 +79,7 @@ type Result struct {
 	EvaluatedLoss, ServedLossSum float64
 	Elapsed                      time.Duration
 	// The latencies of the two calls, with the waits for their retries. With Options.Batches,
-	// Observe is that of a batch, and Predict is empty.
+	// Observe has the times of batches, and Predict is empty.
 	Predict, Observe Latency
 }
 
@@ -309,7 +309,7 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	return nil
 }
 
-// evaluate adds the losses of a evaluated round, and of a class whether the prequential prediction was another.
+// evaluate adds the losses of an evaluated round, and of a class whether the prequential prediction was another.
 func (r *Result) evaluate(class string, outcome *hindsightv1.Outcome) {
 	r.Evaluated++
 	r.EvaluatedLoss += outcome.GetLoss()

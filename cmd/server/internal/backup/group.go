@@ -31,7 +31,7 @@ func (g Group) Wrap(err error) error {
 	return fmt.Errorf("group %d: %w", g.Number, err)
 }
 
-// Place returns the place of a group's backups in the place of the cluster. Every group has a place of its own.
+// Place returns the place of a group's backups in the place of the cluster. No two groups share a place.
 func (g Group) Place(place string) string {
 	if g == (Group{}) {
 		return place

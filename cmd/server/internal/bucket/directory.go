@@ -128,7 +128,7 @@ func (d *directory) write(ctx context.Context, key string, from io.Reader, size 
 
 // contextReader fails when its context ends.
 type contextReader struct {
-	ctx  context.Context //nolint:containedctx // A reader has no context of its own.
+	ctx  context.Context //nolint:containedctx // A reader takes no context.
 	from io.Reader
 }
 
