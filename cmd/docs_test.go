@@ -151,7 +151,7 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.dir, 10*time.Second
 	home := filepath.Join(r.dir, "home")
-	c.Env = append(os.Environ(), "HINDSIGHT_ADDRESS="+r.server.GRPC, "HOME="+home, "NO_COLOR=1",
+	c.Env = append(os.Environ(), "HINDSIGHT_ADDRESS="+r.server.GRPC, "HOME="+home,
 		"PATH="+filepath.Join(r.dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"PYTHONPATH="+filepath.Join(r.root, "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
 	var out bytes.Buffer

@@ -45,9 +45,6 @@ type Program struct {
 	// Flags of the commands that call a server; see ServerFlags.
 	Address string
 	Timeout time.Duration
-	// Colours are the texts that are coloured on a terminal, with the number of the colour in
-	// the SGR sequence: 32 is green.
-	Colours map[string]string
 
 	connection connection
 

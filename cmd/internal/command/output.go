@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -52,24 +51,11 @@ func (p *Program) EmitRows(document any, header []string, rows [][]any) error {
 	return p.Emit(document, func(w *Page) { w.Rows(header, rows) })
 }
 
-// page writes the page of human. It has colours if standard output is a terminal and NO_COLOR is
-// not set.
+// page writes the page of human.
 func (p *Program) page(human func(*Page)) error {
 	w := newPage(p.Stdout)
-	if len(p.Colours) > 0 && os.Getenv("NO_COLOR") == "" && IsTerminal(p.Stdout) {
-		w.paint = p.paint
-	}
 	human(w)
 	return w.end()
-}
-
-// paint colours texts. They must be the last of their line: colours have no width.
-func (p *Program) paint(text string) string {
-	pairs := make([]string, 0, 2*len(p.Colours))
-	for part, colour := range p.Colours {
-		pairs = append(pairs, part, "\x1b["+colour+"m"+part+"\x1b[0m")
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // IsTerminal tells whether a stream is a terminal.

@@ -14,15 +14,14 @@ import (
 // Page is an answer for people. Columns are aligned at tabs. After the first
 // error nothing more is written.
 type Page struct {
-	w     *tabwriter.Writer
-	to    io.Writer
-	text  strings.Builder
-	paint func(string) string
-	err   error
+	w    *tabwriter.Writer
+	to   io.Writer
+	text strings.Builder
+	err  error
 }
 
 func newPage(w io.Writer) *Page {
-	p := &Page{to: w, paint: func(text string) string { return text }}
+	p := &Page{to: w}
 	p.w = tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
 	return p
 }
@@ -109,7 +108,7 @@ func (p *Page) end() error {
 	if err := p.w.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(p.to, p.paint(strings.Map(printable, p.text.String())))
+	_, err := io.WriteString(p.to, strings.Map(printable, p.text.String()))
 	return err
 }
 

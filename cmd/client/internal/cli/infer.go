@@ -49,7 +49,6 @@ may have no label.`,
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
 			f.file(&file, &options.Delimiter, &options.Target, "the file; - is standard input (required)")
-			f.Bool("local", false, "as of the other commands; infer calls no server anyway")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},
 		before: func(*call) error {

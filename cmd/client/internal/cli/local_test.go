@@ -31,7 +31,7 @@ func TestLocal(t *testing.T) {
 	if v, _ := d["value"].(float64); !near(v, sum/float64(len(labels))) {
 		t.Errorf("predict: %v, want the mean of the file", d)
 	}
-	if r := run(t, "infer", "--csv", path, "--target", "sold", "--local"); r.code != 0 || !strings.Contains(r.out, `"price"`) {
+	if r := run(t, "infer", "--csv", path, "--target", "sold"); r.code != 0 || !strings.Contains(r.out, `"price"`) {
 		t.Errorf("infer: %+v", r)
 	}
 	if !isEmpty(t, dir) {

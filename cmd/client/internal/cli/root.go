@@ -20,9 +20,7 @@ type env struct {
 // Run runs one command line of a program of a version and returns the exit code. Every
 // goroutine that Run starts has ended when Run returns.
 func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// The colours of a traffic light.
-	colours := map[string]string{better: "32", asGood: "33", worse: "31", "UNFINISHED": "31"}
-	e := &env{Program: &command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours}}
+	e := &env{Program: &command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}}
 	newRoot(e, version) //nolint:contextcheck // cobra gives every command the context of Run
 	return e.Run(ctx, args)
 }
@@ -41,7 +39,7 @@ Exit codes: 0 success; 1 the server rejected the call; 2 invalid flags, file or 
 With --json every command prints exactly one JSON document on standard output, on
 failure {"error": ...}. Names are in lowerCamelCase. A message of the API has its standard
 JSON, in which 64-bit integers are texts.
-Messages and progress go to standard error. NO_COLOR switches colours off.`,
+Messages and progress go to standard error.`,
 	}
 	e.Root(root)
 	root.Version = version
