@@ -306,6 +306,9 @@ type Report struct {
 	RegretRKHS float64
 	// Certificate is at least Regret, for a learner whose Stats have none.
 	Certificate float64
+	// SwitchingRegret is the regret against the best sequence of functions with at most m
+	// switches, m = 0 …, at rounds that the learner has marked. It is nil for other learners.
+	SwitchingRegret []float64
 	// EffectiveDimension is Tr(C(C+λI)⁻¹).
 	EffectiveDimension float64
 	// HindsightPath is L* of the model of the first m features alone, m = 0 … r. It

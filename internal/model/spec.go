@@ -220,6 +220,8 @@ type AdaRaker struct {
 	StepCap      *float64 `json:"step_cap,omitempty"`
 	BaseInterval *int     `json:"base_interval,omitempty"`
 	Restart      string   `json:"restart,omitempty"`
+	// TrackSwitches keeps what Report solves for the best sequences of functions. Nil is false.
+	TrackSwitches *bool `json:"track_switches,omitempty"`
 }
 
 // FOGD is Fourier online gradient descent: Raker with one kernel.

@@ -34,7 +34,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
 	}
-	p.Certificate = known(s.SolvedCertificate)
+	p.Certificate, p.SwitchingRegret = s.SolvedCertificate, s.SwitchingRegret
 	if s.Certified {
 		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
 	}

@@ -30,10 +30,13 @@ type Stats struct {
 
 // Reported are the statistics that only a report has.
 type Reported struct {
-	// RegretUnpenalized and SolvedCertificate are NaN without a report. The latter is the
-	// certificate of a learner that is not Certified.
-	RegretUnpenalized, SolvedCertificate float64
+	// RegretUnpenalized is NaN without a report.
+	RegretUnpenalized float64
+	// SolvedCertificate is the certificate of a learner that is not Certified, nil if there is none.
+	SolvedCertificate *float64
 	ParametricShare   *float64
+	// SwitchingRegret is read only.
+	SwitchingRegret []float64
 	// EffectiveDimension, RegretRKHS and HindsightPath are nil unless they were asked for.
 	// HindsightPath is read only.
 	EffectiveDimension *float64
@@ -115,9 +118,12 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
 	s.ServedFigures = servedOf(&s.Stats, &s.Summary)
 	s.Reported = Reported{
-		RegretUnpenalized: solved.RegretUnpenalized, SolvedCertificate: solved.Certificate, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
+		RegretUnpenalized: solved.RegretUnpenalized, SwitchingRegret: solved.SwitchingRegret, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
 		Families: solved.Families, Effects: report.effects, LogLoss: solved.LogLoss,
 		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
+	}
+	if !math.IsNaN(solved.Certificate) {
+		s.SolvedCertificate = &solved.Certificate
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension
@@ -152,7 +158,7 @@ func (r *Reader) CheapStats(ctx context.Context) (s Stats, err error) {
 func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
-		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN(), SolvedCertificate: math.NaN()},
+		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
 		ServedFigures: servedOf(&f.Stats, &f.Summary), Detail: d,
 		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,

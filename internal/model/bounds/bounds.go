@@ -145,6 +145,9 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.RegretUnpenalized -= l.regret.Value()
 	r.RegretRKHS -= l.regret.Value()
 	r.Certificate -= l.regret.Value()
+	for m := range r.SwitchingRegret {
+		r.SwitchingRegret[m] -= l.regret.Value()
+	}
 	return r
 }
 

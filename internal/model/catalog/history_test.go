@@ -50,7 +50,7 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 			}
 			if m := l.Stats().Dictionary; m >= centres {
 				t.Errorf("the dictionary is full: nothing is tested")
-			} else if size := l.Size(); m == 2 && size != atWindow {
+			} else if size := l.Size(); m == 2 && size > atWindow+atWindow/100 { // KORS keeps a point now and then.
 				t.Errorf("%d bytes after %d rounds, %d after %d", size, rounds, atWindow, window)
 			}
 		})

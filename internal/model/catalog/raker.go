@@ -139,6 +139,11 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
 	o.StepCap = c.step("step_cap", &given.StepCap, o.StepCap)
 	o.BaseInterval = c.whole("base_interval", &given.BaseInterval, 1, maxBaseInterval)
+	if o.TrackSwitches = filled(&given.TrackSwitches, false); !o.TrackSwitches {
+		given.TrackSwitches = nil // A field that is off is absent, as in earlier specs.
+	} else if !o.TrackRegret {
+		c.reject("track_switches", true, "false without track_regret")
+	}
 	if c.failed() {
 		return entry{}
 	}

@@ -17,6 +17,10 @@ func TestConform(t *testing.T) {
 		"fogd":     func(o raker.Options) model.Learner { return raker.NewRaker(maps[:1], o) },
 		"raker":    func(o raker.Options) model.Learner { return raker.NewRaker(maps, o) },
 		"adaraker": func(o raker.Options) model.Learner { return raker.NewAdaRaker(maps, o) },
+		"switches": func(o raker.Options) model.Learner {
+			o.TrackSwitches = true
+			return raker.NewAdaRaker(maps, o)
+		},
 		"cold": func(o raker.Options) model.Learner {
 			o.Cold, o.BaseInterval = true, 2
 			return raker.NewAdaRaker(maps, o)

@@ -43,6 +43,9 @@ type Options struct {
 	// TrackRegret keeps the moments, for the squared loss, from which Report solves for the
 	// best fixed function in hindsight: O(r²) memory and time a round.
 	TrackRegret bool
+	// TrackSwitches keeps moments at up to 15 rounds too, from which Report solves for the best
+	// sequences of functions. It needs TrackRegret.
+	TrackSwitches bool
 }
 
 // DefaultOptions are the options of AdaRaker, if adaptive, else of Raker and FOGD.
@@ -85,6 +88,8 @@ type core struct {
 	accounts []ledger.Account
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
+	// grid is nil unless switches are tracked.
+	grid *grid
 	// cut: a step was not η times the weight, so that there is no certificate. weights is Σω. Both
 	// stay 0 unless the learner certifies.
 	cut     bool
@@ -115,6 +120,9 @@ func newCore(maps []feature.Map, o Options) core {
 	}
 	if o.TrackRegret && o.Loss == losses.Squared {
 		c.hindsight = newMoments(c.offsets, o.Outputs)
+		if o.TrackSwitches {
+			c.grid = c.newGrid()
+		}
 	}
 	c.expertBytes = c.bytes(1) - c.bytes(0)
 	c.fixedBytes = c.bytes(0)
@@ -195,6 +203,9 @@ func (c *core) finish(y []float64, weight float64) {
 	if c.hindsight != nil {
 		c.hindsight.add(c.z, y, weight)
 	}
+	if c.grid != nil {
+		c.follow()
+	}
 	if c.certifies() {
 		c.weights += weight
 	}
@@ -260,6 +271,9 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 	}
 	if o.TrackRegret && o.Loss == losses.Squared {
 		numbers += pairs + k*total + loops.Rows*(total+1) + 2*e*kernels + 2
+		if o.TrackSwitches {
+			numbers += marked * markNumbers(pairs, total, k)
+		}
 		flops += pairs + k*total
 	}
 	return model.Cost{

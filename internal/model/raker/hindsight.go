@@ -134,44 +134,70 @@ type solution struct {
 // λ is below 1e-12 of the summed weights; L* then penalizes by the floor.
 const ridgeFloor = 1e-12
 
-// regularized is the upper triangle of C+λI of a kernel, packed by rows, with the λ used.
-func (m *moments) regularized(k *kernelMoments, lambda float64) ([]float64, float64) {
-	gram, trace := slices.Clone(k.packed), 0.0
-	rest := gram
+// gram writes the upper triangle of C of a kernel, with the waiting rounds, packed by rows.
+func (m *moments) gram(dst []float64, k *kernelMoments) {
+	copy(dst, k.packed)
 	for i := range k.size {
-		m.settle(rest[:k.size-i], k, i, i)
-		trace += rest[0]
-		rest = rest[k.size-i:]
+		m.settle(dst[:k.size-i], k, i, i)
+		dst = dst[k.size-i:]
+	}
+}
+
+// regularize adds λI to the upper triangle of C of order size, and returns the λ used.
+func regularize(gram []float64, size int, lambda float64) float64 {
+	diagonal := func(yield func(entry *float64) bool) {
+		rest := gram
+		for i := range size {
+			if !yield(&rest[0]) {
+				return
+			}
+			rest = rest[size-i:]
+		}
+	}
+	trace := 0.0
+	for entry := range diagonal {
+		trace += *entry
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)
 	if lambda == 0 {
 		lambda = 1 // Before the first z ≠ 0: any ridge gives θ̂ = 0.
 	}
-	rest = gram
-	for i := range k.size {
-		rest[0] += lambda
-		rest = rest[k.size-i:]
+	for entry := range diagonal {
+		*entry += lambda
 	}
-	return gram, lambda
+	return lambda
 }
 
-// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂ of each output, given its
-// Σ w y², at r³/6 multiply-adds and r² numbers. It answers NaN if C is corrupt.
+// solve is solve for a kernel over all rounds, given the Σ w y² of each output.
 func (m *moments) solve(k *kernelMoments, lambda float64, energies []float64, pause func()) solution {
-	gram, lambda := m.regularized(k, lambda)
+	rights := make([][]float64, len(energies))
+	for j := range rights {
+		rights[j] = m.right(k, j)
+	}
+	gram := make([]float64, len(k.packed))
+	m.gram(gram, k)
+	return solve(gram, rights, lambda, energies, pause)
+}
+
+// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂ of each output, given C, which it
+// overwrites, and b and Σ w y² of each output, at r³/6 multiply-adds and r² numbers. It answers NaN
+// if C is corrupt.
+func solve(gram []float64, rights [][]float64, lambda float64, energies []float64, pause func()) solution {
+	size := len(rights[0])
+	lambda = regularize(gram, size, lambda)
 	outputs := len(energies)
 	s := solution{losses: make([]float64, outputs), penalties: make([]float64, outputs), norms: make([]float64, outputs), ridge: lambda}
-	factor, err := qr.Cholesky(k.size, outputs, gram, pause)
+	factor, err := qr.Cholesky(size, outputs, gram, pause)
 	if err == nil {
 		s.factor = factor
 	}
-	theta := make([]float64, k.size)
+	theta := make([]float64, size)
 	for j, energy := range energies {
 		if err != nil {
 			s.losses[j], s.penalties[j], s.norms[j] = math.NaN(), math.NaN(), math.NaN()
 			continue
 		}
-		copy(theta, m.right(k, j))
+		copy(theta, rights[j])
 		// The difference of two nearly equal sums may round below 0.
 		s.losses[j] = math.Max(0, energy-factor.SetLabels(theta, j))
 		factor.Weights(theta, j)
@@ -232,6 +258,9 @@ func (c *core) reportFlops() uint64 {
 	for _, k := range c.tracked() {
 		r := uint64(k.size)
 		flops += r * r * r / 3
+		if c.grid != nil {
+			flops += marked * (marked + 1) / 2 * r * r * r / 6
+		}
 	}
 	return flops
 }
@@ -261,6 +290,7 @@ func (c *core) report(o model.ReportOptions, descenders func(output int) []desce
 		r.Certificate = c.certificate(&best, descenders)
 		r.CertificateOK = r.CertificateOK && c.covers(r.Certificate, r.Regret, loss)
 	}
+	r.SwitchingRegret = c.switchingRegret(loss, o.Pause)
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0 // C is 0 before the first round.
 		if c.accounts[0].Rounds > 0 {

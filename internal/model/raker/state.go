@@ -102,6 +102,9 @@ func (c *core) visit(v *codec.Visitor, tag uint64) {
 	if c.hindsight != nil {
 		c.hindsight.visit(v)
 	}
+	if c.grid != nil {
+		c.visitGrid(v)
+	}
 	if c.certifies() {
 		v.Bool(&c.cut)
 		v.Within(ledger.MaxSum, &c.weights)

@@ -454,6 +454,9 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
 	r.RegretRKHS = l.loss(r.RegretRKHS) + l.owed
 	r.Certificate = l.loss(r.Certificate) + l.owed
+	for m, regret := range r.SwitchingRegret {
+		r.SwitchingRegret[m] = l.loss(regret) + l.owed
+	}
 	for m, loss := range r.HindsightPath {
 		r.HindsightPath[m] = l.loss(loss)
 	}

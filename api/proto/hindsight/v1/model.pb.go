@@ -1530,9 +1530,12 @@ type ModelStats struct {
 	// regret sees only the span of the features: more features lower hindsight_loss by at most
 	// regret_rkhs - regret. It is loose where many inputs are far from the features. Only
 	// pkawv_taylor, pkawv_nystrom and kernel_awv without forgetting, until a label gate starts anew.
-	RegretRkhs    *float64 `protobuf:"fixed64,43,opt,name=regret_rkhs,json=regretRkhs,proto3,oneof" json:"regret_rkhs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RegretRkhs *float64 `protobuf:"fixed64,43,opt,name=regret_rkhs,json=regretRkhs,proto3,oneof" json:"regret_rkhs,omitempty"`
+	// ada_raker with track_switches: the regret against the best sequence of functions with at most
+	// m switches, m = 0, 1, .... Switches are at the end of 8 to 15 stretches of equal length.
+	SwitchingRegret []float64 `protobuf:"fixed64,44,rep,packed,name=switching_regret,json=switchingRegret,proto3" json:"switching_regret,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -1864,6 +1867,13 @@ func (x *ModelStats) GetRegretRkhs() float64 {
 		return *x.RegretRkhs
 	}
 	return 0
+}
+
+func (x *ModelStats) GetSwitchingRegret() []float64 {
+	if x != nil {
+		return x.SwitchingRegret
+	}
+	return nil
 }
 
 // LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
@@ -5743,7 +5753,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\x12.\n" +
 	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x8f\x11\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xba\x11\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -5800,7 +5810,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\blog_loss\x18) \x01(\v2\x1a.hindsight.v1.LogLossStatsR\alogLoss\x122\n" +
 	"\x12served_certificate\x18* \x01(\x01H\x0eR\x11servedCertificate\x88\x01\x01\x12$\n" +
 	"\vregret_rkhs\x18+ \x01(\x01H\x0fR\n" +
-	"regretRkhs\x88\x01\x01B\f\n" +
+	"regretRkhs\x88\x01\x01\x12)\n" +
+	"\x10switching_regret\x18, \x03(\x01R\x0fswitchingRegretB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +

@@ -2757,7 +2757,10 @@ type AdaRaker struct {
 	// Restart of the experts. Default warm.
 	Restart AdaRaker_Restart `protobuf:"varint,9,opt,name=restart,proto3,enum=hindsight.v1.AdaRaker_Restart" json:"restart,omitempty"`
 	// Keeps the statistics for regret on demand. Default true.
-	TrackRegret   *bool `protobuf:"varint,10,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	TrackRegret *bool `protobuf:"varint,10,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	// Keeps the statistics of track_regret at up to 15 rounds too, for switching_regret on demand:
+	// 16 times their memory. Default false.
+	TrackSwitches *bool `protobuf:"varint,11,opt,name=track_switches,json=trackSwitches,proto3,oneof" json:"track_switches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2858,6 +2861,13 @@ func (x *AdaRaker) GetRestart() AdaRaker_Restart {
 func (x *AdaRaker) GetTrackRegret() bool {
 	if x != nil && x.TrackRegret != nil {
 		return *x.TrackRegret
+	}
+	return false
+}
+
+func (x *AdaRaker) GetTrackSwitches() bool {
+	if x != nil && x.TrackSwitches != nil {
+		return *x.TrackSwitches
 	}
 	return false
 }
@@ -3687,7 +3697,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x05_stepB\x0e\n" +
 	"\f_weight_stepB\t\n" +
 	"\a_lambdaB\x0f\n" +
-	"\r_track_regret\"\xbd\x04\n" +
+	"\r_track_regret\"\xfc\x04\n" +
 	"\bAdaRaker\x12.\n" +
 	"\akernels\x18\x01 \x03(\v2\x14.hindsight.v1.KernelR\akernels\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12&\n" +
@@ -3700,7 +3710,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\rbase_interval\x18\b \x01(\x05H\x05R\fbaseInterval\x88\x01\x01\x128\n" +
 	"\arestart\x18\t \x01(\x0e2\x1e.hindsight.v1.AdaRaker.RestartR\arestart\x12&\n" +
 	"\ftrack_regret\x18\n" +
-	" \x01(\bH\x06R\vtrackRegret\x88\x01\x01\"F\n" +
+	" \x01(\bH\x06R\vtrackRegret\x88\x01\x01\x12*\n" +
+	"\x0etrack_switches\x18\v \x01(\bH\aR\rtrackSwitches\x88\x01\x01\"F\n" +
 	"\aRestart\x12\x17\n" +
 	"\x13RESTART_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fRESTART_WARM\x10\x01\x12\x10\n" +
@@ -3711,7 +3722,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_weight_stepB\t\n" +
 	"\a_lambdaB\x10\n" +
 	"\x0e_base_intervalB\x0f\n" +
-	"\r_track_regret\"\xe6\x02\n" +
+	"\r_track_regretB\x11\n" +
+	"\x0f_track_switches\"\xe6\x02\n" +
 	"\x04Fogd\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12&\n" +

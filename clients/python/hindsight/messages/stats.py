@@ -525,6 +525,10 @@ class ModelStats(ShownStats):
     #: pkawv_taylor, pkawv_nystrom and kernel_awv without forgetting, until a label gate starts
     #: anew.
     regret_rkhs: Optional[float]
+    #: ada_raker with track_switches: the regret against the best sequence of functions with at
+    #: most m switches, m = 0, 1, .... Switches are at the end of 8 to 15 stretches of equal
+    #: length.
+    switching_regret: tuple[float, ...]
 
     def __repr__(self) -> str:
         return described(
@@ -580,4 +584,5 @@ class ModelStats(ShownStats):
             log_loss=LogLossStats.of(m.log_loss) if m.HasField("log_loss") else None,
             served_certificate=m.served_certificate if m.HasField("served_certificate") else None,
             regret_rkhs=m.regret_rkhs if m.HasField("regret_rkhs") else None,
+            switching_regret=tuple(m.switching_regret),
         )

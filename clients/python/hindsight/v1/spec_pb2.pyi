@@ -12,7 +12,7 @@ LOSS_SQUARED_HINGE: Loss
 LOSS_UNSPECIFIED: Loss
 
 class AdaRaker(_message.Message):
-    __slots__ = ["base_interval", "frequencies", "kernels", "loss", "restart", "step", "step_cap", "track_regret", "weight_step"]
+    __slots__ = ["base_interval", "frequencies", "kernels", "loss", "restart", "step", "step_cap", "track_regret", "track_switches", "weight_step"]
     class Restart(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     BASE_INTERVAL_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class AdaRaker(_message.Message):
     STEP_CAP_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     TRACK_REGRET_FIELD_NUMBER: _ClassVar[int]
+    TRACK_SWITCHES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_STEP_FIELD_NUMBER: _ClassVar[int]
     base_interval: int
     frequencies: int
@@ -36,8 +37,9 @@ class AdaRaker(_message.Message):
     step: float
     step_cap: float
     track_regret: bool
+    track_switches: bool
     weight_step: float
-    def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., step_cap: _Optional[float] = ..., weight_step: _Optional[float] = ..., base_interval: _Optional[int] = ..., restart: _Optional[_Union[AdaRaker.Restart, str]] = ..., track_regret: bool = ..., **kwargs) -> None: ...
+    def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., step_cap: _Optional[float] = ..., weight_step: _Optional[float] = ..., base_interval: _Optional[int] = ..., restart: _Optional[_Union[AdaRaker.Restart, str]] = ..., track_regret: bool = ..., track_switches: bool = ..., **kwargs) -> None: ...
 
 class Auto(_message.Message):
     __slots__ = ["frequencies", "lags", "max_keys", "max_microseconds"]

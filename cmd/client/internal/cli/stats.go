@@ -129,6 +129,11 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 		w.Row("regret against the kernel's space", "at most "+command.Number(s.GetRegretRkhs()))
 		w.Row("more features would gain", "at most "+command.Number(s.GetRegretRkhs()-s.GetRegret()))
 	}
+	for m, regret := range s.GetSwitchingRegret() {
+		if m > 0 && m&(m-1) == 0 { // Without a switch it is the regret.
+			w.Row("regret, switches up to "+strconv.Itoa(m), regret)
+		}
+	}
 	w.Row("certified, prequential", s.GetCertified())
 	command.Known(w, "log determinant", s.LogDeterminant)
 	command.Known(w, "largest label", s.LabelBound)
