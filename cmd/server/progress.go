@@ -4,39 +4,32 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 )
 
-const (
-	// The intervals of rewriting a terminal's line, and of new lines elsewhere.
-	terminalEvery = 200 * time.Millisecond
-	lineEvery     = 2 * time.Second
-)
+// progressInterval is the time between two lines.
+const progressInterval = 2 * time.Second
 
 // progress writes the progress of a command to standard error. Its methods may be called
 // concurrently. A nil progress writes nothing.
 type progress struct {
-	to       io.Writer
-	terminal bool
-	mu       struct {
+	to io.Writer
+	mu struct {
 		sync.Mutex
-		last  time.Time
-		width int
+		last time.Time
 	}
 }
 
 // newProgress returns nil unless standard error is a terminal or the user asked for progress.
 func newProgress(stderr io.Writer, asked bool) *progress {
 	file, ok := stderr.(*os.File)
-	terminal := ok && term.IsTerminal(int(file.Fd()))
-	if !terminal && !asked {
+	if !asked && (!ok || !term.IsTerminal(int(file.Fd()))) {
 		return nil
 	}
-	return &progress{to: stderr, terminal: terminal}
+	return &progress{to: stderr}
 }
 
 // report writes the line, unless the interval has not passed.
@@ -46,16 +39,10 @@ func (p *progress) report(line func() string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	every := lineEvery
-	if p.terminal {
-		every = terminalEvery
+	if now := time.Now(); now.Sub(p.mu.last) >= progressInterval {
+		p.mu.last = now
+		fmt.Fprintln(p.to, line())
 	}
-	now := time.Now()
-	if now.Sub(p.mu.last) < every {
-		return
-	}
-	p.mu.last = now
-	p.write(line())
 }
 
 // end writes the last line.
@@ -65,20 +52,8 @@ func (p *progress) end(line string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.write(line)
-	if p.terminal {
-		fmt.Fprintln(p.to)
-	}
-	p.mu.last, p.mu.width = time.Time{}, 0
-}
-
-func (p *progress) write(line string) {
-	if !p.terminal {
-		fmt.Fprintln(p.to, line)
-		return
-	}
-	fmt.Fprintf(p.to, "\r%s%s", line, strings.Repeat(" ", max(0, p.mu.width-len(line))))
-	p.mu.width = len(line)
+	p.mu.last = time.Time{}
+	fmt.Fprintln(p.to, line)
 }
 
 // megabytes formats a size for people.
