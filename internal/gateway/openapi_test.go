@@ -110,6 +110,9 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("a seed of 64 bits came back as %v", got)
 	}
 	c.good(t, "ValidateSpec", "POST", "/v1/specs:validate", `{"spec":`+spec+`}`)
+	if got := c.good(t, "InferSpec", "POST", "/v1/specs:infer", `{"csv":"x,y\n1,5\nNA,7\n","values":true}`).at("values"); got != "[1,5]\n[null,7]\n" {
+		t.Errorf("values %q", got)
+	}
 	c.good(t, "ListLearners", "GET", "/v1/learners", "")
 	predicted := c.good(t, "Predict", "POST", "/v1/models/m:predict", `{"features":[0.5,0.25],"predictionId":"p"}`)
 	if predicted.at("prediction", "predictionId") != "p" || predicted.at("prediction", "stateSequence") != "0" {

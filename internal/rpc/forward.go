@@ -55,6 +55,7 @@ func places() map[string]place {
 		hindsightv1.ModelService_GetModelHistory_FullMethodName:   here,
 		hindsightv1.ModelService_WatchModel_FullMethodName:        here,
 		hindsightv1.ModelService_ValidateSpec_FullMethodName:      anywhere,
+		hindsightv1.ModelService_InferSpec_FullMethodName:         anywhere,
 		hindsightv1.ModelService_ListLearners_FullMethodName:      anywhere,
 		// A comparison lets followers learn.
 		hindsightv1.ModelService_CompareModels_FullMethodName: atOwner,

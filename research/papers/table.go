@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 	"hindsight/cmd/research/markdown"
 )
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 	"hindsight/cmd/research/markdown"
 	"hindsight/cmd/research/papers"
 	"hindsight/cmd/research/remote"

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 	"hindsight/cmd/research/papers"
 	"hindsight/cmd/research/remote"
 )

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/dataset"
+	"hindsight/internal/infer"
 	"hindsight/cmd/research/papers"
 )
 

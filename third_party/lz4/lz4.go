@@ -1,5 +1,5 @@
 // Package lz4 stands in for github.com/pierrec/lz4/v4, a download of 33 MB that parquet-go needs to compile.
-// hindsight reads no Parquet file compressed with LZ4: cmd/internal/dataset rejects the file before it is decoded.
+// hindsight reads no Parquet file compressed with LZ4: internal/dataset rejects the file before it is decoded.
 package lz4
 
 import "errors"

@@ -56,10 +56,10 @@ test("classes, semicolons, decimal commas and gaps", () => visit(it, "#/csv", { 
   assert.deepEqual(s.classes.classes.map((c) => c.class).sort(), ["high", "low"]);
 }));
 
-test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { rejections: [409] }, async (page) => {
+test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { rejections: [400, 409] }, async (page) => {
   for (const [text, why] of [
-    ["a", "the first line has 1 column"], ["a,b\n1", "row 1 has 1 cells, expected 2"], ["a,b\n", "no row below"], ["a,a\n1,2", 'the column "a" twice'],
-    ['a,b\n"1,2', "a quote is not closed"],
+    ["a,b\n1", "line 2, column 2: 1 fields where the header has 2"], ["a,b\n", "the target has no label"], ["a,a\n1,2", 'column 1 is called "a" already'],
+    ['a,b\n"1,2', "line 2"], [Buffer.from("a,b\nTroms\xf8,2\n", "latin1"), "is no text in UTF-8"], ["", "the file is empty"],
   ]) {
     await choose(page, "bad.csv", text);
     await page.getByRole("alert").getByText(why).waitFor();
@@ -72,7 +72,7 @@ test("a file that cannot be read, and a choice without a label, say why", () => 
   await page.getByRole("combobox", { name: "What a is" }).selectOption("label");
   await page.getByText("No column is an input.").waitFor();
   await page.getByRole("combobox", { name: "What b is" }).selectOption("label");
-  assert.equal(await page.getByRole("combobox", { name: "What a is" }).inputValue(), "numeric");
+  await until("a is an input again", async () => (await page.getByRole("combobox", { name: "What a is" }).inputValue()) === "numeric");
   await create.click();
   await page.getByRole("alert").getByText("MODEL_EXISTS").waitFor();
 }));
@@ -112,30 +112,46 @@ test("rows are sent again when the server is busy, and a second upload learns th
   assert.equal((await stats(it.server, "twice")).observations, 245);
 }));
 
-test("a column says which cell made it what it is, and a cell of another kind is rejected before the model is made", () => visit(it, "#/csv", {}, async (page) => {
+test("a column says which cell made it what it is, and a cell of another kind is rejected before the model is made", () => visit(it, "#/csv", { rejections: [400] }, async (page) => {
   const ids = ["9007199254740992", "9007199254740993"];
   const lines = Array.from({ length: 70 }, (_, i) => [
-    i === 50 ? "oops" : `${i},5`, i === 7 ? "#N/A" : i === 8 ? "12,5" : "1.234", i % 2 ? "1.500" : "2", ids[i % 2], i === 3 ? "none" : "a", i % 2 ? "1.000" : "10,5",
+    i === 50 ? "oops" : `${i},5`, i === 7 ? "#N/A" : i === 8 ? "12,5" : "1.234", i % 2 ? "1.500" : "2", ids[i % 2], i === 3 ? "none" : i === 4 ? "NA" : "a", i % 2 ? "1.000" : "10,5",
   ].join(";"));
   await choose(page, "odd.csv", `x;price;amount;id;kind;y\n${lines.join("\n")}`);
   for (const why of [
-    'most cells do not repeat another: it names the row; 69 of 70 cells are numbers, and "oops" in row 51 is none', "such as 1.234; 1 cell is empty",
-    '"1.500" in row 2 is ambiguous', "2 different ids, because no number has all integers from 2^53 on", "2 different texts", "numbers, 2 different",
+    'numbers from 0.5 to 69.5; "oops" in line 52 is no number, and is taken for a missing value', "numbers from 12.5 to 1234", '"1.500" is ambiguous',
+    "ids, because no number has all integers from 2^53 on, 2 categories", "texts, 2 categories; 1 cell is empty", "numbers from 10.5 to 1000",
   ]) await page.getByRole("cell", { name: why }).waitFor();
   const kinds = await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.value));
-  assert.deepEqual(kinds, ["none", "numeric", "none", "categorical", "categorical", "label"]);
+  assert.deepEqual(kinds, ["numeric", "numeric", "none", "categorical", "categorical", "label"]);
   const create = page.getByRole("button", { name: "Create, and learn 70 rows" });
-  for (const [column, why] of [["x", 'row 51, column x: "oops" is no number'], ["amount", 'row 2, column amount: "1.500" is no number, because the column does not show']]) {
-    await page.getByRole("combobox", { name: `What ${column} is` }).selectOption("numeric");
+  for (const [column, why] of [["kind", 'line 2, column 5 (kind): "a" is no number'], ["amount", 'line 3, column 3 (amount): "1.500" is ambiguous']]) {
+    const select = page.getByRole("combobox", { name: `What ${column} is` });
+    const before = await select.inputValue();
+    await select.selectOption("numeric");
     await create.click();
     await page.getByRole("alert").getByText(why).waitFor();
-    await page.getByRole("combobox", { name: `What ${column} is` }).selectOption("none");
+    await select.selectOption(before);
   }
   await create.click();
   await page.getByText("odd has learned 70 rows.").waitFor();
   const { model } = await it.server.call("GET", "models/odd");
   const named = model.inputs.map((i) => i.categories?.map((c) => c.name).sort());
-  assert.deepEqual(named.slice(1), [ids, ["a", "none"]]);
+  assert.deepEqual(named.slice(2), [ids, ["a", "none"]]);
   const s = await stats(it.server, "odd");
-  assert.equal(s.inputs[0].missing, "1");
+  assert.deepEqual(s.inputs.map((i) => i.missing), ["1", "1", "0", "1"]);
+}));
+
+test("a label that the reader chooses is inferred anew, as classes too", () => visit(it, "#/csv", {}, async (page) => {
+  const lines = Array.from({ length: 60 }, (_, i) => `${i % 3},${i / 7},${i}`);
+  await choose(page, "chosen.csv", `level,size,y\n${lines.join("\n")}`);
+  await page.getByRole("combobox", { name: "What level is" }).selectOption("class");
+  await page.getByRole("cell", { name: "texts, 3 classes" }).waitFor();
+  assert.equal(await page.getByRole("combobox", { name: "What y is" }).inputValue(), "numeric");
+  await page.getByRole("combobox", { name: "What y is" }).selectOption("none");
+  await page.getByRole("button", { name: "Create, and learn 60 rows" }).click();
+  await page.getByText("chosen has learned 60 rows.").waitFor();
+  const { model } = await it.server.call("GET", "models/chosen");
+  assert.deepEqual(model.spec.inputs.map((i) => i.name), ["size"]);
+  assert.equal(model.spec.classes.maxClasses, 3);
 }));

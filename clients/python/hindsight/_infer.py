@@ -15,7 +15,7 @@ from hindsight import frames
 if TYPE_CHECKING:
     import pandas
 
-# The same as in cmd/internal/infer, where the constants and the formulas of _evidence are explained: how many
+# The same as in internal/infer, where the constants and the formulas of _evidence are explained: how many
 # categories have a feature each, what a text may have of bytes, which integers are names of things, and how many
 # different integers with how many cells each are categories.
 _OWN_FEATURES, _TEXT = 64, 256

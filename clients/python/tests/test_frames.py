@@ -194,7 +194,7 @@ class InferTest(unittest.TestCase):
             hindsight.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
 
     def test_categories_and_keys(self):
-        cases = json.loads((ROOT / "cmd" / "internal" / "infer" / "testdata" / "categories.json").read_text())
+        cases = json.loads((ROOT / "internal" / "infer" / "testdata" / "categories.json").read_text())
         for case in cases:
             with self.subTest(case["case"]), warnings.catch_warnings():
                 warnings.simplefilter("ignore")

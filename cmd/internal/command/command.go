@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"hindsight/client"
-	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/nearest"
+	"hindsight/internal/dataset"
+	"hindsight/internal/nearest"
 )
 
 // The exit codes.

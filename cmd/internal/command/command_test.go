@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // run runs a program with one command, act.

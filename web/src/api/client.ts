@@ -2,7 +2,7 @@ import createClient from "openapi-fetch";
 import { reach, rejected, unreachable } from "./rejection";
 import type { paths } from "./schema";
 import { SIGNED_OUT, httpAddress } from "./session";
-import type { CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec, SpecCost, Stats } from "./types";
+import type { CreateBody, History, InferBody, Inferred, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec, SpecCost, Stats } from "./types";
 
 /** The page names the address, so that the console also works below a path of a proxy. */
 const base = httpAddress();
@@ -103,6 +103,10 @@ export async function listLearners(signal?: AbortSignal) {
 
 export async function validateSpec(spec: Spec, signal?: AbortSignal): Promise<SpecCost> {
   return await dataOf(api.POST("/v1/specs:validate", { body: sent({ spec }), signal: signal ?? null })) as SpecCost;
+}
+
+export async function inferSpec(body: InferBody): Promise<Inferred> {
+  return await dataOf(api.POST("/v1/specs:infer", { body: sent(body) })) as Inferred;
 }
 
 export async function predict(model: string, body: PredictBody): Promise<Prediction> {

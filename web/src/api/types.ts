@@ -16,6 +16,8 @@ export type FeatureWeight = Schemas["FeatureWeight"];
 export type Group = Schemas["Group"];
 export type History = Schemas["GetModelHistoryResponse"];
 export type HistoryPoint = Schemas["HistoryPoint"];
+export type Inferred = Omit<Schemas["InferSpecResponse"], "columns" | "spec"> & { columns: InferredColumn[]; spec: Spec & { inputs?: InputSpec[] } };
+export type InferredColumn = Schemas["InferredColumn"] & { name: string };
 export type InputImportance = Schemas["InputImportance"];
 export type InputSpec = Schemas["Input"] & { name: string };
 export type InputStats = Schemas["InputStats"];
@@ -50,6 +52,14 @@ export interface PredictBody {
   inputs?: Record<string, unknown>;
   remember?: boolean;
   explain?: boolean;
+}
+
+export interface InferBody {
+  csv: string;
+  target?: string;
+  classes?: boolean;
+  values?: boolean;
+  spec?: Spec;
 }
 
 export interface ObserveBody {

@@ -90,6 +90,79 @@ func (ModelSummary_State) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1, 0}
 }
 
+// Kind is what a column is for a model.
+type InferredColumn_Kind int32
+
+const (
+	// No kind.
+	InferredColumn_KIND_UNSPECIFIED InferredColumn_Kind = 0
+	// An input: a number.
+	InferredColumn_KIND_NUMBER InferredColumn_Kind = 1
+	// An input: true or false.
+	InferredColumn_KIND_BOOLEAN InferredColumn_Kind = 2
+	// An input: one of several texts.
+	InferredColumn_KIND_CATEGORY InferredColumn_Kind = 3
+	// An input: a time.
+	InferredColumn_KIND_TIME InferredColumn_Kind = 4
+	// A label that is a number.
+	InferredColumn_KIND_LABEL InferredColumn_Kind = 5
+	// A label that is a class.
+	InferredColumn_KIND_CLASS InferredColumn_Kind = 6
+	// Neither an input nor a label.
+	InferredColumn_KIND_LEFT_OUT InferredColumn_Kind = 7
+)
+
+// Enum value maps for InferredColumn_Kind.
+var (
+	InferredColumn_Kind_name = map[int32]string{
+		0: "KIND_UNSPECIFIED",
+		1: "KIND_NUMBER",
+		2: "KIND_BOOLEAN",
+		3: "KIND_CATEGORY",
+		4: "KIND_TIME",
+		5: "KIND_LABEL",
+		6: "KIND_CLASS",
+		7: "KIND_LEFT_OUT",
+	}
+	InferredColumn_Kind_value = map[string]int32{
+		"KIND_UNSPECIFIED": 0,
+		"KIND_NUMBER":      1,
+		"KIND_BOOLEAN":     2,
+		"KIND_CATEGORY":    3,
+		"KIND_TIME":        4,
+		"KIND_LABEL":       5,
+		"KIND_CLASS":       6,
+		"KIND_LEFT_OUT":    7,
+	}
+)
+
+func (x InferredColumn_Kind) Enum() *InferredColumn_Kind {
+	p := new(InferredColumn_Kind)
+	*p = x
+	return p
+}
+
+func (x InferredColumn_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (InferredColumn_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_hindsight_v1_model_proto_enumTypes[1].Descriptor()
+}
+
+func (InferredColumn_Kind) Type() protoreflect.EnumType {
+	return &file_hindsight_v1_model_proto_enumTypes[1]
+}
+
+func (x InferredColumn_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use InferredColumn_Kind.Descriptor instead.
+func (InferredColumn_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38, 0}
+}
+
 // Model is a named online learner.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3362,6 +3435,235 @@ func (x *Expert) GetAwake() bool {
 	return false
 }
 
+// InferSpecRequest asks what the columns of a CSV file are.
+type InferSpecRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The file, whose first line names the columns, or its head.
+	Csv string `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
+	// The columns of the labels, with commas between them. Default y, else the last column with a name.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// The labels are classes, though they are numbers.
+	Classes bool `protobuf:"varint,3,opt,name=classes,proto3" json:"classes,omitempty"`
+	// Also return the values of the cells.
+	Values bool `protobuf:"varint,4,opt,name=values,proto3" json:"values,omitempty"`
+	// What values takes the columns for: its inputs and classes. Default the inferred spec.
+	Spec          *ModelSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferSpecRequest) Reset() {
+	*x = InferSpecRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferSpecRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferSpecRequest) ProtoMessage() {}
+
+func (x *InferSpecRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferSpecRequest.ProtoReflect.Descriptor instead.
+func (*InferSpecRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *InferSpecRequest) GetCsv() string {
+	if x != nil {
+		return x.Csv
+	}
+	return ""
+}
+
+func (x *InferSpecRequest) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *InferSpecRequest) GetClasses() bool {
+	if x != nil {
+		return x.Classes
+	}
+	return false
+}
+
+func (x *InferSpecRequest) GetValues() bool {
+	if x != nil {
+		return x.Values
+	}
+	return false
+}
+
+func (x *InferSpecRequest) GetSpec() *ModelSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// InferSpecResponse answers InferSpec.
+type InferSpecResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The inputs, the classes and the number of outputs. It has no learner.
+	Spec *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// All columns, in the order of the file.
+	Columns []*InferredColumn `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`
+	// How many rows the file has.
+	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// A line for each row: an array in JSON of the values of all columns, as records and labels have them,
+	// null for a missing value and of a column that is left out.
+	Values        string `protobuf:"bytes,4,opt,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferSpecResponse) Reset() {
+	*x = InferSpecResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferSpecResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferSpecResponse) ProtoMessage() {}
+
+func (x *InferSpecResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferSpecResponse.ProtoReflect.Descriptor instead.
+func (*InferSpecResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *InferSpecResponse) GetSpec() *ModelSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *InferSpecResponse) GetColumns() []*InferredColumn {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *InferSpecResponse) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *InferSpecResponse) GetValues() string {
+	if x != nil {
+		return x.Values
+	}
+	return ""
+}
+
+// InferredColumn is a column of a file.
+type InferredColumn struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name; that of a column without one is column and its place, from 1.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is.
+	Kind InferredColumn_Kind `protobuf:"varint,2,opt,name=kind,proto3,enum=hindsight.v1.InferredColumn_Kind" json:"kind,omitempty"`
+	// Why, and the cell that decides.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The reason names a cell that most others of the column are unlike, or says what is left out.
+	Notice        bool `protobuf:"varint,4,opt,name=notice,proto3" json:"notice,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferredColumn) Reset() {
+	*x = InferredColumn{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferredColumn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferredColumn) ProtoMessage() {}
+
+func (x *InferredColumn) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferredColumn.ProtoReflect.Descriptor instead.
+func (*InferredColumn) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *InferredColumn) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InferredColumn) GetKind() InferredColumn_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return InferredColumn_KIND_UNSPECIFIED
+}
+
+func (x *InferredColumn) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *InferredColumn) GetNotice() bool {
+	if x != nil {
+		return x.Notice
+	}
+	return false
+}
+
 // ListLearnersRequest asks for the learners.
 type ListLearnersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3371,7 +3673,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3685,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3698,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3410,7 +3712,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3724,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3737,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3460,7 +3762,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3774,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3787,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Learner) GetName() string {
@@ -3528,7 +3830,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +3842,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +3855,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3602,7 +3904,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3916,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3929,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3656,7 +3958,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3970,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3983,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3736,7 +4038,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +4050,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +4063,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3803,7 +4105,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3815,7 +4117,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3828,7 +4130,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3849,7 +4151,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +4163,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +4176,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3895,7 +4197,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4209,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4222,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3941,7 +4243,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3953,7 +4255,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3966,7 +4268,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3994,7 +4296,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4308,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4321,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -4063,7 +4365,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4075,7 +4377,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4088,7 +4390,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -4118,7 +4420,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4130,7 +4432,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4143,7 +4445,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -4171,7 +4473,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4485,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4498,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -4219,7 +4521,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4231,7 +4533,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4244,7 +4546,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -4272,7 +4574,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4284,7 +4586,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4297,7 +4599,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4318,7 +4620,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4330,7 +4632,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4343,7 +4645,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4370,7 +4672,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +4684,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +4697,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4449,7 +4751,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4763,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4776,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4555,7 +4857,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4869,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4882,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4620,7 +4922,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4632,7 +4934,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4645,7 +4947,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4686,7 +4988,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4698,7 +5000,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4711,7 +5013,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4795,7 +5097,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4807,7 +5109,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4820,7 +5122,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4877,7 +5179,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +5191,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +5204,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4924,7 +5226,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4936,7 +5238,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4949,7 +5251,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4986,7 +5288,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5300,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5313,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Comparison) GetModel() string {
@@ -5102,7 +5404,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5114,7 +5416,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5127,7 +5429,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -5198,7 +5500,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +5512,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +5525,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Alias) GetAlias() string {
@@ -5279,7 +5581,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +5593,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +5606,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Share) GetModel() string {
@@ -5352,7 +5654,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5364,7 +5666,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5377,7 +5679,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5419,7 +5721,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5431,7 +5733,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5444,7 +5746,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5463,7 +5765,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5475,7 +5777,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5488,7 +5790,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5502,7 +5804,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5514,7 +5816,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5527,7 +5829,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5548,7 +5850,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5560,7 +5862,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5573,7 +5875,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5592,7 +5894,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5604,7 +5906,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5617,7 +5919,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{74}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5980,7 +6282,34 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05awake\x18\x04 \x01(\bR\x05awake\"\x15\n" +
+	"\x05awake\x18\x04 \x01(\bR\x05awake\"\x9b\x01\n" +
+	"\x10InferSpecRequest\x12\x10\n" +
+	"\x03csv\x18\x01 \x01(\tR\x03csv\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
+	"\aclasses\x18\x03 \x01(\bR\aclasses\x12\x16\n" +
+	"\x06values\x18\x04 \x01(\bR\x06values\x12+\n" +
+	"\x04spec\x18\x05 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"\xa4\x01\n" +
+	"\x11InferSpecResponse\x12+\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x126\n" +
+	"\acolumns\x18\x02 \x03(\v2\x1c.hindsight.v1.InferredColumnR\acolumns\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x16\n" +
+	"\x06values\x18\x04 \x01(\tR\x06values\"\xa2\x02\n" +
+	"\x0eInferredColumn\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\x04kind\x18\x02 \x01(\x0e2!.hindsight.v1.InferredColumn.KindR\x04kind\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06notice\x18\x04 \x01(\bR\x06notice\"\x94\x01\n" +
+	"\x04Kind\x12\x14\n" +
+	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vKIND_NUMBER\x10\x01\x12\x10\n" +
+	"\fKIND_BOOLEAN\x10\x02\x12\x11\n" +
+	"\rKIND_CATEGORY\x10\x03\x12\r\n" +
+	"\tKIND_TIME\x10\x04\x12\x0e\n" +
+	"\n" +
+	"KIND_LABEL\x10\x05\x12\x0e\n" +
+	"\n" +
+	"KIND_CLASS\x10\x06\x12\x11\n" +
+	"\rKIND_LEFT_OUT\x10\a\"\x15\n" +
 	"\x13ListLearnersRequest\"I\n" +
 	"\x14ListLearnersResponse\x121\n" +
 	"\blearners\x18\x01 \x03(\v2\x15.hindsight.v1.LearnerR\blearners\"s\n" +
@@ -6130,7 +6459,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
 	"\x12DeleteAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
-	"\x13DeleteAliasResponse2\xb6\x16\n" +
+	"\x13DeleteAliasResponse2\xa6\x17\n" +
 	"\fModelService\x12\x95\x01\n" +
 	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"A\xca\xf3\x18(\b\x03\x1a\x02id\x1a\afollows \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/models\x12\x89\x01\n" +
@@ -6146,7 +6475,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"WatchModel\x12\x1f.hindsight.v1.WatchModelRequest\x1a .hindsight.v1.WatchModelResponse\".\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/models/{model}/events0\x01\x12\x9a\x01\n" +
 	"\rCompareModels\x12\".hindsight.v1.CompareModelsRequest\x1a#.hindsight.v1.CompareModelsResponse\"@\xca\xf3\x18\x17\b\x01\x1a\x05model*\fother models\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/models/{model}/comparison\x12z\n" +
-	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"#\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12q\n" +
+	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"#\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12n\n" +
+	"\tInferSpec\x12\x1e.hindsight.v1.InferSpecRequest\x1a\x1f.hindsight.v1.InferSpecResponse\" \xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/specs:infer\x12q\n" +
 	"\fListLearners\x12!.hindsight.v1.ListLearnersRequest\x1a\".hindsight.v1.ListLearnersResponse\"\x1a\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/learners\x12\x90\x01\n" +
 	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\"6\xca\xf3\x18\v\b\x03\x1a\x05model \x01\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/models/{model}/snapshots\x12\x8b\x01\n" +
 	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"1\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12\xa2\x01\n" +
@@ -6169,229 +6499,239 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_model_proto_rawDescData
 }
 
-var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
-	(*Model)(nil),                   // 1: hindsight.v1.Model
-	(*ModelSummary)(nil),            // 2: hindsight.v1.ModelSummary
-	(*LearnedInput)(nil),            // 3: hindsight.v1.LearnedInput
-	(*Category)(nil),                // 4: hindsight.v1.Category
-	(*CreateModelRequest)(nil),      // 5: hindsight.v1.CreateModelRequest
-	(*CreateModelResponse)(nil),     // 6: hindsight.v1.CreateModelResponse
-	(*GetModelRequest)(nil),         // 7: hindsight.v1.GetModelRequest
-	(*GetModelResponse)(nil),        // 8: hindsight.v1.GetModelResponse
-	(*ListModelsRequest)(nil),       // 9: hindsight.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),      // 10: hindsight.v1.ListModelsResponse
-	(*UpdateModelRequest)(nil),      // 11: hindsight.v1.UpdateModelRequest
-	(*UpdateModelResponse)(nil),     // 12: hindsight.v1.UpdateModelResponse
-	(*DeleteModelRequest)(nil),      // 13: hindsight.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),     // 14: hindsight.v1.DeleteModelResponse
-	(*UndeleteModelRequest)(nil),    // 15: hindsight.v1.UndeleteModelRequest
-	(*UndeleteModelResponse)(nil),   // 16: hindsight.v1.UndeleteModelResponse
-	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
-	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
-	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
-	(*LogLossStats)(nil),            // 20: hindsight.v1.LogLossStats
-	(*KeyEffect)(nil),               // 21: hindsight.v1.KeyEffect
-	(*InputImportance)(nil),         // 22: hindsight.v1.InputImportance
-	(*LabelGateStats)(nil),          // 23: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 24: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 25: hindsight.v1.ClassStats
-	(*ClassRanking)(nil),            // 26: hindsight.v1.ClassRanking
-	(*ClassPerformance)(nil),        // 27: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 28: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 29: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 30: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 31: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 32: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 33: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 34: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 35: hindsight.v1.Drift
-	(*Expert)(nil),                  // 36: hindsight.v1.Expert
-	(*ListLearnersRequest)(nil),     // 37: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 38: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 39: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 40: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 41: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 42: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 43: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 44: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 45: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 46: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 47: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 48: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 49: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 50: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 51: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 52: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 53: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 54: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 55: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 56: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 57: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 58: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 59: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 60: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 61: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 62: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 63: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 64: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 65: hindsight.v1.Alias
-	(*Share)(nil),                   // 66: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 67: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 68: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 69: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 70: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 71: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 72: hindsight.v1.DeleteAliasResponse
-	nil,                             // 73: hindsight.v1.Model.LabelsEntry
-	nil,                             // 74: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 75: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 76: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 77: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 78: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 79: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 80: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 81: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 82: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 83: hindsight.v1.Outcome
-	(*Interval)(nil),                // 84: hindsight.v1.Interval
+	(InferredColumn_Kind)(0),        // 1: hindsight.v1.InferredColumn.Kind
+	(*Model)(nil),                   // 2: hindsight.v1.Model
+	(*ModelSummary)(nil),            // 3: hindsight.v1.ModelSummary
+	(*LearnedInput)(nil),            // 4: hindsight.v1.LearnedInput
+	(*Category)(nil),                // 5: hindsight.v1.Category
+	(*CreateModelRequest)(nil),      // 6: hindsight.v1.CreateModelRequest
+	(*CreateModelResponse)(nil),     // 7: hindsight.v1.CreateModelResponse
+	(*GetModelRequest)(nil),         // 8: hindsight.v1.GetModelRequest
+	(*GetModelResponse)(nil),        // 9: hindsight.v1.GetModelResponse
+	(*ListModelsRequest)(nil),       // 10: hindsight.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 11: hindsight.v1.ListModelsResponse
+	(*UpdateModelRequest)(nil),      // 12: hindsight.v1.UpdateModelRequest
+	(*UpdateModelResponse)(nil),     // 13: hindsight.v1.UpdateModelResponse
+	(*DeleteModelRequest)(nil),      // 14: hindsight.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),     // 15: hindsight.v1.DeleteModelResponse
+	(*UndeleteModelRequest)(nil),    // 16: hindsight.v1.UndeleteModelRequest
+	(*UndeleteModelResponse)(nil),   // 17: hindsight.v1.UndeleteModelResponse
+	(*GetModelStatsRequest)(nil),    // 18: hindsight.v1.GetModelStatsRequest
+	(*GetModelStatsResponse)(nil),   // 19: hindsight.v1.GetModelStatsResponse
+	(*ModelStats)(nil),              // 20: hindsight.v1.ModelStats
+	(*LogLossStats)(nil),            // 21: hindsight.v1.LogLossStats
+	(*KeyEffect)(nil),               // 22: hindsight.v1.KeyEffect
+	(*InputImportance)(nil),         // 23: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 24: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 25: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 26: hindsight.v1.ClassStats
+	(*ClassRanking)(nil),            // 27: hindsight.v1.ClassRanking
+	(*ClassPerformance)(nil),        // 28: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 29: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 30: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 31: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 32: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 33: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 34: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 35: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 36: hindsight.v1.Drift
+	(*Expert)(nil),                  // 37: hindsight.v1.Expert
+	(*InferSpecRequest)(nil),        // 38: hindsight.v1.InferSpecRequest
+	(*InferSpecResponse)(nil),       // 39: hindsight.v1.InferSpecResponse
+	(*InferredColumn)(nil),          // 40: hindsight.v1.InferredColumn
+	(*ListLearnersRequest)(nil),     // 41: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 42: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 43: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 44: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 45: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 46: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 47: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 48: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 49: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 50: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 51: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 52: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 53: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 54: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 55: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 56: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 57: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 58: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 59: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 60: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 61: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 62: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 63: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 64: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 65: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 66: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 67: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 68: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 69: hindsight.v1.Alias
+	(*Share)(nil),                   // 70: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 71: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 72: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 73: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 74: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 75: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 76: hindsight.v1.DeleteAliasResponse
+	nil,                             // 77: hindsight.v1.Model.LabelsEntry
+	nil,                             // 78: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 79: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 80: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 81: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 82: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 83: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 84: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 85: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 86: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 87: hindsight.v1.Outcome
+	(*Interval)(nil),                // 88: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	78,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	79,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	3,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	73,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	74,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	80,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	79,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	79,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	79,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
-	2,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
+	82,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	4,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	77,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	78,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	84,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	83,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	83,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	83,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	3,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	32,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	27,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	79,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
-	4,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	78,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	75,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	76,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	80,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	77,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	81,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	19,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	32,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	32,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	32,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	34,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	35,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	36,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	24,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	25,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	31,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	23,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	82,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	22,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	21,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
-	20,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
-	36,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
-	27,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	27,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	29,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	30,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	26,  // 48: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
-	28,  // 49: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	28,  // 50: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	33,  // 51: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	33,  // 52: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	39,  // 53: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	40,  // 54: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	78,  // 55: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	78,  // 56: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	79,  // 57: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	43,  // 58: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	43,  // 59: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	79,  // 60: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,   // 61: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,   // 62: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	56,  // 63: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	57,  // 64: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	79,  // 65: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	32,  // 66: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	27,  // 67: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	79,  // 68: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	80,  // 69: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	60,  // 70: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19,  // 71: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	56,  // 72: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	83,  // 73: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	79,  // 74: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	84,  // 75: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	63,  // 76: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	32,  // 77: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	32,  // 78: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	27,  // 79: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	27,  // 80: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	64,  // 81: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	79,  // 82: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	66,  // 83: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	79,  // 84: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 85: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	65,  // 86: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	65,  // 87: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,   // 88: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,   // 89: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,   // 90: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11,  // 91: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13,  // 92: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15,  // 93: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17,  // 94: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	54,  // 95: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	58,  // 96: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	61,  // 97: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	41,  // 98: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	37,  // 99: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	44,  // 100: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	46,  // 101: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	48,  // 102: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	50,  // 103: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	52,  // 104: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	67,  // 105: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	69,  // 106: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	71,  // 107: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,   // 108: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,   // 109: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10,  // 110: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12,  // 111: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14,  // 112: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16,  // 113: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18,  // 114: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	55,  // 115: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	59,  // 116: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	62,  // 117: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	42,  // 118: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	38,  // 119: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	45,  // 120: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	47,  // 121: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	49,  // 122: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	51,  // 123: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	53,  // 124: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	68,  // 125: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	70,  // 126: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	72,  // 127: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	108, // [108:128] is the sub-list for method output_type
-	88,  // [88:108] is the sub-list for method input_type
-	88,  // [88:88] is the sub-list for extension type_name
-	88,  // [88:88] is the sub-list for extension extendee
-	0,   // [0:88] is the sub-list for field type_name
+	33,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	28,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	83,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	5,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	82,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	79,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	80,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	84,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	2,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	81,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	2,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	2,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	85,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	20,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	33,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	33,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	33,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	35,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	36,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	37,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	25,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	26,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	32,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	24,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	86,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	23,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	22,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
+	21,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
+	37,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
+	28,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	28,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	30,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	31,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	27,  // 48: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
+	29,  // 49: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	29,  // 50: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	34,  // 51: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	34,  // 52: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	82,  // 53: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 54: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	40,  // 55: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
+	1,   // 56: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
+	43,  // 57: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	44,  // 58: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	82,  // 59: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 60: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 61: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	47,  // 62: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	47,  // 63: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	83,  // 64: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	2,   // 65: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 66: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	60,  // 67: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	61,  // 68: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	83,  // 69: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	33,  // 70: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	28,  // 71: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	83,  // 72: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	84,  // 73: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	64,  // 74: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	20,  // 75: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	60,  // 76: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	87,  // 77: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	83,  // 78: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	88,  // 79: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	67,  // 80: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	33,  // 81: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	33,  // 82: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	28,  // 83: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	28,  // 84: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	68,  // 85: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	83,  // 86: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	70,  // 87: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	83,  // 88: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 89: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	69,  // 90: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	69,  // 91: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	6,   // 92: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	8,   // 93: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	10,  // 94: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	12,  // 95: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	14,  // 96: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	16,  // 97: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	18,  // 98: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	58,  // 99: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	62,  // 100: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	65,  // 101: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	45,  // 102: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	38,  // 103: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
+	41,  // 104: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	48,  // 105: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	50,  // 106: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	52,  // 107: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	54,  // 108: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	56,  // 109: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	71,  // 110: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	73,  // 111: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	75,  // 112: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	7,   // 113: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	9,   // 114: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	11,  // 115: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	13,  // 116: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	15,  // 117: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	17,  // 118: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	19,  // 119: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	59,  // 120: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	63,  // 121: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	66,  // 122: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	46,  // 123: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	39,  // 124: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
+	42,  // 125: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	49,  // 126: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	51,  // 127: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	53,  // 128: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	55,  // 129: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	57,  // 130: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	72,  // 131: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	74,  // 132: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	76,  // 133: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	113, // [113:134] is the sub-list for method output_type
+	92,  // [92:113] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6416,9 +6756,9 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[34].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[47].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[55].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[58].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[50].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[58].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[61].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6428,8 +6768,8 @@ func file_hindsight_v1_model_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   77,
+			NumEnums:      2,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

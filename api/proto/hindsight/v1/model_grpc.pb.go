@@ -30,6 +30,7 @@ const (
 	ModelService_WatchModel_FullMethodName      = "/hindsight.v1.ModelService/WatchModel"
 	ModelService_CompareModels_FullMethodName   = "/hindsight.v1.ModelService/CompareModels"
 	ModelService_ValidateSpec_FullMethodName    = "/hindsight.v1.ModelService/ValidateSpec"
+	ModelService_InferSpec_FullMethodName       = "/hindsight.v1.ModelService/InferSpec"
 	ModelService_ListLearners_FullMethodName    = "/hindsight.v1.ModelService/ListLearners"
 	ModelService_SnapshotModel_FullMethodName   = "/hindsight.v1.ModelService/SnapshotModel"
 	ModelService_ListSnapshots_FullMethodName   = "/hindsight.v1.ModelService/ListSnapshots"
@@ -72,6 +73,9 @@ type ModelServiceClient interface {
 	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(ctx context.Context, in *ValidateSpecRequest, opts ...grpc.CallOption) (*ValidateSpecResponse, error)
+	// InferSpec reads a CSV file and returns a spec with its columns as named inputs, and on request the
+	// values of its cells. It creates nothing.
+	InferSpec(ctx context.Context, in *InferSpecRequest, opts ...grpc.CallOption) (*InferSpecResponse, error)
 	// ListLearners lists the learners of a spec and their fields.
 	ListLearners(ctx context.Context, in *ListLearnersRequest, opts ...grpc.CallOption) (*ListLearnersResponse, error)
 	// SnapshotModel writes a snapshot now.
@@ -222,6 +226,16 @@ func (c *modelServiceClient) ValidateSpec(ctx context.Context, in *ValidateSpecR
 	return out, nil
 }
 
+func (c *modelServiceClient) InferSpec(ctx context.Context, in *InferSpecRequest, opts ...grpc.CallOption) (*InferSpecResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InferSpecResponse)
+	err := c.cc.Invoke(ctx, ModelService_InferSpec_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *modelServiceClient) ListLearners(ctx context.Context, in *ListLearnersRequest, opts ...grpc.CallOption) (*ListLearnersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListLearnersResponse)
@@ -355,6 +369,9 @@ type ModelServiceServer interface {
 	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error)
+	// InferSpec reads a CSV file and returns a spec with its columns as named inputs, and on request the
+	// values of its cells. It creates nothing.
+	InferSpec(context.Context, *InferSpecRequest) (*InferSpecResponse, error)
 	// ListLearners lists the learners of a spec and their fields.
 	ListLearners(context.Context, *ListLearnersRequest) (*ListLearnersResponse, error)
 	// SnapshotModel writes a snapshot now.
@@ -418,6 +435,9 @@ func (UnimplementedModelServiceServer) CompareModels(context.Context, *CompareMo
 }
 func (UnimplementedModelServiceServer) ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ValidateSpec not implemented")
+}
+func (UnimplementedModelServiceServer) InferSpec(context.Context, *InferSpecRequest) (*InferSpecResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method InferSpec not implemented")
 }
 func (UnimplementedModelServiceServer) ListLearners(context.Context, *ListLearnersRequest) (*ListLearnersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLearners not implemented")
@@ -658,6 +678,24 @@ func _ModelService_ValidateSpec_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_InferSpec_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InferSpecRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).InferSpec(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_InferSpec_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).InferSpec(ctx, req.(*InferSpecRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ModelService_ListLearners_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListLearnersRequest)
 	if err := dec(in); err != nil {
@@ -848,6 +886,10 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ValidateSpec",
 			Handler:    _ModelService_ValidateSpec_Handler,
+		},
+		{
+			MethodName: "InferSpec",
+			Handler:    _ModelService_InferSpec_Handler,
 		},
 		{
 			MethodName: "ListLearners",

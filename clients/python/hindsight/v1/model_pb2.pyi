@@ -353,6 +353,54 @@ class ImportModelResponse(_message.Message):
     model: Model
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
 
+class InferSpecRequest(_message.Message):
+    __slots__ = ["classes", "csv", "spec", "target", "values"]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    CSV_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    classes: bool
+    csv: str
+    spec: _spec_pb2.ModelSpec
+    target: str
+    values: bool
+    def __init__(self, csv: _Optional[str] = ..., target: _Optional[str] = ..., classes: bool = ..., values: bool = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ...) -> None: ...
+
+class InferSpecResponse(_message.Message):
+    __slots__ = ["columns", "rows", "spec", "values"]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[InferredColumn]
+    rows: int
+    spec: _spec_pb2.ModelSpec
+    values: str
+    def __init__(self, spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., columns: _Optional[_Iterable[_Union[InferredColumn, _Mapping]]] = ..., rows: _Optional[int] = ..., values: _Optional[str] = ...) -> None: ...
+
+class InferredColumn(_message.Message):
+    __slots__ = ["kind", "name", "notice", "reason"]
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = []
+    KIND_BOOLEAN: InferredColumn.Kind
+    KIND_CATEGORY: InferredColumn.Kind
+    KIND_CLASS: InferredColumn.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    KIND_LABEL: InferredColumn.Kind
+    KIND_LEFT_OUT: InferredColumn.Kind
+    KIND_NUMBER: InferredColumn.Kind
+    KIND_TIME: InferredColumn.Kind
+    KIND_UNSPECIFIED: InferredColumn.Kind
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: InferredColumn.Kind
+    name: str
+    notice: bool
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[_Union[InferredColumn.Kind, str]] = ..., reason: _Optional[str] = ..., notice: bool = ...) -> None: ...
+
 class InputImportance(_message.Message):
     __slots__ = ["gain", "input", "permutation"]
     GAIN_FIELD_NUMBER: _ClassVar[int]

@@ -70,6 +70,11 @@ class ModelServiceStub(object):
                 request_serializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.SerializeToString,
                 response_deserializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.FromString,
                 )
+        self.InferSpec = channel.unary_unary(
+                '/hindsight.v1.ModelService/InferSpec',
+                request_serializer=hindsight_dot_v1_dot_model__pb2.InferSpecRequest.SerializeToString,
+                response_deserializer=hindsight_dot_v1_dot_model__pb2.InferSpecResponse.FromString,
+                )
         self.ListLearners = channel.unary_unary(
                 '/hindsight.v1.ModelService/ListLearners',
                 request_serializer=hindsight_dot_v1_dot_model__pb2.ListLearnersRequest.SerializeToString,
@@ -201,6 +206,14 @@ class ModelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def InferSpec(self, request, context):
+        """InferSpec reads a CSV file and returns a spec with its columns as named inputs, and on request the
+        values of its cells. It creates nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListLearners(self, request, context):
         """ListLearners lists the learners of a spec and their fields.
         """
@@ -324,6 +337,11 @@ def add_ModelServiceServicer_to_server(servicer, server):
                     servicer.ValidateSpec,
                     request_deserializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.FromString,
                     response_serializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.SerializeToString,
+            ),
+            'InferSpec': grpc.unary_unary_rpc_method_handler(
+                    servicer.InferSpec,
+                    request_deserializer=hindsight_dot_v1_dot_model__pb2.InferSpecRequest.FromString,
+                    response_serializer=hindsight_dot_v1_dot_model__pb2.InferSpecResponse.SerializeToString,
             ),
             'ListLearners': grpc.unary_unary_rpc_method_handler(
                     servicer.ListLearners,
@@ -565,6 +583,23 @@ class ModelService(object):
         return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ModelService/ValidateSpec',
             hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.SerializeToString,
             hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def InferSpec(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ModelService/InferSpec',
+            hindsight_dot_v1_dot_model__pb2.InferSpecRequest.SerializeToString,
+            hindsight_dot_v1_dot_model__pb2.InferSpecResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

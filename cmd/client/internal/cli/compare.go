@@ -17,8 +17,8 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/infer"
-	"hindsight/cmd/internal/nearest"
+	"hindsight/internal/infer"
+	"hindsight/internal/nearest"
 )
 
 // comparisonCoverage is the level of the intervals of all learners.

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
 // infer builds "infer".

@@ -14,7 +14,7 @@ import (
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
 const (

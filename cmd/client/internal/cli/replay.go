@@ -12,8 +12,8 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/dataset"
+	"hindsight/internal/infer"
 )
 
 // replay builds "replay".
@@ -216,25 +216,19 @@ func count(source rows) (n int, err error) {
 // because commands read rows several times.
 func (e *env) spooled(file *string, do func() error) (err error) {
 	name := *file
-	if name == "-" {
-		if *file, err = spool(e.Stdin); err != nil {
-			return err
-		}
+	from, err := e.onceReadable(name)
+	if err != nil {
+		return err
+	}
+	if from == nil {
+		return do()
+	}
+	copied, err := spool(from)
+	if err = errors.Join(err, from.Close()); err != nil {
+		return err
+	}
+	if *file = copied; name == "-" {
 		name = "standard input"
-	} else {
-		info, failed := os.Stat(name)
-		if failed != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) == 0 {
-			return do()
-		}
-		pipe, err := os.Open(name) //nolint:gosec // the user names the file
-		if err != nil {
-			return err
-		}
-		copied, err := spool(pipe)
-		if err = errors.Join(err, pipe.Close()); err != nil {
-			return err
-		}
-		*file = copied
 	}
 	err = do()
 	var wrong *dataset.Error
@@ -242,6 +236,18 @@ func (e *env) spooled(file *string, do func() error) (err error) {
 		wrong.File = name
 	}
 	return errors.Join(err, os.Remove(*file))
+}
+
+// onceReadable opens a file that can be read only once. It is nil for another file.
+func (e *env) onceReadable(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(e.Stdin), nil
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) == 0 {
+		return nil, nil //nolint:nilerr,nilnil // Who opens the file has the error.
+	}
+	return os.Open(name) //nolint:gosec // the user names the file
 }
 
 // spool writes standard input or a pipe to a temporary file.

@@ -14,7 +14,7 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/nearest"
+	"hindsight/internal/nearest"
 )
 
 const (

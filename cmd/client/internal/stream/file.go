@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // File yields rows of a CSV file whose features are numbers. It is not safe for concurrent use.

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/infer"
-	"hindsight/cmd/internal/nearest"
+	"hindsight/internal/dataset"
+	"hindsight/internal/infer"
+	"hindsight/internal/nearest"
 )
 
 // RecordOptions say which rows of a file to take, and how. A column that is neither an
@@ -79,23 +79,15 @@ func CheckHeader(path, target string, delimiter rune) error {
 	})
 }
 
-// LikelyTarget is the target of a file whose user names none: y, which also means y1, y2 and so
-// on, or without these columns the last column.
+// LikelyTarget is dataset.Table.LikelyTarget of a file.
 func LikelyTarget(path string, delimiter rune) (target string, err error) {
 	err = withFile(path, func(file *os.File) error {
 		table, err := dataset.NewTable(file, path, delimiter)
 		if err != nil {
 			return err
 		}
-		target = "y"
-		if c := table.Columns(); !slices.Contains(c, "y") && !slices.Contains(c, "y1") {
-			last := len(c) - 1
-			for last > 0 && table.Unnamed(last) {
-				last--
-			}
-			target = c[last]
-		}
-		return table.CheckNamed("")
+		target, err = table.LikelyTarget()
+		return err
 	})
 	return target, err
 }
@@ -162,8 +154,7 @@ func (r *Records) survey() error {
 	declared := slices.Clone(r.declared)
 	if !r.options.Classes {
 		for _, i := range r.targets {
-			number := &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}
-			declared = append(declared, &hindsightv1.Input{Name: columns[i], Kind: number})
+			declared = append(declared, infer.NumberOf(columns[i]))
 		}
 	}
 	err := withFile(r.path, func(file *os.File) (err error) {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // FileOptions say which rows of a file to take, and how.

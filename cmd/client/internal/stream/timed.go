@@ -9,8 +9,8 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/dataset"
+	"hindsight/internal/infer"
 )
 
 // Times are two columns of a CSV file: when the input of a row is known, and when its label is.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
 // The Python client reads the same cases.

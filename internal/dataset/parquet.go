@@ -19,8 +19,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetMagic is what a Parquet file begins with.
-const parquetMagic = "PAR1"
+// ParquetMagic is what a Parquet file begins with.
+const ParquetMagic = "PAR1"
 
 // rowsAtOnce is how many rows of a Parquet file are decoded together.
 const rowsAtOnce = 64
@@ -52,14 +52,14 @@ type randomAccess interface {
 // openParquet returns the rows of a Parquet file. It reads a file that is compressed as a whole,
 // or that is no file, into memory. It returns nil for other files.
 func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error) {
-	if magic, _ := plain.Peek(len(parquetMagic)); string(magic) != parquetMagic {
+	if magic, _ := plain.Peek(len(ParquetMagic)); string(magic) != ParquetMagic {
 		return nil, nil //nolint:nilnil // Nil means no Parquet file.
 	}
-	magic := make([]byte, len(parquetMagic))
+	magic := make([]byte, len(ParquetMagic))
 	from, direct := r.(randomAccess)
 	if direct {
 		_, err := from.ReadAt(magic, 0)
-		direct = err == nil && string(magic) == parquetMagic
+		direct = err == nil && string(magic) == ParquetMagic
 	}
 	if !direct {
 		all, err := io.ReadAll(plain)

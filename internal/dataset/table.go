@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/text/encoding/unicode"
 
-	"hindsight/cmd/internal/nearest"
+	"hindsight/internal/nearest"
 )
 
 // maxRow is how many bytes a row may have: a quote that is never closed would take
@@ -160,6 +160,22 @@ func isIndexName(name string) bool {
 // Unnamed tells whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
 // unless it is asked for.
 func (t *Table) Unnamed(i int) bool { return t.unnamed[i] }
+
+// LikelyTarget is the target of a file whose user names none: y, which also means y1, y2 and so on, or
+// without these columns the last column that has a name.
+func (t *Table) LikelyTarget() (string, error) {
+	if err := t.CheckNamed(""); err != nil {
+		return "", err
+	}
+	if slices.Contains(t.columns, "y") || slices.Contains(t.columns, "y1") {
+		return "y", nil
+	}
+	last := len(t.columns) - 1
+	for t.unnamed[last] { // One column has a name.
+		last--
+	}
+	return t.columns[last], nil
+}
 
 // CheckNamed fails if the first line seems to have numbers for the names of the columns, and the target is not among
 // them. A table without names has the header 0,1,2 and so on.

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
 func read(t *testing.T, text string, o infer.Options) *infer.Result {
@@ -282,7 +282,7 @@ func TestHugeIntegers(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestColumnValues(t *testing.T) {
 	for _, c := range []struct {
 		cells []string
 		want  []any

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 const (

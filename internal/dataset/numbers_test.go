@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // fileOf writes a file with a column x of these cells, which follows a column of texts.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // Conventions are how a file writes the inputs of a spec.

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
-// The cells of a column are read as the table of cells says, as an inferred and as a declared input.
+// The cells of a column are read as the table of cells says, as an inferred and as a declared input, and by Values.
 func TestCells(t *testing.T) {
 	raw, err := os.ReadFile("testdata/cells.json")
 	if err != nil {
@@ -33,6 +33,17 @@ func TestCells(t *testing.T) {
 		if string(inferred.Kind) != c.Kind || inferred.Notice() != "" && inferred.Kind != infer.LeftOut {
 			t.Errorf("%s: %s (%s), want %s", c.Case, inferred.Kind, inferred.Reason, c.Kind)
 			continue
+		}
+		if c.Values != nil {
+			lines, err := infer.Values(text, "a.csv", infer.Options{}, r.Spec)
+			var want strings.Builder
+			for _, v := range c.Values {
+				raw, _ := json.Marshal([]any{v, 0.5}) // Of texts, numbers and booleans.
+				want.Write(append(raw, '\n'))
+			}
+			if err != nil || lines != want.String() {
+				t.Errorf("%s: the values %s, %v, want %s", c.Case, lines, err, want.String())
+			}
 		}
 		declared, err := infer.Declared(strings.NewReader(text), "a.csv", 0, r.Spec.GetInputs())
 		if err != nil {

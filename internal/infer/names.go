@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // Integers name things (users, stores, products) or measure something (grades, counts, years). The

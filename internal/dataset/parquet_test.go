@@ -18,7 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // parquetRow has one column of each kind.

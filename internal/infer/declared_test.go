@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/infer"
+	"hindsight/internal/infer"
 )
 
 // inputs are declarations in JSON.

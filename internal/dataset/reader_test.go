@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 func TestErrorsNameTheirPlace(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"hindsight/cmd/internal/dataset"
+	"hindsight/internal/dataset"
 )
 
 // parseNumber reads a decimal number that the server takes, without hexadecimal digits and

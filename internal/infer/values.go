@@ -1,0 +1,88 @@
+package infer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/dataset"
+)
+
+// Values returns the values of a file by a spec, which may be that of Read: for each row a line with an
+// array in JSON of the values of all columns. Errors call the file name.
+func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, error) {
+	table, err := dataset.NewTable(strings.NewReader(text), name, o.Delimiter)
+	if err != nil {
+		return "", err
+	}
+	targets, err := table.Targets(o.Target)
+	if err != nil {
+		return "", err
+	}
+	declared := slices.Clone(spec.GetInputs())
+	for _, in := range declared {
+		if i, err := table.Column(in.GetName()); err != nil {
+			return "", err
+		} else if slices.Contains(targets, i) {
+			return "", table.AtColumn(i, fmt.Errorf("%q is an input and a target", in.GetName()))
+		}
+	}
+	if spec.GetClasses() == nil {
+		for _, i := range targets {
+			declared = append(declared, NumberOf(table.Columns()[i]))
+		}
+	}
+	how, err := Declared(strings.NewReader(text), name, o.Delimiter, declared)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	lines := json.NewEncoder(&out)
+	lines.SetEscapeHTML(false)
+	for {
+		record, err := table.Read()
+		if errors.Is(err, io.EOF) {
+			return out.String(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		values, err := how.row(table, targets, record)
+		if err != nil {
+			return "", err
+		}
+		if err := lines.Encode(values); err != nil {
+			return "", fmt.Errorf("encode a row: %w", err)
+		}
+	}
+}
+
+// row returns the values of a row. Targets that are no inputs are classes.
+func (c *Conventions) row(table *dataset.Table, targets []int, record []string) ([]any, error) {
+	values := make([]any, len(record))
+	for i, cell := range record {
+		column := c.Columns[table.Columns()[i]]
+		if column == nil {
+			if class, err := dataset.Class(cell); err == nil && slices.Contains(targets, i) {
+				values[i] = class
+			}
+			continue
+		}
+		v, err := column.Value(cell)
+		if err != nil {
+			return nil, table.AtField(i, err)
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// NumberOf declares a number.
+func NumberOf(name string) *hindsightv1.Input {
+	return &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
+}

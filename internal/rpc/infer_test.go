@@ -1,0 +1,53 @@
+package rpc_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// InferSpec answers what the columns are, and the values of their cells by the inferred or by another spec.
+func TestInferSpec(t *testing.T) {
+	c := serve(t)
+	const csv = "when;city;price;id;label\n21.11.2026;Bern;1,5;t1;up\n22.11.2026;NA;0,123;t2;down\n23.11.2026;Bern;;t3;\n"
+	r, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []hindsightv1.InferredColumn_Kind{
+		hindsightv1.InferredColumn_KIND_TIME, hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_NUMBER,
+		hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_CLASS,
+	}
+	for i, column := range r.GetColumns() {
+		if column.GetKind() != want[i] || column.GetReason() == "" {
+			t.Errorf("%v, want %v", column, want[i])
+		}
+	}
+	if r.GetRows() != 3 || len(r.GetColumns()) != 5 || len(r.GetSpec().GetInputs()) != 4 || r.GetSpec().GetClasses().GetMaxClasses() != 2 {
+		t.Errorf("%v", r)
+	}
+	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `["2026-11-21T00:00:00Z","Bern",1.5,"t1","up"]` {
+		t.Errorf("values %s", r.GetValues())
+	}
+	spec := &hindsightv1.ModelSpec{Inputs: r.GetSpec().GetInputs()[1:2]}
+	if r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Target: "price", Spec: spec, Values: true}); err != nil {
+		t.Fatal(err)
+	}
+	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `[null,"Bern",1.5,null,null]` {
+		t.Errorf("values %s", r.GetValues())
+	}
+	for csv, says := range map[string]string{
+		"":                  "csv: the file is empty",
+		"PAR1":              "csv: the file is a Parquet file, want CSV",
+		"a,b\n1\n":          "csv: line 2, column 2: 1 fields where the header has 2",
+		"a,b\n1,\n2,\n":     "csv: column 2 (b): the target has no label",
+		"1.5,2.5\n3,4\n":    "csv: line 1, column 1: the first line holds numbers",
+		"PK\x03\x04 a\n1\n": "csv: the file is a zip file",
+	} {
+		_, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})
+		refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", says)
+	}
+}
