@@ -21,7 +21,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	main "hindsight/cmd/server"
@@ -150,7 +152,7 @@ func newFleet(t *testing.T, seed uint64, servers, groups int, flags ...string) *
 	return f
 }
 
-// create creates the models.
+// create creates the models. On a busy machine the owner may change meanwhile.
 func (f *fleet) create(p *process) {
 	f.t.Helper()
 	specs := tortured()
@@ -159,9 +161,13 @@ func (f *fleet) create(p *process) {
 		if spec == nil {
 			spec = specs["linear"]
 		}
-		if _, err := p.models.CreateModel(f.t.Context(), &hindsightv1.CreateModelRequest{Id: m, Spec: spec}); err != nil {
-			f.t.Fatal(err)
-		}
+		eventually(f.t, "model "+m+" is created", func() bool {
+			_, err := p.models.CreateModel(f.t.Context(), &hindsightv1.CreateModelRequest{Id: m, Spec: spec})
+			if err != nil && status.Code(err) != codes.Unavailable {
+				f.t.Fatal(err)
+			}
+			return err == nil
+		})
 	}
 }
 
