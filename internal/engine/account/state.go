@@ -17,14 +17,6 @@ const (
 	maxLabel  = 2 * model.MaxMagnitude
 )
 
-// Append appends the bytes of the account to dst.
-func (a *Account) Append(dst []byte) []byte {
-	v := codec.Appending(dst)
-	a.Visit(&v)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
 // Visit visits the account: a byte of the version, then numbers of 8 bytes, the intervals
 // and the detector each after its length.
 func (a *Account) Visit(v *codec.Visitor) {

@@ -16,9 +16,7 @@ import (
 // follow from the spec, nor the number of rows that are kept, which follows from the number
 // of observations.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	l.visit(&size, l)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	l.visit(&v, l)
 	return v.Appended()
 }

@@ -406,9 +406,7 @@ func (f *Forecaster) effectiveDimension() float64 {
 
 // AppendBinary appends the accounts, the factor and, if the forecaster forgets, its ridges.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	f.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	f.visit(&v)
 	return v.Appended()
 }

@@ -264,9 +264,7 @@ func (k *Kernel) effectiveDimension() float64 {
 
 // AppendBinary appends the accounts, the inputs, their scales, v and L to dst.
 func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	k.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	k.visit(&v)
 	return v.Appended()
 }

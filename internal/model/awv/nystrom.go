@@ -217,9 +217,7 @@ func (n *Nystrom) projected() bool { return len(n.o.Given) > 0 || (n.o.Window > 
 // AppendBinary appends the dictionary, the forecasters, the generator and the kept past. The
 // factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	n.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	n.visit(&v)
 	return v.Appended()
 }

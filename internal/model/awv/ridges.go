@@ -342,9 +342,7 @@ func ridgeName(lambda float64) string { return "lambda_" + strconv.FormatFloat(l
 
 // AppendBinary appends the state of every forecaster and, of several, the mixture.
 func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	r.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	r.visit(&v)
 	return v.Appended()
 }

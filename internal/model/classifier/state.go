@@ -12,9 +12,7 @@ import (
 // AppendBinary appends the state to dst: the number of classes; the length of each name and
 // the name; the counts; the bound; the calibration; the level of log loss; the learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	l.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	l.visit(&v)
 	return v.Appended()
 }

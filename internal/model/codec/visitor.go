@@ -4,13 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 
 	"hindsight/internal/model"
 )
 
-// Visitor passes over the numbers of a state in their order, and appends them, reads them or
-// counts their bytes. One function visits the numbers, so that a type reads exactly what it
+// Visitor passes over the numbers of a state in their order, and appends or reads them. One function visits the numbers, so that a type reads exactly what it
 // appends:
 //
 //	func (l *Learner) visit(v *codec.Visitor) {
@@ -37,31 +35,23 @@ import (
 //	}
 //
 // The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
-// and counting write to nothing that they visit, so that others may read it concurrently;
-// appending allocates only when dst lacks capacity. A visit must not allocate by an unchecked
+// writes to nothing that it visits, so that others may read the state concurrently, and allocates
+// only when dst lacks capacity. A visit must not allocate by an unchecked
 // count: see Int and Count.
 type Visitor struct {
-	out      []byte
-	counting bool
-	size     int
-	err      error
-	reader   *Reader
+	out    []byte
+	err    error
+	reader *Reader
 }
 
 // Appending is a Visitor that appends to dst. See Appended.
 func Appending(dst []byte) Visitor { return Visitor{out: dst} }
-
-// Growing is Appending to dst with capacity for n more bytes, as counted by Counting.
-func Growing(dst []byte, n int) Visitor { return Appending(slices.Grow(dst, n)) }
 
 // Reading is a Visitor that reads from data, which it does not copy. See End.
 func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
 
 // ReadingFrom is a Visitor that continues to read from r. Its failures are those of r.
 func ReadingFrom(r *Reader) Visitor { return Visitor{reader: r} }
-
-// Counting is a Visitor that counts the bytes that Appending would append. See Size.
-func Counting() Visitor { return Visitor{counting: true} }
 
 // Appended is dst with the appended bytes, or the first failure.
 func (v *Visitor) Appended() ([]byte, error) {
@@ -70,9 +60,6 @@ func (v *Visitor) Appended() ([]byte, error) {
 	}
 	return v.out, nil
 }
-
-// Size is how many bytes were counted, those of State excluded.
-func (v *Visitor) Size() int { return v.size }
 
 // Reading tells whether the Visitor reads and has not failed.
 func (v *Visitor) Reading() bool { return v.reader != nil && v.reader.err == nil }
@@ -108,13 +95,6 @@ func (v *Visitor) Corrupt(format string, args ...any) {
 	v.Fail(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), model.ErrCorruptState))
 }
 
-func (v *Visitor) skip(n int) bool {
-	if v.counting {
-		v.size += n
-	}
-	return v.counting
-}
-
 // Read reads all of a state by visit.
 func Read(state []byte, visit func(v *Visitor)) error {
 	v := Reading(state)
@@ -124,9 +104,6 @@ func Read(state []byte, visit func(v *Visitor)) error {
 
 // Uint64 visits numbers of 8 bytes.
 func (v *Visitor) Uint64(values ...*uint64) {
-	if v.skip(8 * len(values)) {
-		return
-	}
 	for _, p := range values {
 		if v.reader != nil {
 			*p = v.reader.Uint64()
@@ -205,9 +182,6 @@ func (v *Visitor) Version(want byte) {
 
 // Uint32 visits numbers of 4 bytes.
 func (v *Visitor) Uint32(values ...*uint32) {
-	if v.skip(4 * len(values)) {
-		return
-	}
 	for _, p := range values {
 		if v.reader != nil {
 			*p = v.reader.Uint32()
@@ -219,9 +193,6 @@ func (v *Visitor) Uint32(values ...*uint32) {
 
 // Uint16 visits a number of 2 bytes.
 func (v *Visitor) Uint16(p *uint16) {
-	if v.skip(2) {
-		return
-	}
 	if v.reader == nil {
 		v.out = binary.LittleEndian.AppendUint16(v.out, *p)
 	} else if b := v.reader.Bytes(2); b != nil {
@@ -231,9 +202,6 @@ func (v *Visitor) Uint16(p *uint16) {
 
 // Byte visits one byte.
 func (v *Visitor) Byte(p *byte) {
-	if v.skip(1) {
-		return
-	}
 	if v.reader == nil {
 		v.out = append(v.out, *p)
 	} else if b := v.reader.Bytes(1); b != nil {
@@ -243,9 +211,6 @@ func (v *Visitor) Byte(p *byte) {
 
 // Text visits a text of n bytes. The caller visits the length.
 func (v *Visitor) Text(p *string, n int) {
-	if v.skip(n) {
-		return
-	}
 	if v.reader == nil {
 		v.out = append(v.out, *p...)
 	} else {
@@ -255,9 +220,6 @@ func (v *Visitor) Text(p *string, n int) {
 
 // Float visits doubles, of any value.
 func (v *Visitor) Float(values ...*float64) {
-	if v.skip(8 * len(values)) {
-		return
-	}
 	for _, p := range values {
 		if v.reader != nil {
 			*p = v.reader.Float()
@@ -269,9 +231,6 @@ func (v *Visitor) Float(values ...*float64) {
 
 // Floats visits doubles of any value. The caller knows how many: reading fills values.
 func (v *Visitor) Floats(values []float64) {
-	if v.skip(8 * len(values)) {
-		return
-	}
 	if v.reader != nil {
 		v.reader.Floats(values)
 	} else {
@@ -301,9 +260,6 @@ func (v *Visitor) FloatsWithin(limit float64, values []float64) {
 
 // SinglesWithin visits numbers of single precision, of 4 bytes, with the limit of Within.
 func (v *Visitor) SinglesWithin(limit float64, values []float32) {
-	if v.skip(4 * len(values)) {
-		return
-	}
 	if v.reader == nil {
 		for _, x := range values {
 			v.out = binary.LittleEndian.AppendUint32(v.out, math.Float32bits(x))
@@ -326,10 +282,10 @@ type State interface {
 	Restore(state []byte) error
 }
 
-// State visits all that follows as the state of s. Counting ignores it.
+// State visits all that follows as the state of s.
 func (v *Visitor) State(s State) {
 	switch {
-	case v.counting || v.Err() != nil:
+	case v.Err() != nil:
 	case v.reader != nil:
 		v.Fail(s.Restore(v.reader.Bytes(v.reader.Len())))
 	default:
@@ -351,9 +307,6 @@ func (v *Visitor) Part(visit func(v *Visitor)) {
 			visit(&part)
 			v.Fail(part.End())
 		}
-	case v.counting:
-		v.size += 8
-		visit(v)
 	default:
 		at := len(v.out)
 		v.out = AppendUint64(v.out, 0)

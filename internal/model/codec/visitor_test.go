@@ -123,9 +123,8 @@ func TestVisitorReadsWhatItAppends(t *testing.T) {
 	if plain = append(plain, "rest"...); !bytes.Equal(state, plain) {
 		t.Errorf("% x, want % x", state, plain)
 	}
-	count := codec.Counting()
-	if want.visit(&count); count.Size() != len(state)-len("rest") || !reflect.DeepEqual(want, sampleRecord()) {
-		t.Errorf("%d bytes counted of %d", count.Size(), len(state))
+	if !reflect.DeepEqual(want, sampleRecord()) {
+		t.Errorf("appending changed the state to %+v", want)
 	}
 }
 
@@ -133,9 +132,7 @@ func TestVisitorAppendsWithoutAllocating(t *testing.T) {
 	r := sampleRecord()
 	dst := stateOf(t, r)
 	if n := testing.AllocsPerRun(100, func() {
-		count := codec.Counting()
-		r.visit(&count)
-		dst, _ = r.append(slices.Grow(dst[:0], count.Size()))
+		dst, _ = r.append(dst[:0])
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}

@@ -12,9 +12,7 @@ import (
 // AppendBinary appends the inputs and, for each output, its account, coefficients and
 // scales, L, V, and with a sketch KORS's rounds; and with a sketch the generator.
 func (e *Exact) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	e.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	e.visit(&v)
 	return v.Appended()
 }

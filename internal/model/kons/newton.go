@@ -390,9 +390,7 @@ func (n *Newton) penalty() float64 {
 
 // AppendBinary appends account and factor of each output, and then the second factor.
 func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	n.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	n.visit(&v)
 	return v.Appended()
 }

@@ -83,9 +83,7 @@ func (n *Nystrom) Size() uint64 { return n.Newton.Size() + n.dictionary.SamplerB
 // AppendBinary appends the dictionary, the steps' state and the generator. Factors of
 // the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	n.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	n.visit(&v)
 	return v.Appended()
 }

@@ -105,7 +105,7 @@ func (r *run) learn(s row, served []float64) {
 
 func (r *run) state(tb testing.TB) []byte {
 	tb.Helper()
-	v := codec.Growing(nil, 0)
+	v := codec.Appending(nil)
 	r.level.Visit(&v, len(r.counts))
 	out, err := v.Appended()
 	if err != nil {

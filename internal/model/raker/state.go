@@ -20,9 +20,7 @@ const maxTheta = 1e140
 // AppendBinary appends the accounts, the moments and θ with the weights, output after
 // output.
 func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	r.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	r.visit(&v)
 	return v.Appended()
 }
@@ -48,9 +46,7 @@ func (r *Raker) visit(v *codec.Visitor) {
 // AppendBinary appends the accounts, the moments and, for every expert, θ
 // with the weights and log h, output after output.
 func (a *AdaRaker) AppendBinary(dst []byte) ([]byte, error) {
-	size := codec.Counting()
-	a.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	a.visit(&v)
 	return v.Appended()
 }

@@ -38,9 +38,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	if l.o.Warmup == 0 {
 		return l.inner.AppendBinary(dst)
 	}
-	size := codec.Counting()
-	l.visit(&size)
-	v := codec.Growing(dst, size.Size())
+	v := codec.Appending(dst)
 	l.visit(&v)
 	return v.Appended()
 }

@@ -1,7 +1,6 @@
 package classes
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -25,27 +24,6 @@ func (a *Account) Size() uint64 {
 		size += 8 * 2 * rankBins
 	}
 	return uint64(size)
-}
-
-// AppendBinary appends the account to dst, from which Restore continues bit for bit. It
-// allocates nothing when dst has room.
-func (a *Account) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	a.Visit(&v)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
-// Restore replaces the account by one that AppendBinary wrote for the same limit. It
-// accepts any bytes, and fails with codec.ErrCorrupt on bytes that cannot be an account.
-// After an error the account is unchanged.
-func (a *Account) Restore(data []byte) error {
-	fresh := New(a.limit)
-	if err := codec.Read(data, fresh.Visit); err != nil {
-		return fmt.Errorf("classes: %w: %w", err, codec.ErrCorrupt)
-	}
-	*a = *fresh
-	return nil
 }
 
 // Visit visits the account, in numbers of 8 bytes. Reading wants a new account, and derives

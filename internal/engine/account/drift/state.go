@@ -1,7 +1,6 @@
 package drift
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
@@ -13,27 +12,6 @@ const (
 	maxSum   = 1e280
 	maxKey   = 1 << (11 + mantissa)
 )
-
-// AppendBinary appends the state to dst, from which Restore continues bit for bit. It
-// allocates nothing when dst has room.
-func (d *Detector) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	d.Visit(&v)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
-// Restore replaces the state by one that AppendBinary wrote. It accepts any bytes, and
-// fails with codec.ErrCorrupt on bytes that cannot be a state. After an error the state is
-// unchanged.
-func (d *Detector) Restore(data []byte) error {
-	fresh := New()
-	if err := codec.Read(data, fresh.Visit); err != nil {
-		return fmt.Errorf("drift: %w: %w", err, codec.ErrCorrupt)
-	}
-	*d = *fresh
-	return nil
-}
 
 // Visit visits the state. Every number has 8 bytes, and the 128 counts have 4. The counts
 // are present if the reference has a block. The last four numbers are present if the

@@ -1,8 +1,10 @@
 package interval
 
 import (
+	"fmt"
 	"unsafe"
 
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/mix"
 )
 
@@ -29,4 +31,28 @@ func (s *State) Bytes() uint64 {
 	}
 	size += 8 * uint64(cap(s.shape.newest)+cap(s.shape.sorted))
 	return size
+}
+
+// AppendBinary appends the state to dst, from which Restore continues bit for bit. It
+// allocates nothing when dst has room.
+func (s *State) AppendBinary(dst []byte) []byte {
+	v := codec.Appending(dst)
+	s.Visit(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same levels. It accepts
+// any bytes, and fails with codec.ErrCorrupt on bytes that cannot be a state. After an error
+// the state is unchanged.
+func (s *State) Restore(data []byte) error {
+	fresh := &State{levels: make([]level, len(s.levels))}
+	for i, l := range s.levels {
+		fresh.levels[i] = level{target: l.target, miss: l.miss, mixture: mix.New(trackers)}
+	}
+	if err := codec.Read(data, fresh.Visit); err != nil {
+		return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
+	}
+	*s = *fresh
+	return nil
 }

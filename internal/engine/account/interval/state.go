@@ -1,11 +1,9 @@
 package interval
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/mix"
 )
 
 // Bounds of a state. Every state that residuals lead to is within them.
@@ -15,30 +13,6 @@ const (
 	maxWeight = 1 / (1 - decay) * (1 + 1e-9)
 	maxFaded  = 1 / (1 - fading) * (1 + 1e-9)
 )
-
-// AppendBinary appends the state to dst, from which Restore continues bit for bit. It
-// allocates nothing when dst has room.
-func (s *State) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	s.Visit(&v)
-	out, _ := v.Appended() // Appending numbers does not fail.
-	return out
-}
-
-// Restore replaces the state by one that AppendBinary wrote for the same levels. It accepts
-// any bytes, and fails with codec.ErrCorrupt on bytes that cannot be a state. After an error
-// the state is unchanged.
-func (s *State) Restore(data []byte) error {
-	fresh := &State{levels: make([]level, len(s.levels))}
-	for i, l := range s.levels {
-		fresh.levels[i] = level{target: l.target, miss: l.miss, mixture: mix.New(trackers)}
-	}
-	if err := codec.Read(data, fresh.Visit); err != nil {
-		return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
-	}
-	*s = *fresh
-	return nil
-}
 
 // Visit visits the state, in numbers of 8 bytes. The rings are present if an interval was
 // judged. Reading wants a new state, and derives what is not stored.
