@@ -84,7 +84,7 @@ func BenchmarkState(b *testing.B) {
 	for _, m := range everyLearner() {
 		b.Run(m.name, func(b *testing.B) {
 			l := m.learn(b)
-			state, err := l.AppendBinary(nil)
+			state, err := l.AppendBinary(make([]byte, 0, l.Size()))
 			if err != nil {
 				b.Fatal(err)
 			}
