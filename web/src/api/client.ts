@@ -89,6 +89,12 @@ export async function getImportances(model: string) {
   return (await dataOf(api.GET("/v1/models/{model}/stats", { params }))).stats?.importances ?? [];
 }
 
+/** getMissing asks for the regret against the kernel's space. */
+export async function getMissing(model: string) {
+  const params = { ...of(model), query: { includeRegretRkhs: true } };
+  return (await dataOf(api.GET("/v1/models/{model}/stats", { params }))).stats as Stats;
+}
+
 export function getHistory(model: string, signal?: AbortSignal): Promise<History> {
   return dataOf(api.GET("/v1/models/{model}/history", { params: of(model), signal: signal ?? null }));
 }

@@ -16,7 +16,7 @@ import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
-import { Classes, Effects, Experts, Importances, Inputs, Intervals, Ranking, Reliability, Weights } from "./model/tables";
+import { Classes, Effects, Experts, Importances, Inputs, Intervals, Missing, Ranking, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live", lost: "connection lost, trying again" };
@@ -67,6 +67,7 @@ export function ModelPage({ id }: { id: string }) {
           <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
             <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(model.value.spec, null, 2)}</pre>
           </Panel>
+          {begun && /^pkawv_(taylor|nystrom)$/.test(model.value.learner ?? "") && <Panel title="Features that are missing"><Missing model={model.value.id} /></Panel>}
           {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
         </Pair>
       </div>

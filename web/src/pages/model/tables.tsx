@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { getImportances } from "../../api/client";
+import { getImportances, getMissing } from "../../api/client";
 import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, level, number, percent, short } from "../../format";
 import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
@@ -119,6 +119,36 @@ export function Importances({ model }: { model: string }) {
               </tbody>
             </table>
           </Scroll>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** Missing shows what more features of the kernel could gain, once the reader asks. */
+export function Missing({ model }: { model: string }) {
+  const [found, setFound] = useState<{ rkhs: number | undefined; regret: number }>();
+  const [error, setError] = useState<unknown>();
+  const ask = async (): Promise<void> => {
+    try {
+      const stats = await getMissing(model);
+      setFound({ rkhs: stats.regretRkhs, regret: number(stats.regret) });
+      setError(undefined);
+    } catch (e) {
+      setError(e);
+    }
+  };
+  return (
+    <>
+      <div class="actions"><Busy run={ask}>Compute</Busy></div>
+      <Failure error={error} />
+      <div role="status">
+        {found && found.rkhs === undefined && <p class="note">This model cannot tell.</p>}
+        {found && found.rkhs !== undefined && (
+          <p class="note">
+            More features would gain at most <Num name="missing" value={found.rkhs - found.regret} /> of the sum of losses: the regret against all
+            functions of the kernel is at most <Num name="regretRkhs" value={found.rkhs} />. The bound is loose where many inputs are far from the features.
+          </p>
         )}
       </div>
     </>
