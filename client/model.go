@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -150,51 +151,69 @@ func (m *Model) request(o Observation) (request, late *hindsightv1.ObserveReques
 }
 
 // PredictOption changes a Predict or PredictBatch.
-type PredictOption func(*hindsightv1.PredictRequest)
+type PredictOption func(*predictCall)
+
+// predictCall is a call, or that of each row of a batch.
+type predictCall struct {
+	*hindsightv1.PredictRequest
+	alternatives bool
+}
 
 // PredictionID chooses the id of a prediction. Without it the call draws an id, a batch an id for
 // each input.
 func PredictionID(id string) PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.PredictionId = id }
+	return func(r *predictCall) { r.PredictionId = id }
 }
 
 // ByKey chooses the model behind an alias with a share: one key, one model. Without a key the
 // prediction id chooses.
 func ByKey(key string) PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.Key = key }
+	return func(r *predictCall) { r.Key = key }
 }
 
 // LabelTTL says how long the server waits for the label.
 func LabelTTL(ttl time.Duration) PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.LabelTtl = durationpb.New(ttl) }
+	return func(r *predictCall) { r.LabelTtl = durationpb.New(ttl) }
 }
 
 // WithoutLabel says that no label will come: the server stores nothing, and the
 // prediction has no id.
 func WithoutLabel() PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.Remember = new(bool) }
+	return func(r *predictCall) { r.Remember = new(bool) }
 }
 
 // AtSequence asks for the prediction of a state with at least so many observations, for example the
 // Sequence of an Outcome. Without AtSequence, a server of a cluster may answer before it has
 // learned what another server has acknowledged.
 func AtSequence(sequence uint64) PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.MinSequence = sequence }
+	return func(r *predictCall) { r.MinSequence = sequence }
 }
 
 // NotOlder bounds the age of the state from which a server of a cluster answers.
 func NotOlder(age time.Duration) PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.MaxStaleness = durationpb.New(age) }
+	return func(r *predictCall) { r.MaxStaleness = durationpb.New(age) }
+}
+
+// Ahead says how many rows come between the next row and this one, of a batch the first one, without
+// their labels.
+func Ahead(rows int) PredictOption {
+	return func(r *predictCall) { r.Horizon = uint32(max(0, min(rows, math.MaxInt32))) }
+}
+
+// Alternatives says that the rows of a batch are alternatives of one moment. Else they follow one
+// another, and each is one row further ahead.
+func Alternatives() PredictOption {
+	return func(r *predictCall) { r.alternatives = true }
 }
 
 // Explained also asks what each family of auto's experts says: Prediction.Explanation.
 func Explained() PredictOption {
-	return func(r *hindsightv1.PredictRequest) { r.Explain = true }
+	return func(r *predictCall) { r.Explain = true }
 }
 
 // predictRequest is the call for a prediction. It draws the id before the first try.
-func (m *Model) predictRequest(input Input, options []PredictOption) (*hindsightv1.PredictRequest, error) {
-	r := &hindsightv1.PredictRequest{Model: m.id, Features: input.features, Inputs: input.record}
+func (m *Model) predictRequest(input Input, options []PredictOption) (*predictCall, error) {
+	r := &predictCall{PredictRequest: &hindsightv1.PredictRequest{Model: m.id, Features: input.features, Inputs: input.record}}
 	for _, option := range options {
 		option(r)
 	}
@@ -223,7 +242,7 @@ func (m *Model) Predict(ctx context.Context, input Input, options ...PredictOpti
 	if err != nil {
 		return nil, err
 	}
-	answer, err := invoke(ctx, m.client, true, m.client.predictions.Predict, request)
+	answer, err := invoke(ctx, m.client, true, m.client.predictions.Predict, request.PredictRequest)
 	return answer.GetPrediction(), err
 }
 
@@ -270,6 +289,7 @@ func (m *Model) PredictBatch(ctx context.Context, inputs []Input, options ...Pre
 			batch.Keys = append(batch.Keys, r.GetKey())
 		}
 		batch.LabelTtl, batch.Remember, batch.MinSequence, batch.MaxStaleness = r.GetLabelTtl(), r.Remember, r.GetMinSequence(), r.GetMaxStaleness()
+		batch.Horizon, batch.Alternatives = r.GetHorizon(), r.alternatives
 	}
 	answer, err := invoke(ctx, m.client, true, m.client.predictions.PredictBatch, batch)
 	if err == nil && len(answer.GetPredictions()) != len(inputs) {

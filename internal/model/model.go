@@ -165,6 +165,11 @@ type Prediction struct {
 	// Advice is what an Advised learner wants back with the label. It is empty
 	// for any other learner.
 	Advice []float64
+	// Horizon is given: how many rows come between the next input and this one, without their
+	// labels. A learner that heeds it sets Spread, how many times as large as without them its
+	// errors are; 0 is 1.
+	Horizon int
+	Spread  float64
 	// Parametric are what the parametric part of a learner says alone, one per output:
 	// the values at x of the affine functions of Report.Weights. It is empty for a learner
 	// without one.
@@ -179,7 +184,7 @@ func (p *Prediction) Resize(outputs int) {
 		p.Values, p.StandardErrors = both[:outputs:outputs], both[outputs:]
 	}
 	p.Values, p.StandardErrors = p.Values[:outputs], p.StandardErrors[:outputs]
-	p.Probability, p.Advice, p.Parametric = 0, p.Advice[:0], p.Parametric[:0]
+	p.Probability, p.Advice, p.Parametric, p.Spread = 0, p.Advice[:0], p.Parametric[:0], 0
 }
 
 // Outcome is what came of one observation.

@@ -124,10 +124,10 @@ def observe_request(
 
 def predict(
     model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False,
-    min_sequence: int = 0, max_staleness: Optional[Span] = None, key: str = "",
+    min_sequence: int = 0, max_staleness: Optional[Span] = None, key: str = "", horizon: int = 0,
 ) -> Call[messages.Prediction]:
     request = predict_request(model, x, id, label_ttl, remember, explain)
-    request.key = key
+    request.key, request.horizon = key, horizon
     _fresh(request, min_sequence, max_staleness)
     return Call(
         "PredictionService", "Predict", request, lambda r: messages.Prediction.of(r.prediction),
@@ -144,7 +144,7 @@ def _fresh(request: Any, min_sequence: int, max_staleness: Optional[Span]) -> No
 
 def predict_batch(
     model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool,
-    min_sequence: int = 0, max_staleness: Optional[Span] = None, keys: Sequence[str] = (),
+    min_sequence: int = 0, max_staleness: Optional[Span] = None, keys: Sequence[str] = (), horizon: int = 0, alternatives: bool = False,
 ) -> Call[list[messages.Prediction]]:
     reject_frame(rows, "predict_frame takes")
     r = prediction_pb2.PredictBatchRequest(model=model)
@@ -163,6 +163,7 @@ def predict_batch(
     else:
         r.remember = False
     r.keys.extend(keys)
+    r.horizon, r.alternatives = horizon, alternatives
     _fresh(r, min_sequence, max_staleness)
     return Call(
         "PredictionService", "PredictBatch", r, lambda a: [messages.Prediction.of(p) for p in a.predictions],

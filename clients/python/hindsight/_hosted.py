@@ -88,9 +88,13 @@ class Hosted:
         for part in _parts(rows):
             self.model.observe_batch(rows[part], labels[part], weights=None if weights is None else weights[part])
 
-    def predict(self, rows: list[Any]) -> list[messages.Prediction]:
-        """Predicts rows."""
-        return [p for part in _parts(rows) for p in self.model.predict_batch(rows[part], remember=False)]
+    def predict(self, rows: list[Any], *, alternatives: bool) -> list[messages.Prediction]:
+        """Predicts rows: alternatives, or rows that follow one another."""
+        predict = self.model.predict_batch
+        return [
+            p for part in _parts(rows)
+            for p in predict(rows[part], remember=False, horizon=0 if alternatives else part.start, alternatives=alternatives)
+        ]
 
     def __reduce__(self) -> Any:
         exported = self._exported

@@ -128,7 +128,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             _check_names(self, X, reset=False)
         else:
             X = validate_data(self, X, reset=False)
-        return self._hosted.predict(self._rows(X))
+        return self._hosted.predict(self._rows(X), alternatives=self.shuffle)
 
     @property
     def model_(self) -> Any:

@@ -109,7 +109,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 		for round := range rounds {
 			if rng.IntN(4) > 0 {
 				s := served{values: draw(rng, outputs)}
-				s.notes = a.AppendNotes(nil, s.values)
+				s.notes = a.AppendNotes(nil, s.values, 1)
 				s.means, s.last = n.baselines(outputs)
 				if len(s.notes) != account.NotesLength(outputs, len(levels)) {
 					t.Fatalf("%d notes", len(s.notes))
@@ -197,7 +197,7 @@ func TestTheFirstObservationIsNotJudged(t *testing.T) {
 		loss := squared(prediction, y)
 		a.Observe(account.Round{
 			Labels: []float64{y}, Predictions: []float64{prediction}, Weight: 1, Loss: loss,
-			Served: []float64{0}, Notes: a.AppendNotes(nil, []float64{0}), ServedLoss: squared(0, y), SquaredLoss: true, SetAside: n == 7,
+			Served: []float64{0}, Notes: a.AppendNotes(nil, []float64{0}, 1), ServedLoss: squared(0, y), SquaredLoss: true, SetAside: n == 7,
 		}, squared)
 		if n == 0 {
 			s := a.Summary()
@@ -261,7 +261,7 @@ func trained(outputs int, levels []float64, rounds int) *account.Account {
 		r.Loss = weighted(squared, r.Predictions, r.Labels, r.Weight)
 		if n%2 == 0 {
 			r.Served = draw(rng, outputs)
-			r.Notes = a.AppendNotes(nil, r.Served)
+			r.Notes = a.AppendNotes(nil, r.Served, 1)
 		}
 		a.Observe(r, squared)
 	}
@@ -290,12 +290,12 @@ func TestRoundTrip(t *testing.T) {
 			rng := rand.New(rand.NewPCG(9, 9))
 			for range 60 {
 				r := account.Round{Labels: draw(rng, c.outputs), Predictions: draw(rng, c.outputs), Weight: 2}
-				r.Notes = a.AppendNotes(nil, r.Predictions)
+				r.Notes = a.AppendNotes(nil, r.Predictions, 1)
 				r.Served = r.Predictions
 				a.Observe(r, squared)
 				b.Observe(r, squared)
 			}
-			if !bytes.Equal(a.Append(nil), b.Append(nil)) || !reflect.DeepEqual(a.AppendNotes(nil, make([]float64, c.outputs)), b.AppendNotes(nil, make([]float64, c.outputs))) {
+			if !bytes.Equal(a.Append(nil), b.Append(nil)) || !reflect.DeepEqual(a.AppendNotes(nil, make([]float64, c.outputs), 1), b.AppendNotes(nil, make([]float64, c.outputs), 1)) {
 				t.Fatalf("%d rounds: it goes on otherwise", rounds)
 			}
 			for n := 0; n < len(data); n += 1 + len(data)/50 {
@@ -309,7 +309,7 @@ func TestRoundTrip(t *testing.T) {
 
 // Notes that no account gives count as none.
 func TestNotesOfAnotherShape(t *testing.T) {
-	good := trained(1, []float64{0.9}, 100).AppendNotes(nil, []float64{0})
+	good := trained(1, []float64{0.9}, 100).AppendNotes(nil, []float64{0}, 1)
 	spoilt := slices.Clone(good)
 	spoilt[len(spoilt)-1] = math.NaN()
 	want := trained(1, []float64{0.9}, 100)
@@ -327,10 +327,10 @@ func TestNotesOfAnotherShape(t *testing.T) {
 
 // An interval is around what was said, and absent until it is known.
 func TestInterval(t *testing.T) {
-	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}, nil).AppendNotes(nil, []float64{1}), 1, 1, 0, 0, nil); ok {
+	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}, nil).AppendNotes(nil, []float64{1}, 1), 1, 1, 0, 0, nil); ok {
 		t.Error("an account of no rounds has an interval")
 	}
-	notes := trained(2, []float64{0.5, 0.9}, 500).AppendNotes(nil, []float64{5, 5})
+	notes := trained(2, []float64{0.5, 0.9}, 500).AppendNotes(nil, []float64{5, 5}, 1)
 	for output := range 2 {
 		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0, nil)
 		wideLower, wideUpper, wideOK := account.Interval(5, notes, 2, 2, output, 1, nil)
@@ -352,7 +352,7 @@ func TestIntervalsOfPossibleLabels(t *testing.T) {
 	judged, inside, width, score := 0.0, 0.0, 0.0, 0.0
 	for range 3000 {
 		value, y := 2*rng.Float64(), math.Floor(3*rng.ExpFloat64())
-		notes := a.AppendNotes(nil, []float64{value})
+		notes := a.AppendNotes(nil, []float64{value}, 1)
 		if lower, upper, ok := account.Interval(value, notes, 1, 1, 0, 0, counts); ok {
 			if counts.Check([]float64{lower, upper}) != nil || lower > upper {
 				t.Fatalf("[%g, %g] are no counts", lower, upper)
@@ -386,12 +386,12 @@ func TestLargeNumbers(t *testing.T) {
 	a := account.New(1, []float64{0.9}, nil)
 	for n := range 2000 {
 		y := 1e100 * float64(n%3-1)
-		r := account.Round{Labels: []float64{y}, Predictions: []float64{-y}, Weight: 1e9, Notes: a.AppendNotes(nil, []float64{-y})}
+		r := account.Round{Labels: []float64{y}, Predictions: []float64{-y}, Weight: 1e9, Notes: a.AppendNotes(nil, []float64{-y}, 1)}
 		r.Loss = r.Weight * squared(-y, y)
 		r.Served = r.Predictions
 		a.Observe(r, squared)
 	}
-	for _, v := range append(numbers(a.Summary().Whole), a.AppendNotes(nil, []float64{1})...) {
+	for _, v := range append(numbers(a.Summary().Whole), a.AppendNotes(nil, []float64{1}, 1)...) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			t.Fatalf("a figure of %g", v)
 		}
@@ -415,7 +415,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || !bytes.Equal(a.Append(nil), b.Append(nil)) {
 			t.Fatalf("%x is read and cannot be read again: %v", data, err)
 		}
-		r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, ServedLoss: 4, Served: []float64{3}, Notes: a.AppendNotes(nil, []float64{3})}
+		r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, ServedLoss: 4, Served: []float64{3}, Notes: a.AppendNotes(nil, []float64{3}, 1)}
 		a.Observe(r, squared)
 		a.Summary()
 	})
@@ -423,11 +423,11 @@ func FuzzDecode(f *testing.F) {
 
 func BenchmarkObserve(b *testing.B) {
 	a := trained(1, []float64{0.9}, 2000)
-	notes := a.AppendNotes(nil, []float64{1})
+	notes := a.AppendNotes(nil, []float64{1}, 1)
 	r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, ServedLoss: 4, Served: []float64{3}, Notes: notes}
 	b.ReportAllocs()
 	for b.Loop() {
-		notes = a.AppendNotes(notes[:0], []float64{1})
+		notes = a.AppendNotes(notes[:0], []float64{1}, 1)
 		a.Observe(r, squared)
 	}
 }

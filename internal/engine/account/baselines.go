@@ -17,12 +17,15 @@ const maxLevels = 8
 // unknown is the scale of an interval that does not exist yet.
 const unknown = -1
 
-// AppendNotes appends the notes of the values of a prediction made now: see Round.Notes. It costs
-// O(outputs · levels).
-func (a *Account) AppendNotes(dst, values []float64) []float64 {
+// AppendNotes appends the notes of the values of a prediction made now: see Round.Notes. Its errors
+// are spread times as large as those of the next row; 0 is 1. It costs O(outputs · levels).
+func (a *Account) AppendNotes(dst, values []float64, spread float64) []float64 {
 	dst = append(append(dst, a.labels.means...), a.labels.last...)
 	for j, s := range a.intervals {
-		dst = appendInterval(dst, s, values[j], len(a.levels))
+		at := len(dst)
+		if dst = appendInterval(dst, s, values[j], len(a.levels)); spread > 0 && dst[at] > 0 {
+			dst[at] = math.Min(dst[at]*spread, maxNumber)
+		}
 	}
 	return dst
 }

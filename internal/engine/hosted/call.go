@@ -18,6 +18,8 @@ type Row struct {
 	Features []float64
 	// Inputs is nil for features. The engine reads it during the call alone.
 	Inputs *input.Record
+	// Horizon is how many rows come between the next row and this one: see model.Prediction.
+	Horizon int
 	// bytes encode Inputs, once the prediction is to be remembered.
 	bytes []byte
 }

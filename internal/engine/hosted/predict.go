@@ -53,6 +53,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 	var notes []float64
 	for n, x := range rows {
 		in := machine.Input{Features: x.Features, Record: x.Inputs}
+		answers[n].Horizon = x.Horizon
 		if err := loaded.Predict(&answers[n].ClassPrediction, in); err != nil {
 			m.env.CountPanic(err)
 			return &RowError{Row: n, Err: err}
@@ -68,7 +69,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 			notes = slices.Grow(notes, len(notes)*(len(rows)-1))
 		}
 		start := len(notes)
-		notes = loaded.AppendNotes(notes, answers[n].Values)
+		notes = loaded.AppendNotes(notes, answers[n].Values, answers[n].Spread)
 		answers[n].Sequence, answers[n].Levels = sequence, m.source.Spec.Coverage
 		answers[n].Notes = notes[start:len(notes):len(notes)]
 		answers[n].Possible = m.source.Spec.Label

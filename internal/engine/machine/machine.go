@@ -145,13 +145,13 @@ func (m *Machine) Discounted() account.Performance { return m.account.Discounted
 // Intervals returns the statistics of the prediction intervals of each output.
 func (m *Machine) Intervals() [][]interval.Statistics { return m.account.Intervals() }
 
-// AppendNotes appends the notes of the values of a prediction made now, which the account wants
-// back with the label.
-func (m *Machine) AppendNotes(dst, values []float64) []float64 {
+// AppendNotes appends the notes of the values of a prediction made now and of its spread, which the
+// account wants back with the label.
+func (m *Machine) AppendNotes(dst, values []float64, spread float64) []float64 {
 	if m.classifier != nil {
 		return m.classifier.account.AppendNotes(dst)
 	}
-	return m.account.AppendNotes(dst, values)
+	return m.account.AppendNotes(dst, values, spread)
 }
 
 // Failed returns the error that stopped the machine, or nil. A stopped machine fails to

@@ -88,11 +88,11 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 	if s.keyed != nil {
 		dst = s.keyed.appendAdvice(dst)
 	}
-	for j, u := range l.level2 {
+	for j := range l.level2 {
 		if !l.awake() {
 			break
 		}
-		dst = append(dst, u.residual)
+		dst = append(dst, s.level2.residuals[j])
 		dst = append(dst, l.lineupOf(l.expertsOf(s, j))...)
 		dst = append(dst, s.level2.final[j*level2Finalists:][:level2Finalists]...)
 		dst = append(dst, s.answers[j])

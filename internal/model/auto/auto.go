@@ -80,6 +80,10 @@ type state struct {
 	served []float64
 	// memories are nil while level 2 sleeps.
 	memories []*memory
+	// stale are the buckets of staleness of each output, nil without trees/plain. delay is the
+	// number of labels that came between the prediction and the label of the newest observation.
+	stale [][buckets]stale
+	delay uint64
 	// level2Rounds counts the rows that the stacks of level 2 have learned.
 	level2Rounds uint64
 }
@@ -153,6 +157,7 @@ func (l *Learner) newState() state {
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs), keyed: newKeyed(o),
 		opening: o.newOpening(l.ridges), screen: newScreen(o),
 	}
+	s.stale = o.newStale(l.lineup)
 	for j := range s.mixers {
 		s.mixers[j] = newMixer(plan.experts())
 		if !l.lineup.empty() {
@@ -193,8 +198,10 @@ type scratch struct {
 	awake          [complete + 1][]bool
 	finalAwake     [complete + 1][]bool
 	// keyed is nil without effects of keys.
-	keyed   *keyedScratch
-	opening openingScratch
+	keyed         *keyedScratch
+	opening       openingScratch
+	simulated     simulated
+	simulatedLags []float64
 	// level2 is nil without a lineup.
 	level2 *level2Scratch
 }
@@ -231,6 +238,7 @@ func (l *Learner) newScratch() *scratch {
 	}
 	if !l.lineup.empty() {
 		s.level2 = newLevel2Scratch(o, l.lineup)
+		s.simulated.said, s.simulatedLags = make([]opinions, o.Outputs), make([]float64, len(l.lags))
 	}
 	return s
 }
@@ -289,9 +297,11 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
 	x = l.split(s, x)
-	l.answer(s, x)
+	bucket := l.ahead(p.Horizon)
+	l.answer(s, x, l.lags, l.n, bucket < 0)
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.answers)
+	l.age(p, s, bucket)
 	if l.opens() {
 		l.ask(s)
 		for j, levels := range s.answers {
@@ -307,15 +317,16 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// answer writes the advice and the prediction of the levels for an input into the scratch.
-func (l *Learner) answer(s *scratch, x []float64) {
-	l.present(s, x, l.lags, l.n)
-	l.baselines(s)
+// answer writes the advice and the prediction of the levels for an input into the scratch, given
+// the lags of the first seen labels. A prediction that is not fresh has no last residual.
+func (l *Learner) answer(s *scratch, x, lags []float64, seen uint64, fresh bool) {
+	l.present(s, x, lags, seen)
+	l.baselines(s, fresh)
 	if stageAfter(l.n) == complete {
 		l.solve(s)
 	}
 	for j := range l.mixers {
-		l.predictOutput(s, j)
+		l.predictOutput(s, j, fresh)
 	}
 	copy(s.answers, s.values)
 	if l.keyed != nil {
@@ -327,21 +338,28 @@ func (l *Learner) answer(s *scratch, x []float64) {
 		l.measure(s.level2)
 		for j, u := range l.level2 {
 			final := l.consult(s, j)
-			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:])
+			residual := &s.level2.residuals[j]
+			if *residual = 0; fresh {
+				*residual = u.residual
+			}
+			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:], *residual)
 			s.answers[j] = u.mixFinal(s.level2.weights, final, nil)
 		}
 	}
 }
 
-// baselines writes the advice of the baselines.
-func (l *Learner) baselines(s *scratch) {
+// baselines writes the advice of the baselines. The mean of the newest labels is that of all unless the
+// prediction is fresh.
+func (l *Learner) baselines(s *scratch, fresh bool) {
 	k := l.plan.experts()
 	for j := range l.mixers {
 		m, advice := &l.mixers[j], s.advice[j*k:][:k]
 		clear(advice)
 		advice[meanBaseline] = within(m.mean, m.low, m.high)
 		advice[lastBaseline] = within(s.lags[j], m.low, m.high)
-		advice[recentBaseline] = within(m.recent, m.low, m.high)
+		if advice[recentBaseline] = advice[meanBaseline]; fresh {
+			advice[recentBaseline] = within(m.recent, m.low, m.high)
+		}
 	}
 }
 
@@ -392,16 +410,19 @@ func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
 }
 
 // predictOutput mixes the advice of an output.
-func (l *Learner) predictOutput(s *scratch, j int) {
+func (l *Learner) predictOutput(s *scratch, j int, fresh bool) {
 	k, now := l.plan.experts(), stageAfter(l.n)
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
 	mixed := m.mixBase(s.weights, advice, s.awake[now])
 	for i := range final {
 		final[i] = mixed
 	}
-	s.residuals[j] = m.residual
+	s.residuals[j] = 0
+	if fresh {
+		s.residuals[j] = m.residual
+	}
 	if now == complete {
-		m.solve(&s.stack, m.units, advice, final)
+		m.solve(&s.stack, m.units, advice, final, s.residuals[j])
 	}
 	s.values[j] = m.mixFinal(s.weights, final, s.finalAwake[now])
 }

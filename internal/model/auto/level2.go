@@ -36,6 +36,8 @@ type level2Scratch struct {
 	stack   stackScratch
 	// experts and final are the predictions of the experts and of the finalists, by outputs.
 	experts, final, weights []float64
+	// residuals are the last y − b, 0 of a prediction that is not fresh.
+	residuals []float64
 	// scales and units are those of level 1 before the label.
 	scales []float64
 	units  []units
@@ -46,7 +48,7 @@ func newLevel2Scratch(o Options, l lineup) *level2Scratch {
 	return &level2Scratch{
 		memory: newMemoryScratch(o, l), stack: newStackScratch(k),
 		experts: make([]float64, k*o.Outputs), final: make([]float64, level2Finalists*o.Outputs), weights: make([]float64, k),
-		scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
+		residuals: make([]float64, o.Outputs), scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
 	}
 }
 
@@ -156,7 +158,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], u.residual, y, r.weight)
 		s.level2.stack.predicted(unit, final[1:], r.weight)
 	} else {
-		u.solve(&s.level2.stack, unit, experts, final[1:])
+		u.solve(&s.level2.stack, unit, experts, final[1:], u.residual)
 	}
 	value := u.mixFinal(s.level2.weights, final, nil)
 	o.Predictions[j] = value

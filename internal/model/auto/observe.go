@@ -52,6 +52,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	if l.awake() {
 		l.measure(s.level2)
 	}
+	l.simulate(s, r.x)
 	if served == nil {
 		l.present(s, r.x, l.lags, l.n)
 	} else {
@@ -82,6 +83,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	if l.keyed != nil {
 		l.learnEffects(r)
 	}
+	l.learnStale(s, o.Predictions, r, served)
 	if opens {
 		o.Loss = l.learnOpening(o.Predictions, r, served, n)
 	}
@@ -108,7 +110,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 // were served are left there as answers.
 func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	s, now := l.scratch, stageAfter(l.n)
-	l.baselines(s)
+	l.baselines(s, true)
 	l.n++
 	l.counted += r.counts
 	if now == complete {
@@ -226,7 +228,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		m.rotate(&s.stack, m.units, &l.stackRenewals, l.stackRounds, advice, mixed, m.residual, y, r.weight)
 		s.stack.predicted(m.units, final, r.weight)
 	case now == complete:
-		m.solve(&s.stack, m.units, advice, final)
+		m.solve(&s.stack, m.units, advice, final, m.residual)
 	}
 	value := m.mixFinal(s.weights, final, s.finalAwake[now])
 	s.values[j] = value

@@ -150,13 +150,13 @@ func (u units) stack(mixed, p, q float64) float64 {
 	return u.cut(mixed + float64(p/(1+q)*u.stackScale))
 }
 
-// solve writes the predictions of the stacks into final, behind b.
-func (m *stacked) solve(s *stackScratch, u units, advice, final []float64) {
+// solve writes the predictions of the stacks into final, behind b, given the last residual.
+func (m *stacked) solve(s *stackScratch, u units, advice, final []float64, residual float64) {
 	mixed := final[0]
 	for i := range s.solutions {
 		t := &s.solutions[i]
 		t.Factor = m.stacks[i]
-		u.stackRow(t.Z, advice, mixed, m.residual)
+		u.stackRow(t.Z, advice, mixed, residual)
 	}
 	qr.SolveTogether(s.solutions)
 	for i, f := range stackForgettings() {

@@ -121,6 +121,9 @@ func (l *state) visitLevel2(v *codec.Visitor, of *Learner) {
 			m.visit(v, l.n)
 		}
 	}
+	if v.Err() == nil && l.stale != nil {
+		l.visitStale(v)
+	}
 }
 
 // visit visits the row after at others.

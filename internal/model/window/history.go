@@ -53,6 +53,10 @@ func (h *History) Repeat() {
 	h.n++
 }
 
+// Label is the label of an age, from 1, when the first seen labels were known, or 0 without that
+// label.
+func (h *History) Label(seen, age uint64) float64 { return h.at(min(seen, h.n), age) }
+
 // at is the label of an age when the first seen labels were known, or 0 without that label.
 func (h *History) at(seen, age uint64) float64 {
 	if age > seen || h.n-seen+age > remembered {

@@ -50,7 +50,10 @@ type PredictRequest struct {
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	// Chooses the model behind an alias with a share, such as the id of a user. Absent: the
 	// prediction id chooses, and chance without one.
-	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
+	Key string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
+	// How many rows come between the next row and this one, without their labels. auto says less of
+	// the newest labels then, and widens the intervals.
+	Horizon       uint32 `protobuf:"varint,11,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +158,13 @@ func (x *PredictRequest) GetKey() string {
 	return ""
 }
 
+func (x *PredictRequest) GetHorizon() uint32 {
+	if x != nil {
+		return x.Horizon
+	}
+	return 0
+}
+
 // PredictResponse answers Predict.
 type PredictResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -240,7 +250,9 @@ type Prediction struct {
 	// The probability that the class is a new one, of a classifier that may have more classes.
 	NewClassProbability *float64 `protobuf:"fixed64,16,opt,name=new_class_probability,json=newClassProbability,proto3,oneof" json:"new_class_probability,omitempty"`
 	// False of a model that has learned nothing: the answer is 0, or no class.
-	Ready         bool `protobuf:"varint,17,opt,name=ready,proto3" json:"ready,omitempty"`
+	Ready bool `protobuf:"varint,17,opt,name=ready,proto3" json:"ready,omitempty"`
+	// auto: the horizon that the prediction took.
+	Horizon       uint32 `protobuf:"varint,18,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +404,13 @@ func (x *Prediction) GetReady() bool {
 		return x.Ready
 	}
 	return false
+}
+
+func (x *Prediction) GetHorizon() uint32 {
+	if x != nil {
+		return x.Horizon
+	}
+	return 0
 }
 
 // FamilyPart is the part of a family of experts of auto in a prediction.
@@ -562,7 +581,11 @@ type PredictBatchRequest struct {
 	// As in PredictRequest.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,8,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	// One key per row, or none: as in PredictRequest.
-	Keys          []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	Keys []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
+	// As in PredictRequest, of the first row. The rows follow one another: each is one row further.
+	Horizon uint32 `protobuf:"varint,10,opt,name=horizon,proto3" json:"horizon,omitempty"`
+	// The rows are alternatives of one moment: all have the horizon of the first.
+	Alternatives  bool `protobuf:"varint,11,opt,name=alternatives,proto3" json:"alternatives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +681,20 @@ func (x *PredictBatchRequest) GetKeys() []string {
 		return x.Keys
 	}
 	return nil
+}
+
+func (x *PredictBatchRequest) GetHorizon() uint32 {
+	if x != nil {
+		return x.Horizon
+	}
+	return 0
+}
+
+func (x *PredictBatchRequest) GetAlternatives() bool {
+	if x != nil {
+		return x.Alternatives
+	}
+	return false
 }
 
 // PredictBatchResponse answers PredictBatch.
@@ -1244,7 +1281,7 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x8d\x03\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xa7\x03\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1256,12 +1293,13 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\fmin_sequence\x18\b \x01(\x04R\vminSequence\x12>\n" +
 	"\rmax_staleness\x18\t \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x10\n" +
 	"\x03key\x18\n" +
-	" \x01(\tR\x03keyB\v\n" +
+	" \x01(\tR\x03key\x12\x18\n" +
+	"\ahorizon\x18\v \x01(\rR\ahorizonB\v\n" +
 	"\t_remember\"K\n" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xd4\x06\n" +
+	"prediction\"\xee\x06\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1281,7 +1319,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x05model\x18\x0e \x01(\tR\x05model\x12:\n" +
 	"\vexplanation\x18\x0f \x03(\v2\x18.hindsight.v1.FamilyPartR\vexplanation\x127\n" +
 	"\x15new_class_probability\x18\x10 \x01(\x01H\x05R\x13newClassProbability\x88\x01\x01\x12\x14\n" +
-	"\x05ready\x18\x11 \x01(\bR\x05ready\x1a9\n" +
+	"\x05ready\x18\x11 \x01(\bR\x05ready\x12\x18\n" +
+	"\ahorizon\x18\x12 \x01(\rR\ahorizon\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
@@ -1303,7 +1342,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06lowers\x18\x04 \x03(\x01R\x06lowers\x12\x16\n" +
 	"\x06uppers\x18\x05 \x03(\x01R\x06uppersB\b\n" +
 	"\x06_lowerB\b\n" +
-	"\x06_upper\"\x87\x03\n" +
+	"\x06_upper\"\xc5\x03\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
@@ -1313,7 +1352,10 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06inputs\x18\x06 \x03(\v2\x17.google.protobuf.StructR\x06inputs\x12!\n" +
 	"\fmin_sequence\x18\a \x01(\x04R\vminSequence\x12>\n" +
 	"\rmax_staleness\x18\b \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x12\n" +
-	"\x04keys\x18\t \x03(\tR\x04keysB\v\n" +
+	"\x04keys\x18\t \x03(\tR\x04keys\x12\x18\n" +
+	"\ahorizon\x18\n" +
+	" \x01(\rR\ahorizon\x12\"\n" +
+	"\falternatives\x18\v \x01(\bR\falternativesB\v\n" +
 	"\t_remember\"R\n" +
 	"\x14PredictBatchResponse\x12:\n" +
 	"\vpredictions\x18\x01 \x03(\v2\x18.hindsight.v1.PredictionR\vpredictions\" \n" +

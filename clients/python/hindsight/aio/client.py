@@ -133,17 +133,18 @@ class Model(Shown):
     async def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True,
         explain: bool = False, min_sequence: int = 0, max_staleness: Optional[Span] = None,
-        key: str = "", timeout: Optional[float] = None,
+        key: str = "", horizon: int = 0, timeout: Optional[float] = None,
     ) -> messages.Prediction:
         """Predicts for features, or for named inputs. remember=False: no label will come.
 
         explain: the prediction of auto has an explanation. In a cluster the state that
         predicts has at least min_sequence observations, such as the sequence of an Outcome,
         and is at most max_staleness seconds old. key chooses the model behind an alias with a
-        share: one key, one model.
+        share: one key, one model. horizon is how many rows come between the next row and this one, without
+        their labels.
         """
         return await self.client.run(
-            _calls.predict(self.id, x, id, label_ttl, remember, explain, min_sequence, max_staleness, key), timeout
+            _calls.predict(self.id, x, id, label_ttl, remember, explain, min_sequence, max_staleness, key, horizon), timeout
         )
 
     async def observe(
@@ -161,14 +162,15 @@ class Model(Shown):
     async def predict_batch(
         self, rows: Iterable[Input], *, ids: Optional[Sequence[str]] = None, label_ttl: Optional[Span] = None,
         remember: bool = True, min_sequence: int = 0, max_staleness: Optional[Span] = None,
-        keys: Sequence[str] = (), timeout: Optional[float] = None,
+        keys: Sequence[str] = (), horizon: int = 0, alternatives: bool = False, timeout: Optional[float] = None,
     ) -> list[messages.Prediction]:
         """Predicts every row from the same state. min_sequence and max_staleness bound it as in predict.
 
-        keys has the key of each row, or none.
+        keys has the key of each row, or none. The rows follow one another, the first one with the horizon;
+        alternatives are rows of one moment.
         """
         return await self.client.run(
-            _calls.predict_batch(self.id, rows, ids, label_ttl, remember, min_sequence, max_staleness, keys), timeout
+            _calls.predict_batch(self.id, rows, ids, label_ttl, remember, min_sequence, max_staleness, keys, horizon, alternatives), timeout
         )
 
     async def observe_batch(
@@ -190,7 +192,7 @@ class Model(Shown):
 
         predictions: list[messages.Prediction] = []
         for _, rows in frames.batches(frames.rows_of(frame, await self.get()), batch):
-            predictions += await self.predict_batch(rows, remember=remember)
+            predictions += await self.predict_batch(rows, remember=remember, horizon=len(predictions))
         return frames.predicted(frame, predictions)
 
     async def learn_frame(

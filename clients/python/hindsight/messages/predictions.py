@@ -102,6 +102,8 @@ class Prediction(ShownPrediction):
     new_class_probability: Optional[float]
     #: False of a model that has learned nothing: the answer is 0, or no class.
     ready: bool
+    #: auto: the horizon that the prediction took.
+    horizon: int
     #: In a cluster, how old the state that answered is at most. Absent where the owner answered.
     age: Optional[timedelta] = None
 
@@ -126,6 +128,7 @@ class Prediction(ShownPrediction):
             explanation=tuple(FamilyPart.of(e) for e in m.explanation),
             new_class_probability=m.new_class_probability if m.HasField("new_class_probability") else None,
             ready=m.ready,
+            horizon=m.horizon,
         )
 
 

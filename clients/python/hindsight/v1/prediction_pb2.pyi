@@ -117,7 +117,9 @@ class Outcome(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., prediction: _Optional[float] = ..., loss: _Optional[float] = ..., served_prediction: _Optional[float] = ..., served_loss: _Optional[float] = ..., regret: _Optional[float] = ..., duplicate: bool = ..., predictions: _Optional[_Iterable[float]] = ..., served_predictions: _Optional[_Iterable[float]] = ..., recent_loss: _Optional[float] = ..., recent_skill: _Optional[float] = ..., served_class: _Optional[str] = ..., model: _Optional[str] = ..., set_aside: bool = ..., **kwargs) -> None: ...
 
 class PredictBatchRequest(_message.Message):
-    __slots__ = ["inputs", "keys", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_ids", "remember", "rows"]
+    __slots__ = ["alternatives", "horizon", "inputs", "keys", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_ids", "remember", "rows"]
+    ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +129,8 @@ class PredictBatchRequest(_message.Message):
     PREDICTION_IDS_FIELD_NUMBER: _ClassVar[int]
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    alternatives: bool
+    horizon: int
     inputs: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
     keys: _containers.RepeatedScalarFieldContainer[str]
     label_ttl: _duration_pb2.Duration
@@ -136,7 +140,7 @@ class PredictBatchRequest(_message.Message):
     prediction_ids: _containers.RepeatedScalarFieldContainer[str]
     remember: bool
     rows: _containers.RepeatedCompositeFieldContainer[_spec_pb2.Row]
-    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., keys: _Optional[_Iterable[str]] = ..., horizon: _Optional[int] = ..., alternatives: bool = ...) -> None: ...
 
 class PredictBatchResponse(_message.Message):
     __slots__ = ["predictions"]
@@ -145,9 +149,10 @@ class PredictBatchResponse(_message.Message):
     def __init__(self, predictions: _Optional[_Iterable[_Union[Prediction, _Mapping]]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ["explain", "features", "inputs", "key", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_id", "remember"]
+    __slots__ = ["explain", "features", "horizon", "inputs", "key", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_id", "remember"]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +163,7 @@ class PredictRequest(_message.Message):
     REMEMBER_FIELD_NUMBER: _ClassVar[int]
     explain: bool
     features: _containers.RepeatedScalarFieldContainer[float]
+    horizon: int
     inputs: _struct_pb2.Struct
     key: str
     label_ttl: _duration_pb2.Duration
@@ -166,7 +172,7 @@ class PredictRequest(_message.Message):
     model: str
     prediction_id: str
     remember: bool
-    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., key: _Optional[str] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., key: _Optional[str] = ..., horizon: _Optional[int] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ["prediction"]
@@ -175,7 +181,7 @@ class PredictResponse(_message.Message):
     def __init__(self, prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["explanation", "intervals", "leverage", "model", "new_class_probability", "parametric_value", "parametric_values", "prediction_id", "probability", "ready", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
+    __slots__ = ["explanation", "horizon", "intervals", "leverage", "model", "new_class_probability", "parametric_value", "parametric_values", "prediction_id", "probability", "ready", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
     class ScoresEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +191,7 @@ class Prediction(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     CLASS_FIELD_NUMBER: _ClassVar[int]
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    HORIZON_FIELD_NUMBER: _ClassVar[int]
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LEVERAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +208,7 @@ class Prediction(_message.Message):
     VALUES_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     explanation: _containers.RepeatedCompositeFieldContainer[FamilyPart]
+    horizon: int
     intervals: _containers.RepeatedCompositeFieldContainer[Interval]
     leverage: float
     model: str
@@ -216,4 +224,4 @@ class Prediction(_message.Message):
     state_sequence: int
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., new_class_probability: _Optional[float] = ..., ready: bool = ..., **kwargs) -> None: ...
+    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., explanation: _Optional[_Iterable[_Union[FamilyPart, _Mapping]]] = ..., new_class_probability: _Optional[float] = ..., ready: bool = ..., horizon: _Optional[int] = ..., **kwargs) -> None: ...

@@ -36,13 +36,12 @@ columns are ignored. Of other models every column is a feature, in the order of 
 unless it is a target: that of --target, or y, y1, y2 and so on.
 
 With --local a new model learns the rows of --train, and is asked. The target is --target,
-else y, else the last column of --train. The rows of --csv follow those of --train: the last
-of N rows is predicted N-1 rows after the last label. So the model learns each row of --train
-N-1 rows late, at most a quarter of --train, and its weights and intervals fit
-predictions so far ahead.
+else y, else the last column of --train.
 
-The standard error is the mean's: intervals say where the label will lie. Of a
-classifier the predicted class need not be the most probable one.`,
+The rows of --csv follow one another, and the rows that the model has learned: row n is
+predicted n-1 rows ahead. auto says less of the newest labels then, and has wider intervals.
+
+The standard error is the mean's: intervals say where the label will lie.`,
 		example: `  hindsight predict energy --features 0.1,-0.4,2 --prediction-id order-7
   hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'
   hindsight predict trips --csv tomorrow.csv --out predictions.csv

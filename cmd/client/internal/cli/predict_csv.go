@@ -20,11 +20,9 @@ import (
 // The number of rows that are predicted in a call.
 const predictedRows = 256
 
-// learn creates the model of --train and takes the rows of the file through it. The rows of --csv follow those of
-// --train without their labels, so the model learns with the delay that it meets: see delay.
+// learn creates the model of --train and takes the rows of the file through it.
 func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err error) {
-	delay, err := p.delay(e)
-	if err != nil {
+	if err := p.checkRows(); err != nil {
 		return err
 	}
 	if err := startModel(ctx, c, localModel, p.spec, 0, 1); err != nil {
@@ -37,7 +35,7 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	defer func() { err = errors.Join(err, source.Close()) }()
 	bar := newProgress(e.Stderr, "train", p.rows)
 	result, err := drive.Run(ctx, c, localModel, source, drive.Options{
-		Run: "train", Delay: delay, Batches: delay == 0,
+		Run: "train", Batches: true,
 		OnObserved: func(drive.Observed) error { bar.step(); return nil },
 	})
 	bar.end()
@@ -48,38 +46,26 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	return nil
 }
 
-// delay returns how many rows late the model of --train learns each row: as late as the last row of --csv is asked
-// for, and at most a quarter of --train. Labels of the rows before the delay come too late for their predictions, so
-// a longer delay leaves too few predictions to weigh the experts and the errors by.
-func (p *prediction) delay(e *env) (delay int, err error) {
+// checkRows reads the file of --csv, which must have a row.
+func (p *prediction) checkRows() (err error) {
 	if p.csv == "" {
-		return 0, nil
+		return nil
 	}
 	source, err := p.unlabelled(p.spec)
 	if err != nil {
-		return 0, &command.UsageError{Err: err}
+		return &command.UsageError{Err: err}
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	asked := 0
-	for ; ; asked++ {
-		if _, err := source.Next(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return 0, &command.UsageError{Err: err}
+	for asked := 0; ; asked++ {
+		switch _, err := source.Next(); {
+		case errors.Is(err, io.EOF) && asked == 0:
+			return &command.UsageError{Err: stream.NoRow(p.csv)}
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &command.UsageError{Err: err}
 		}
 	}
-	if asked == 0 {
-		return 0, &command.UsageError{Err: stream.NoRow(p.csv)}
-	}
-	delay = min(asked-1, p.rows/4, maxDelay)
-	switch {
-	case delay == 0:
-	case delay < asked-1:
-		e.Say("each row is learned %d rows late, a quarter of --train: the last of %d rows is asked for still later", delay, asked)
-	default:
-		e.Say("each row is learned %d rows late, as the last of %d rows is asked for", delay, asked)
-	}
-	return delay, nil
 }
 
 // predictFile writes the predictions of the rows of --csv.
@@ -156,7 +142,7 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 		if len(inputs) == 0 {
 			break
 		}
-		predictions, err := m.PredictBatch(ctx, inputs, client.WithoutLabel())
+		predictions, err := m.PredictBatch(ctx, inputs, client.WithoutLabel(), client.Ahead(n))
 		if err != nil {
 			return n, fmt.Errorf("rows %d to %d: %w", n+1, n+len(inputs), err)
 		}

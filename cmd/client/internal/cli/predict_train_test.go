@@ -19,15 +19,10 @@ func TestPredictTrainsWithDelay(t *testing.T) {
 		sum += float64(n)
 	}
 	path := written(t, "train.csv", train.String())
-	for asked, says := range map[int]string{
-		1:  "",
-		5:  "each row is learned 4 rows late, as the last of 5 rows is asked for",
-		11: "each row is learned 10 rows late, as the last of 11 rows is asked for",
-		30: "each row is learned 10 rows late, a quarter of --train: the last of 30 rows is asked for still later",
-	} {
+	for _, asked := range []int{1, 5, 30} {
 		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "asked.csv", "x\n"+strings.Repeat("1.5\n", asked)))
-		if r.code != 0 || strings.Contains(r.errors, "late") != (says != "") || !strings.Contains(r.errors, says) {
-			t.Errorf("%d rows: want %q: %+v", asked, says, r)
+		if r.code != 0 {
+			t.Errorf("%d rows: %+v", asked, r)
 		}
 		if !strings.Contains(r.errors, "learned 40 rows") {
 			t.Errorf("%d rows: %q", asked, r.errors)

@@ -1,0 +1,228 @@
+package auto
+
+import (
+	"math"
+	"slices"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/mix"
+	"hindsight/internal/model/trees"
+)
+
+// The staleness of a prediction is the number of rows between the newest label and the input. Most
+// experts read the newest labels, and say of an input many rows later what they would say of the
+// next one; trees/plain reads the inputs alone. For each bucket of staleness the learner mixes the
+// answer of the levels, trees/plain, the mean label and the last one by ML-Poly, and compares the
+// errors of the mixture with those of fresh predictions.
+//
+// The bucket of the delay learns from labels that come that late. Every simulateEvery rounds the
+// learner asks itself what it would have said age rows after the newest label, of one bucket after
+// the other: with the labels of then, and without the last residual.
+
+const (
+	buckets       = 5
+	simulateEvery = 16
+	staleRounds   = 20 // Before a bucket answers.
+	staleDecay    = 0.99
+	maxSpread     = 64
+)
+
+// staleAges are the staleness that is simulated for the buckets 1 to 3, 4 to 15, 16 to 63, 64 to
+// 255, and more.
+func staleAges() [buckets]uint64 { return [buckets]uint64{2, 8, 32, 128, 512} }
+
+// bucketOf is the bucket of a staleness, −1 for none.
+func bucketOf(rows uint64) int {
+	for b := range buckets {
+		if rows < 1<<(2*b) {
+			return b - 1
+		}
+	}
+	return buckets - 1
+}
+
+// opinions are the answer of the levels, and what trees/plain, the mean label and the last one say.
+type opinions [4]float64
+
+// A simulation flatters the levels in the buckets from farFrom on: they forget within some hundred
+// rows, and know what the rows since have shown. If they err more than steady times as much as
+// fresh ones, trees/plain stand for them there.
+const (
+	farFrom = 3
+	steady  = 1.1
+)
+
+// stale is a bucket of an output.
+type stale struct {
+	mixture *mix.Mixture
+	rounds  uint64
+	// errors and fresh are the discounted sums of |y − ŷ| of the mixture and of the predictions
+	// without a horizon of the same rows.
+	errors, fresh float64
+	// levels is the sum of those of the answer of the levels.
+	levels float64
+}
+
+// newStale are the buckets of the outputs, nil without trees of the inputs alone.
+func (o Options) newStale(l lineup) [][buckets]stale {
+	if l.plain() < 0 {
+		return nil
+	}
+	s := make([][buckets]stale, o.Outputs)
+	for j := range s {
+		for b := range s[j] {
+			s[j][b].mixture = mix.New(len(opinions{}))
+		}
+	}
+	return s
+}
+
+// plain is the column of trees/plain, or −1.
+func (l lineup) plain() int { return slices.Index(l.columns, trees.Plain) }
+
+// admitted are the opinions that are mixed in a bucket.
+func (s *stale) admitted(bucket int, said opinions) opinions {
+	if bucket >= farFrom && s.levels > float64(steady*s.fresh) {
+		said[0] = said[1]
+	}
+	return said
+}
+
+func (s *stale) answer(bucket int, said opinions) float64 {
+	said = s.admitted(bucket, said)
+	var weights opinions
+	s.mixture.Weights(weights[:], nil)
+	return mix.Mean(weights[:], said[:])
+}
+
+// spread is how many times as large as without a horizon the errors of the bucket are.
+func (s *stale) spread() float64 {
+	if !(s.errors > 0 && s.fresh > 0) {
+		return 1
+	}
+	return math.Max(1./maxSpread, math.Min(maxSpread, s.errors/s.fresh))
+}
+
+// learn learns a label: said is what was mixed, fresh the prediction without a horizon.
+func (s *stale) learn(bucket int, said opinions, fresh, y, counts float64) {
+	value, admitted := s.answer(bucket, said), s.admitted(bucket, said)
+	s.mixture.Update(float64(2*counts)*(value-y), value, admitted[:], nil)
+	s.levels = float64(staleDecay*s.levels) + float64(counts*math.Abs(y-said[0]))
+	s.rounds++
+	s.errors = float64(staleDecay*s.errors) + float64(counts*math.Abs(y-value))
+	s.fresh = float64(staleDecay*s.fresh) + float64(counts*math.Abs(y-fresh))
+}
+
+// ahead is the bucket of a prediction whose input comes horizon rows after the next one, or −1: in the
+// bucket of the delay the levels answer, which have learned with the delay.
+func (l *Learner) ahead(horizon int) int {
+	at := bucketOf(l.delay + uint64(horizon))
+	if l.stale == nil || at == bucketOf(l.delay) || !l.awake() {
+		return -1
+	}
+	for j := range l.stale {
+		if l.stale[j][at].rounds < staleRounds {
+			return -1
+		}
+	}
+	return at
+}
+
+// age mixes the values of a prediction in a bucket.
+func (l *Learner) age(p *model.Prediction, s *scratch, bucket int) {
+	p.Spread = 1
+	if bucket < 0 {
+		return
+	}
+	p.Spread = 0
+	for j := range l.stale {
+		b := &l.stale[j][bucket]
+		p.Values[j] = b.answer(bucket, l.opinions(s, j, p.Values[j]))
+		p.Spread = math.Max(p.Spread, b.spread())
+	}
+}
+
+func (l *Learner) opinions(s *scratch, output int, answer float64) opinions {
+	return l.lineup.opinions(answer, l.lineupOf(l.expertsOf(s, output)), s.advice[output*l.plan.experts():])
+}
+
+func (l lineup) opinions(answer float64, lineup, level1 []float64) opinions {
+	return opinions{answer, lineup[l.plain()], level1[meanBaseline], level1[lastBaseline]}
+}
+
+// simulated is what a bucket would have said of a row, by outputs, or no bucket.
+type simulated struct {
+	bucket int
+	said   []opinions
+}
+
+// simulate asks the learner about the row of the scratch as age rows after the newest label. It costs
+// a Predict, every simulateEvery rounds.
+func (l *Learner) simulate(s *scratch, x []float64) {
+	s.simulated.bucket = -1
+	if l.stale == nil || !l.awake() || l.opens() || l.n%simulateEvery != 0 {
+		return
+	}
+	bucket := int(l.n / simulateEvery % buckets)
+	age := staleAges()[bucket]
+	if l.n < lastStage+age {
+		return
+	}
+	given := s.level2.present
+	s.level2.present = block{}
+	seen, k := l.n-age, l.o.Outputs
+	for i := range s.simulatedLags {
+		s.simulatedLags[i] = l.memories[i%k].history.Label(seen, uint64(i/k)+1)
+	}
+	l.answer(s, x, s.simulatedLags, seen, false)
+	s.level2.present = given
+	s.simulated.bucket = bucket
+	for j := range s.simulated.said {
+		s.simulated.said[j] = l.opinions(s, j, s.answers[j])
+	}
+}
+
+// learnStale teaches the simulated bucket or that of a late label. Predictions are the fresh ones.
+func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *advice) {
+	if l.stale == nil {
+		return
+	}
+	l.delay = 0
+	late := served != nil && len(served.level2.numbers) > 0
+	if served != nil {
+		l.delay = l.n - 1 - served.seen
+	}
+	own := bucketOf(l.delay)
+	for j := range l.stale {
+		fresh, y := predictions[j], r.y[j]
+		if late && own >= 0 {
+			_, lineup, _, value := served.level2.of(j)
+			_, level1, _, _ := served.level1.of(j)
+			said := l.lineup.opinions(value, lineup, level1)
+			fresh = value
+			l.stale[j][own].learn(own, said, fresh, y, r.counts)
+		}
+		if b := s.simulated.bucket; b >= 0 && b != own {
+			l.stale[j][b].learn(b, s.simulated.said[j], fresh, y, r.counts)
+		}
+	}
+}
+
+func (l *state) visitStale(v *codec.Visitor) {
+	v.Uint64(&l.delay)
+	if v.Reading() && l.delay > l.n {
+		v.Corrupt("a label of %d labels ago after %d observations", l.delay, l.n)
+	}
+	for j := range l.stale {
+		for b := range l.stale[j] {
+			s := &l.stale[j][b]
+			s.mixture.Visit(v)
+			v.Uint64(&s.rounds)
+			v.Within(maxEntry, &s.errors, &s.fresh, &s.levels)
+			if v.Reading() && (s.rounds > l.n || s.errors < 0 || s.fresh < 0 || s.levels < 0) {
+				v.Corrupt("errors of %g and %g in %d rounds", s.errors, s.fresh, s.rounds)
+			}
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package auto_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// drifting are n observations of a step of the first input and of noise that the next labels repeat in
+// part.
+func drifting(n int) []observation {
+	rng, noise := rand.New(rand.NewPCG(37, 4)), 0.0
+	rows := make([]observation, n)
+	for i := range rows {
+		x := []float64{rng.Float64(), rng.NormFloat64()}
+		noise = 0.9*noise + 0.3*rng.NormFloat64()
+		rows[i] = observation{x: x, y: []float64{math.Floor(4*x[0]) + noise}, weight: 1}
+	}
+	return rows
+}
+
+// A learner that learned all labels at once says of rows far ahead less of the newest labels, and knows
+// how far its errors grow. Predictions without a horizon stay as they are.
+func TestPredictionsAhead(t *testing.T) {
+	const learned, asked, every = 4000, 200, 400
+	o, rows := options(2, 1), drifting(12_000)
+	l, restored := auto.New(o), auto.New(o)
+	at := func(l *auto.Learner, r observation, horizon int) model.Prediction {
+		p := model.Prediction{Horizon: horizon}
+		if err := l.Predict(&p, r.x); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	next, near, ahead, spread, count := 0.0, 0.0, 0.0, 0.0, 0.0
+	for n, r := range rows[:len(rows)-asked] {
+		if n >= learned && n%every == 0 {
+			if err := restored.Restore(encoded(t, l)); err != nil {
+				t.Fatal(err)
+			}
+			for h, r := range rows[n+64 : n+asked] {
+				far := at(l, r, 64+h)
+				if other := at(restored, r, 64+h); other.Values[0] != far.Values[0] || other.Spread != far.Spread {
+					t.Fatalf("row %d: restored, it predicts %+v, want %+v", n+h, other, far)
+				}
+				near += math.Abs(at(l, r, 0).Values[0] - r.y[0])
+				ahead += math.Abs(far.Values[0] - r.y[0])
+				spread += far.Spread
+				count++
+			}
+		}
+		out := observe(t, l, r)
+		if n >= learned {
+			next += math.Abs(out.Predictions[0] - r.y[0])
+		}
+	}
+	next, near, ahead, spread = next/float64(len(rows)-asked-learned), near/count, ahead/count, spread/count
+	t.Logf("mean errors: %.3g of the next row, %.3g ahead, %.3g as if next; spread %.3g", next, ahead, near, spread)
+	if !(ahead < 0.9*near) {
+		t.Errorf("ahead the error is %.3g, as if each row were the next %.3g", ahead, near)
+	}
+	if grown := ahead / next; !(spread > 0.75*grown && spread < 1.25*grown) {
+		t.Errorf("a spread of %.3g, the errors grow by %.3g", spread, grown)
+	}
+}
+
+// Labels that come late leave predictions without a horizon to the levels, which have learned with
+// the delay, and the state of the buckets is that of a restored learner.
+func TestPredictionsAheadOfLateLabels(t *testing.T) {
+	const late = 30
+	o, rows := options(2, 1), drifting(3000)
+	l := auto.New(o)
+	var advice [][]float64
+	for n, r := range rows {
+		p := predict(t, l, r.x)
+		if p.Spread != 1 {
+			t.Fatalf("row %d: a spread of %g", n, p.Spread)
+		}
+		if advice = append(advice, p.Advice); n < late {
+			continue
+		}
+		var out model.Outcome
+		r := rows[n-late]
+		if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := auto.New(o)
+	if err := again.Restore(encoded(t, l)); err != nil || !bytes.Equal(encoded(t, again), encoded(t, l)) {
+		t.Fatalf("restored, the state differs: %v", err)
+	}
+	p := model.Prediction{Horizon: 300}
+	if err := l.Predict(&p, rows[0].x); err != nil || !(p.Spread > 0.5 && p.Spread < 2) {
+		t.Errorf("300 rows ahead of labels 30 rows late: a spread of %g, %v", p.Spread, err)
+	}
+}
