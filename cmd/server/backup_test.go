@@ -143,6 +143,7 @@ func (p *process) observe(t *testing.T, from, to int, acknowledged *atomic.Int64
 // that has learned as many. A client that sends all again ends with the state of the
 // server that went on. A second backup writes new files alone.
 func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
 	dir, place := t.TempDir(), t.TempDir()
 	p := launch(t, dir, "--snapshot-replay", "1ms", "--snapshots-kept", "1")
 	p.create(t)

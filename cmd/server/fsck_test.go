@@ -50,6 +50,7 @@ func contents(t *testing.T, dir string) map[string][32]byte {
 }
 
 func TestFsck(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "not a data directory") {
 		t.Errorf("an empty directory: %d, %s", code, out)
@@ -173,6 +174,7 @@ func mended(t *testing.T, dir, problem, repaired string) {
 // A bit flips in the last commit of the newest write-ahead log. The server does not go on
 // without the commit unless fsck has cut it off.
 func TestFsckDamagedTail(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := launch(t, dir)
 	p.create(t)
@@ -203,6 +205,7 @@ func TestFsckDamagedTail(t *testing.T) {
 
 // A bit flips in a table of the pending predictions, and only these predictions are lost.
 func TestFsckDamagedPending(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := launch(t, dir)
 	p.create(t)

@@ -118,6 +118,7 @@ func (p *process) counted(t *testing.T, want *hindsightv1.LabelGateStats) {
 // A label that cannot be right is set aside, and every surface of a real server says so,
 // also after kills.
 func TestLabelSetAside(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	p := launch(t, dir)
 	c := clients{p.predictor, p.models}

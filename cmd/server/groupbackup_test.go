@@ -113,6 +113,7 @@ func inBoth(t *testing.T) map[string]int {
 
 // Of three servers that share a place the owner alone takes scheduled backups, all of which are whole.
 func TestOneServerOfAClusterBacksUp(t *testing.T) {
+	t.Parallel()
 	place := filepath.Join(t.TempDir(), "place")
 	var addresses []string
 	for range 3 {
@@ -250,6 +251,7 @@ func TestBurntCluster(t *testing.T) {
 
 // A restore of a time is of all groups. One group, and one model, come out of the place as from the place of a server.
 func TestRestoreGroupsAtATime(t *testing.T) {
+	t.Parallel()
 	all := grouped(t, 1)
 	begin(t, all)
 	models, place := inBoth(t), t.TempDir()
@@ -311,6 +313,7 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 
 // A remaining server continues with all groups of its directory.
 func TestRecoverGroups(t *testing.T) {
+	t.Parallel()
 	all := grouped(t, 3)
 	begin(t, all)
 	models := inBoth(t)

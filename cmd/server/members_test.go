@@ -150,6 +150,7 @@ func (s *seat) knows(t *testing.T, n int) (r *hindsightv1.PredictResponse) {
 // Three servers are one service. Each server answers every call, two servers continue without the third, and one
 // server continues alone after the loss of the others for good.
 func TestThreeServersAreOneService(t *testing.T) {
+	t.Parallel()
 	all := seats(t, binary)
 	all[2].create(t)
 	n := 0
