@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// rankBins bins of log-odds from −rankOdds to rankOdds, an eighth each.
+	// There are rankBins bins of log-odds from −rankOdds to rankOdds, an eighth each.
 	rankBins = 256
 	rankOdds = 16
 )
