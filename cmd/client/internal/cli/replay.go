@@ -215,20 +215,22 @@ func count(source rows) (n int, err error) {
 // spooled calls do. Meanwhile a file "-", which is standard input, and a pipe are a temporary file,
 // because commands read rows several times.
 func (e *env) spooled(file *string, do func() error) (err error) {
-	name := *file
-	from, err := e.onceReadable(name)
-	if err != nil {
-		return err
-	}
-	if from == nil {
-		return do()
-	}
-	copied, err := spool(from)
-	if err = errors.Join(err, from.Close()); err != nil {
-		return err
-	}
-	if *file = copied; name == "-" {
+	name, in := *file, e.Stdin
+	switch {
+	case name == "-":
 		name = "standard input"
+	case !isPipe(name):
+		return do()
+	default:
+		pipe, err := os.Open(name) //nolint:gosec // the user names the file
+		if err != nil {
+			return err
+		}
+		defer pipe.Close() //nolint:errcheck // it was only read
+		in = pipe
+	}
+	if *file, err = spool(in); err != nil {
+		return err
 	}
 	err = do()
 	var wrong *dataset.Error
@@ -238,16 +240,10 @@ func (e *env) spooled(file *string, do func() error) (err error) {
 	return errors.Join(err, os.Remove(*file))
 }
 
-// onceReadable opens a file that can be read only once. It is nil for another file.
-func (e *env) onceReadable(name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(e.Stdin), nil
-	}
+// isPipe tells whether a file can be read only once.
+func isPipe(name string) bool {
 	info, err := os.Stat(name)
-	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) == 0 {
-		return nil, nil //nolint:nilerr,nilnil // Who opens the file has the error.
-	}
-	return os.Open(name) //nolint:gosec // the user names the file
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) != 0
 }
 
 // spool writes standard input or a pipe to a temporary file.
