@@ -13,9 +13,9 @@ import (
 //   - 1.234 is 1234 beside 12,5, and 1.234 beside 1.5;
 //   - 1,234 is 1.234 beside 12,5, and 1234 beside 1.5.
 //
-// In a column that does not decide, 1,234 is 1.234 where semicolons separate the fields. Elsewhere
-// 1.234 is 1.234, and 1,234 is 1234, unless another column has decimal commas. Other cells are
-// ambiguous.
+// A column that does not decide follows the others if some of them have decimal commas and none has
+// decimal points. Else 1,234 is 1.234 where semicolons separate the fields, and elsewhere 1.234 is
+// 1.234 and 1,234 is 1234. Other cells are ambiguous.
 type Numbers struct {
 	table *Table
 	// How many cells show that a point is the decimal mark, and how many that a comma is.
@@ -46,9 +46,11 @@ func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 	case comma, point:
 		return thousands, nil
 	case n.points+n.commas > 0: // Both.
-	case n.table.delimiter == semicolon && m == eitherComma, n.table.delimiter != semicolon && !n.table.decimalCommas && m == eitherPoint:
+	case n.table.decimalCommas && m == eitherPoint:
+		return thousands, nil
+	case n.table.decimalCommas, n.table.delimiter == semicolon && m == eitherComma, n.table.delimiter != semicolon && m == eitherPoint:
 		return decimals, nil
-	case n.table.delimiter != semicolon && !n.table.decimalCommas && n.table.again != nil:
+	case n.table.delimiter != semicolon && n.table.again != nil:
 		return thousands, nil
 	}
 	name := "point"
@@ -61,7 +63,7 @@ func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 
 // decimal writes a number with the decimal mark of the file.
 func (t *Table) decimal(plain string) string {
-	if t.delimiter == semicolon || t.decimalCommas {
+	if t.delimiter == semicolon {
 		return strings.Replace(plain, ".", ",", 1)
 	}
 	return plain
@@ -206,9 +208,11 @@ func (t *Table) survey() {
 			t.numbers[i].look(record[i])
 		}
 	}
-	for i := range t.numbers {
-		t.decimalCommas = t.decimalCommas || t.numbers[i].commas > t.numbers[i].points
+	points, commas := 0, 0
+	for _, n := range t.numbers {
+		points, commas = points+n.points, commas+n.commas
 	}
+	t.decimalCommas = commas > 0 && points == 0
 }
 
 // Number reads a finite number of column i as the file writes it; see Numbers.

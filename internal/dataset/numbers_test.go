@@ -94,15 +94,15 @@ func TestTheColumnDecidesTheComma(t *testing.T) {
 		want  []float64
 		fails string
 	}{
-		"decimals":      {"name\tx\na\t1,234\na\t0,123\na\t1.234\n", []float64{1.234, 0.123, 1234}, ""},
-		"thousands":     {"name\tx\na\t1,234\na\t1.5\n", []float64{1234, 1.5}, ""},
-		"plain decimal": {"name,x\na,1.234\na,2.345\n", []float64{1.234, 2.345}, ""},
-		"quoted":        {"name,x\na,\"1,234\"\na,\"12,5\"\n", []float64{1.234, 12.5}, ""},
-		"one of many":   {"name,x\na,\"12,5\"\na,1.234\n" + strings.Repeat("a,1.5\n", 40), nil, ""},
-		"another has decimal commas": {
-			"x2\tx\n0,5\t1,234\n", nil,
-			`"1,234" is ambiguous: the column does not show whether the comma is the decimal mark (want 1,234) or separates thousands (want 1234)`,
-		},
+		"decimals":                          {"name\tx\na\t1,234\na\t0,123\na\t1.234\n", []float64{1.234, 0.123, 1234}, ""},
+		"thousands":                         {"name\tx\na\t1,234\na\t1.5\n", []float64{1234, 1.5}, ""},
+		"plain decimal":                     {"name,x\na,1.234\na,2.345\n", []float64{1.234, 2.345}, ""},
+		"quoted":                            {"name,x\na,\"1,234\"\na,\"12,5\"\n", []float64{1.234, 12.5}, ""},
+		"one of many":                       {"name,x\na,\"12,5\"\na,1.234\n" + strings.Repeat("a,1.5\n", 40), nil, ""},
+		"another has decimal commas":        {"x2\tx\n0,5\t1,234\n", []float64{1.234}, ""},
+		"another has them, of a point":      {"x2;x\n0,5;1.234\n1,5;950\n", []float64{1234, 950}, ""},
+		"another of them has a point":       {"x2\tx\tx3\n0,5\t1,234\t1.5\n", []float64{1234}, ""},
+		"semicolons and another has points": {"x2;x;x3\n0,5;1.234;1.5\n", nil, `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234)`},
 	} {
 		got, err := numbersOf(t, strings.NewReader(tt.text))
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {

@@ -41,7 +41,7 @@ type Table struct {
 	delimiter     rune
 	again         io.Reader // the file once more, nil if it can be read once only
 	surveyed      bool      // again was read
-	decimalCommas bool      // a column has them
+	decimalCommas bool      // a column has them, and none has decimal points
 	unnamed       []bool    // of the columns: the file gives them no name, or that of an index of pandas
 	numbered      bool      // the names are numbers, and may be data
 }

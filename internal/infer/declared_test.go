@@ -188,6 +188,7 @@ func TestTargets(t *testing.T) {
 		"0 and 1":     {xs + "1.5,0\n2,1\n3,1\n", `]}`, "Is y a class? Its labels are the two numbers 0 and 1.", infer.Options{Target: "y"}},
 		"no class":    {xs + "1.5,up\n2,NA\n3,\n1,none\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes; 2 rows have no label", infer.Options{Target: "y"}},
 		"one odd":     {xs + hundred("oops"), `]}`, `numbers from 0.5 to 98.5; "oops" in line 101 is no number, and is taken for a missing value; 1 row has no label`, infer.Options{Target: "y"}},
+		"unclear":     {"x;y\n" + strings.Repeat("1;1.234\n", 30) + "1;k.A.\n", "", `y): "1.234" is ambiguous`, infer.Options{Target: "y"}},
 		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, and "x" in line 2 is none`, infer.Options{Target: "y"}},
 		"two":         {"y1,x,y2\n1,2,3\n4,5,6\n", `], "outputs": 2}`, "y2  label   numbers from 3 to 6", infer.Options{Target: "y"}},
 		"none":        {xs + "1.5,2\n2,3\n", `]}`, "y  number", infer.Options{}},

@@ -34,7 +34,7 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
 		without = rows - c.numbers
-	case c.ambiguous.count > 0 && c.numbers+c.ambiguous.count == values && !classes:
+	case c.ambiguous.count > 0 && areFew(c.words.count, values) && !classes:
 		return nil, c.unclear()
 	case c.broken.count > 0:
 		return nil, fmt.Errorf("the target has texts that are not UTF-8, such as %s: convert the file", c.place(&c.broken))

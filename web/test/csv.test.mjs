@@ -115,7 +115,7 @@ test("rows are sent again when the server is busy, and a second upload learns th
 test("a column says which cell made it what it is, and a cell of another kind is rejected before the model is made", () => visit(it, "#/csv", { rejections: [400] }, async (page) => {
   const ids = ["9007199254740992", "9007199254740993"];
   const lines = Array.from({ length: 70 }, (_, i) => [
-    i === 50 ? "oops" : `${i},5`, i === 7 ? "#N/A" : i === 8 ? "12,5" : "1.234", i % 2 ? "1.500" : "2", ids[i % 2], i === 3 ? "none" : i === 4 ? "NA" : "a", i % 2 ? "1.000" : "10,5",
+    i === 50 ? "oops" : `${i}.5`, i === 7 ? "#N/A" : i === 8 ? "12,5" : "1.234", i % 2 ? "1.500" : "2", ids[i % 2], i === 3 ? "none" : i === 4 ? "NA" : "a", i % 2 ? "1.000" : "10,5",
   ].join(";"));
   await choose(page, "odd.csv", `x;price;amount;id;kind;y\n${lines.join("\n")}`);
   for (const why of [
