@@ -73,7 +73,12 @@ type column struct {
 	// longest. The broken cells are not UTF-8.
 	long, broken spot
 	longest      int
+	// sentences counts the cells of several words.
+	sentences int
 }
+
+// several words are a sentence: names and addresses mostly have fewer, or repeat.
+const several = 4
 
 // span is what the times of a column are by one form. The odd cells do not fit. The open cells stand
 // for no time.
@@ -194,6 +199,9 @@ func (c *column) number(cell string) (float64, error) {
 
 func (c *column) addText(cell string, y label) {
 	c.longest = max(c.longest, len(cell))
+	if strings.Count(cell, " ") >= several-1 && len(strings.Fields(cell)) >= several {
+		c.sentences++
+	}
 	if len(cell) > maxText {
 		c.see(&c.long, cell)
 	}
@@ -513,12 +521,23 @@ func (c *column) swappable(best *span) bool {
 	})
 }
 
+// isText tells whether most of the texts, n of them different, are of several words, and either too many or too long
+// for categories.
+func (c *column) isText(n int) bool {
+	values := c.cells - c.unknown
+	return 2*c.sentences >= values && c.longest <= maxPassage && (c.long.count > 0 || n > ownFeatures && 2*n > values)
+}
+
 func (c *column) decideCategory(out *Column) {
 	out.Kind = Category
 	n := c.different()
 	switch {
 	case c.broken.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts that are not UTF-8, such as %s: convert the file", c.place(&c.broken))
+		return
+	case c.isText(n):
+		out.Kind, out.Reason = Text, "texts, most of several words, which it counts"
+		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Text{Text: &hindsightv1.TextInput{}}}
 		return
 	case c.long.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)

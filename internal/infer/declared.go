@@ -122,6 +122,8 @@ func KindOf(in *hindsightv1.Input) Kind {
 		return Moment
 	case *hindsightv1.Input_Vector:
 		return Vector
+	case *hindsightv1.Input_Text:
+		return Text
 	default:
 		return ""
 	}
@@ -163,6 +165,8 @@ func (c *Column) value(cell string) (any, error) {
 			return whole(cell), nil
 		}
 		return c.number(cell)
+	case Text:
+		return cell, nil
 	case Vector:
 		if v, ok := parseVector(cell); ok {
 			return v, nil

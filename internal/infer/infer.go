@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	maxColumns = 1_000
+	maxColumns = 4_096
 	// What the server takes, in bytes.
-	maxName, maxText = 64, 256
+	maxName, maxText, maxPassage = 64, 256, 1 << 14
 )
 
 // Kind is the kind of the cells of a column.
@@ -41,6 +41,7 @@ const (
 	Category Kind = "category"
 	Moment   Kind = "time"
 	Vector   Kind = "vector"
+	Text     Kind = "text"
 	// LeftOut is a column that is neither an input nor a target.
 	LeftOut Kind = "left out"
 	// Label is a target with numbers, Class one with classes.

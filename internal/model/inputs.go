@@ -27,6 +27,7 @@ type Input struct {
 	Categorical *CategoricalInput `json:"categorical,omitempty" oneof:"kind"`
 	Time        *TimeInput        `json:"time,omitempty" oneof:"kind"`
 	Vector      *VectorInput      `json:"vector,omitempty" oneof:"kind"`
+	Text        *TextInput        `json:"text,omitempty" oneof:"kind"`
 	Missing     string            `json:"missing,omitempty"`
 }
 
@@ -76,7 +77,13 @@ type VectorInput struct {
 	Length *int `json:"length,omitempty"`
 }
 
-// WithoutEncoding copies completed inputs without the encodings of categories, which are what a
+// TextInput is a text of several words.
+type TextInput struct {
+	// HashBuckets is the number of features that all words share by their hashes.
+	HashBuckets *int `json:"hash_buckets,omitempty"`
+}
+
+// WithoutEncoding copies completed inputs without the encodings of categories and texts, which are what a
 // learner is shown of a record and not what a record has.
 func WithoutEncoding(inputs []*Input) []*Input {
 	out := slices.Clone(inputs)
@@ -84,6 +91,10 @@ func WithoutEncoding(inputs []*Input) []*Input {
 		if in.Categorical != nil {
 			input := *in
 			input.Categorical, out[i] = &CategoricalInput{}, &input
+		}
+		if in.Text != nil {
+			input := *in
+			input.Text, out[i] = &TextInput{}, &input
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The same as in internal/infer, where the constants and the formulas of _evidence are explained: how many
 # categories have a feature each, what a text may have of bytes, which integers are names of things, and how many
 # different integers with how many cells each are categories.
-_OWN_FEATURES, _TEXT = 64, 256
+_OWN_FEATURES, _TEXT, _PASSAGE, _SEVERAL = 64, 256, 1 << 14, 4
 _EVIDENT, _ORDERED, _ORDERLESS, _LEAST_VALUES, _MOST_WEIGHT = 5, 0.4, 0.5, 8, 20
 _STRAIGHT, _FEW_INTEGERS, _CELLS_EACH = 0.5, 31, 30
 _NAMES = {
@@ -40,8 +40,9 @@ def infer(
     of neighboring integers are no more alike than others, or if the name of the column says so. A few
     integers, such as hours, are categories if the labels follow them in no line. Of more than 64
     categories each is a key, whose effect auto learns; keys=False, for other learners, gives the first 64
-    a feature each. Times are time inputs. Lists of numbers of one length are vectors. A column without a
-    value, and one of texts of which most do not repeat another, is left out with a warning. Every input
+    a feature each. Times are time inputs. Lists of numbers of one length are vectors. Texts of which most do
+    not repeat another are text inputs if most have four words or more. A column without a value, and one of
+    other texts of which most do not repeat another, is left out with a warning. Every input
     takes missing values.
     """
     frames.refuse_twins(frame)
@@ -174,12 +175,21 @@ def _kind(column: Any, values: pandas.Series, labels: Optional[pandas.Series]) -
     ):
         raise TypeError(f"column {column!r}: got {values.dtype} such as {values.iloc[0]!r}, want numbers, booleans, texts, times or lists of numbers")
     texts = values.astype(str)
+    count = int(texts.nunique())
+    if _sentences(texts, count):
+        return {"text": {}}
     if (longest := int(texts.str.encode("utf-8").str.len().max())) > _TEXT:
         return f"texts of up to {longest} bytes; a category has at most {_TEXT}"
-    count = int(texts.nunique())
     if count > _OWN_FEATURES and 2 * count > len(texts):
         return "most of its texts do not repeat another; pandas.to_datetime makes times of texts"
     return _declared(count)
+
+
+def _sentences(texts: pandas.Series, count: int) -> bool:
+    """Whether most texts have several words, and are too many or too long for categories."""
+    longest = int(texts.str.encode("utf-8").str.len().max())
+    many = longest > _TEXT or (count > _OWN_FEATURES and 2 * count > len(texts))
+    return many and longest <= _PASSAGE and 2 * int((texts.str.split().str.len() >= _SEVERAL).sum()) >= len(texts)
 
 
 def _declared(count: int) -> dict[str, Any]:

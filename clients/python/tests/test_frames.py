@@ -209,6 +209,11 @@ class InferTest(unittest.TestCase):
                     kind = "key"
                 self.assertEqual(kind, case["kind"])
 
+    def test_texts_of_several_words(self):
+        frame = pandas.DataFrame({"note": [f"call {n} now to win" for n in range(100)], "name": [f"Ann {n} Doe" for n in range(100)]})
+        with self.assertWarns(UserWarning):
+            self.assertEqual([{k: v for k, v in i.items() if k != "missing"} for i in hindsight.infer(frame)["inputs"]], [{"name": "note", "text": {}}])
+
     def test_what_is_left_out_and_refused(self):
         frame = pandas.DataFrame({"a": range(100), "id": [f"x{n}" for n in range(100)], "no": None, "long": ["x" * 257, "y"] * 50})
         with self.assertWarns(UserWarning) as warned:

@@ -14,10 +14,11 @@ import (
 
 // Bounds of declarations.
 const (
-	maxInputs     = 1_000
-	maxName       = 64
-	maxCategories = 4_096
-	maxLength     = 4_096
+	maxInputs = 4_096
+	maxName   = 64
+	maxEach   = 4_096 // Categories, buckets or numbers of an input.
+	// Of a text.
+	defaultBuckets, maxBuckets = 4_096, 32_768
 	// DefaultCategories is the max_categories of an input without an encoding.
 	DefaultCategories = 64
 )
@@ -103,14 +104,19 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 		kinds++
 		out.Vector, err = completeVector(at+".vector", in.Vector)
 	}
+	if in.Text != nil && err == nil {
+		kinds++
+		out.Text = &model.TextInput{HashBuckets: pointer(in.Text.HashBuckets, defaultBuckets)}
+		err = within(at+".text.hash_buckets", *out.Text.HashBuckets, maxBuckets)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if kinds != 1 {
-		return nil, refuse(at, plural(kinds, "kind"), "one of numeric, boolean, categorical, time, vector")
+		return nil, refuse(at, plural(kinds, "kind"), "one of numeric, boolean, categorical, time, vector, text")
 	}
 	usual := model.MissingIndicator
-	if out.Categorical != nil {
+	if out.Categorical != nil || out.Text != nil {
 		usual = model.MissingCategory
 	}
 	switch out.Missing {
@@ -174,10 +180,10 @@ func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*mod
 		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")
 	case in.HashBuckets != nil:
 		out.HashBuckets = pointer(in.HashBuckets, 0)
-		return out, within(at+".hash_buckets", *out.HashBuckets, maxCategories)
+		return out, within(at+".hash_buckets", *out.HashBuckets, maxEach)
 	default:
 		out.MaxCategories = pointer(in.MaxCategories, DefaultCategories)
-		return out, within(at+".max_categories", *out.MaxCategories, maxCategories)
+		return out, within(at+".max_categories", *out.MaxCategories, maxEach)
 	}
 }
 
@@ -207,7 +213,7 @@ func completeVector(at string, in *model.VectorInput) (*model.VectorInput, error
 	if in.Length == nil {
 		return nil, refuse(at+".length", "nothing", "how many numbers the vector has")
 	}
-	return &model.VectorInput{Length: pointer(in.Length, 0)}, within(at+".length", *in.Length, maxLength)
+	return &model.VectorInput{Length: pointer(in.Length, 0)}, within(at+".length", *in.Length, maxEach)
 }
 
 func within(field string, value, most int) error {

@@ -28,6 +28,9 @@
 //	               category that may have
 //	               a feature, and other     city=Oslo … city.other
 //	hash_buckets   one 1 or −1 among 0      city#0 city#1 …
+//	text           how often each word
+//	               occurs, by its bucket    note#0 note#1 …
+//	               log(1 + the words)       note.words
 //	missing: indicator or category          load.missing
 //	key            the key of the category  city.key, last
 //
@@ -72,7 +75,11 @@
 // modulo 2⁶⁴. The bucket is (h>>1) modulo hash_buckets, and the sign is −1 if h is
 // odd. Of "Oslo" h is 0xdc68eec548e3bfdd.
 //
-// A number that is a category is its shortest decimal text that reads back as the same
+// A word of a text is a longest run of ASCII letters and digits and of bytes from 0x80 on, its ASCII
+// letters in lower case. Its bucket is the one of a category; words have no sign, so that features are
+// counts. A missing text has no words.
+//
+// A number that is a category or a text is its shortest decimal text that reads back as the same
 // number: 17, 0.1, 1e+21. A boolean is true or false.
 //
 // # Shift
@@ -86,7 +93,7 @@
 // moderate shift and 0.25 a large one. Bins of numbers end at the deciles of the first
 // 100 values; of a vector the mean of its numbers counts. Categories have the bins of
 // the first nine, and one for the others; hashes are spread over ten. A time has no
-// such figure: it always moves.
+// such figure: it always moves. A text of words has none either.
 //
 // The state counts records in blocks of 512, so that it stays small. After k records of a
 // block, recent is the count of these k and (512−k)/512 times that of the block. That is

@@ -50,7 +50,7 @@ func NewEncoder(s *Schema) *Encoder {
 		if f.kind == oneHot {
 			l.categories = newCategories()
 		}
-		if f.kind != moment {
+		if f.kind != moment && f.kind != words {
 			l.shift = newShift(f.kind == numeric || f.kind == vector)
 		}
 	}
@@ -130,6 +130,8 @@ func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 	case moment:
 		l.encodeTime(f, out, v.time())
 	case keyed:
+	case words:
+		v.countWords(out)
 	default:
 		copy(out, r.list(v))
 	}
@@ -238,6 +240,7 @@ func (e *Encoder) learnValue(f *field, l *learned, r *Record, v *Value) {
 			l.first = v.time()
 		}
 		l.summary.add(v.time().number())
+	case words:
 	default:
 		e.learnVector(l, r.list(v))
 	}

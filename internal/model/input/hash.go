@@ -2,10 +2,18 @@ package input
 
 // Hash is the hash of a category; see the package.
 func Hash[T string | []byte](text T) uint64 {
-	h := uint64(14695981039346656037)
+	h := uint64(hashOfNothing)
 	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 1099511628211
+		h = withByte(h, text[i])
 	}
+	return finished(h)
+}
+
+const hashOfNothing = 14695981039346656037
+
+func withByte(h uint64, b byte) uint64 { return (h ^ uint64(b)) * 1099511628211 }
+
+func finished(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	return h ^ h>>33

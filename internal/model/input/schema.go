@@ -12,8 +12,10 @@ import (
 	"hindsight/internal/model"
 )
 
-// maxText bounds a category, in bytes.
-const maxText = 256
+const (
+	maxText    = 256     // Of a category, in bytes.
+	maxPassage = 1 << 14 // Of a text of words.
+)
 
 // kind is that of an input.
 type kind int
@@ -27,6 +29,8 @@ const (
 	vector
 	// A category that has its key alone.
 	keyed
+	// A text of words.
+	words
 )
 
 // field is one declared input made ready.
@@ -145,6 +149,9 @@ func (f *field) declare(in *model.Input) int {
 			n++
 		}
 		return n
+	case in.Text != nil:
+		f.kind, f.limit = words, *in.Text.HashBuckets
+		return f.limit + 1
 	default:
 		f.kind, f.limit = vector, *in.Vector.Length
 		return f.limit
@@ -188,6 +195,11 @@ func (s *Schema) Bounds() []float64 {
 		}
 		if f.trend {
 			bounds[own-1] = maxDays
+		}
+		if f.kind == words {
+			for k := f.from; k < own; k++ {
+				bounds[k] = maxPassage
+			}
 		}
 		if f.hasKey {
 			bounds[f.key()] = keyBound
@@ -253,7 +265,9 @@ func (f *field) settle(r *Record, v *Value) error {
 	case f.kind == boolean && v.kind == Number && (v.number() == 0 || v.number() == 1):
 		*v = booleanValue(v.number() == 1)
 	case f.kind == oneHot || f.kind == hashed || f.kind == keyed:
-		return f.settleCategory(v)
+		return f.settleCategory(v, maxText)
+	case f.kind == words:
+		return f.settleCategory(v, maxPassage)
 	case f.kind == moment && v.kind == Moment:
 	case f.kind == moment && v.kind == Text:
 		t, ok := ParseTime(v.text)
@@ -288,7 +302,8 @@ func (f *field) settleNumber(place string, v float64) error {
 	return err
 }
 
-func (f *field) settleCategory(v *Value) error {
+// settleCategory settles a text of at most so many bytes, or what is a text in its place.
+func (f *field) settleCategory(v *Value, most int) error {
 	switch {
 	case v.kind == Boolean:
 	case v.kind == Number:
@@ -298,8 +313,8 @@ func (f *field) settleCategory(v *Value) error {
 		return f.settleNumber("", v.number())
 	case v.kind != Text:
 		return f.error(ErrInputType, v.String(), f.want())
-	case len(v.text) > maxText:
-		return f.error(ErrInputTooLarge, fmt.Sprintf("a text of %d bytes", len(v.text)), fmt.Sprintf("at most %d bytes", maxText))
+	case len(v.text) > most:
+		return f.error(ErrInputTooLarge, fmt.Sprintf("a text of %d bytes", len(v.text)), fmt.Sprintf("at most %d bytes", most))
 	case !utf8.ValidString(v.text):
 		return f.error(ErrInputType, "a text that is not UTF-8", f.want())
 	}

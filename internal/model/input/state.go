@@ -29,11 +29,11 @@ const (
 //	records n
 //	for every input: how many were missing
 //	  numeric, vector, a key alone: how many were outside
-//	  all but categorical, if one was seen: low, high, mean in two parts, squares
+//	  all but categorical and text, if one was seen: low, high, mean in two parts, squares
 //	  time, if one was seen: seconds, nanoseconds (4 bytes), minutes of offset (2)
 //	  categorical by columns: how many (4 bytes), for each: length (2), text, count; and
 //	    how many found no column
-//	  all but time: the numbers of before (11), of recent (11), of open (11)
+//	  all but time and text: the numbers of before (11), of recent (11), of open (11)
 //	  numeric, vector: the first numbers, in the order in which they came, as long as
 //	    fewer than 100 were seen; after that the 9 edges
 //	with keys: how many texts (4 bytes), for each, the least recently observed first: the
@@ -99,7 +99,14 @@ func visitCount(v *codec.Visitor, most uint64, n *uint64) {
 func (f *field) measures() bool { return f.kind == numeric || f.kind == vector }
 
 // summarizes tells whether the values have a range and moments.
-func (f *field) summarizes() bool { return f.kind != oneHot && f.kind != hashed && f.kind != keyed }
+func (f *field) summarizes() bool {
+	switch f.kind {
+	case oneHot, hashed, keyed, words:
+		return false
+	default:
+		return true
+	}
+}
 
 // visit visits what was learned of one input in n records. What it returns is how many
 // bytes the state grows by, if v reads.

@@ -14,11 +14,11 @@ type Statistics struct {
 	// Outside counts the values that lay outside of what had been learned when they
 	// came: outside of the range of a number, of the pooled range of a vector in any
 	// place, the categories that were not known, and of a key alone the keys that were not
-	// known. It is 0 for booleans, hashes and times.
+	// known. It is 0 for booleans, hashes, times and texts of words.
 	Outside uint64
 	// Low, High, Mean and Deviation are those of the values as they came, of all
 	// numbers of a vector, of 0 and 1 for booleans, of seconds since 1970 in UTC for
-	// times. They are 0 unless NumbersKnown: before the first and for categories.
+	// times. They are 0 unless NumbersKnown: before the first, for categories and for texts.
 	Low, High, Mean, Deviation float64
 	NumbersKnown               bool
 	// Shift is the population stability index, if ShiftKnown.
@@ -98,6 +98,11 @@ func (l *learned) appendNames(names []string, f *field) []string {
 			names = append(names, fmt.Sprintf("%s#%d", f.name, k))
 		}
 	case keyed:
+	case words:
+		for k := range f.limit {
+			names = append(names, fmt.Sprintf("%s#%d", f.name, k))
+		}
+		names = append(names, f.name+".words")
 	case moment:
 		for c, name := range cycleNames() {
 			if f.cycles[c] {

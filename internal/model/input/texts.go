@@ -32,8 +32,8 @@ const (
 	none int32 = -1
 	// The nominal size of an entry beside its text, in bytes.
 	sizeOfText = 64
-	// How many bits of a tag are the place of the input: maxInputs < 2^inputBits.
-	inputBits = 10
+	// How many bits of a tag are the place of the input: maxInputs <= 2^inputBits.
+	inputBits = 12
 	// How many bytes the mean of the texts may have.
 	meanText = 32
 )

@@ -118,7 +118,7 @@ func TestComplete(t *testing.T) {
 	if again, err := input.Complete(got, false); err != nil || !reflect.DeepEqual(again, got) {
 		t.Errorf("completed again: %+v, %v", again, err)
 	}
-	many := make([]*model.Input, 1001)
+	many := make([]*model.Input, 4097)
 	number := &model.NumericInput{}
 	for field, inputs := range map[string][]*model.Input{
 		"inputs":                               many,
@@ -137,6 +137,7 @@ func TestComplete(t *testing.T) {
 		"inputs[0].time.cycles[1]":             {{Name: "a", Time: &model.TimeInput{Cycles: []string{"hour_of_day", "moon"}}}},
 		"inputs[0].time.cycles[2]":             {{Name: "a", Time: &model.TimeInput{Cycles: []string{"hour_of_day", "day_of_week", "hour_of_day"}}}},
 		"inputs[0].vector.length":              {{Name: "a", Vector: &model.VectorInput{}}},
+		"inputs[0].text.hash_buckets":          {{Name: "a", Text: &model.TextInput{HashBuckets: ptr(0)}}},
 	} {
 		var bad *model.FieldError
 		if _, err := input.Complete(inputs, false); !errors.As(err, &bad) || bad.Field != field || !errors.Is(err, model.ErrInvalidSpec) {

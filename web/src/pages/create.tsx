@@ -282,7 +282,7 @@ function LearnerInput({ field, value, set, wrong, path }: {
 }
 
 const INPUT_KINDS = [
-  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["vector", "list of numbers"],
+  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["vector", "list of numbers"], ["text", "text of words"],
 ] as const;
 
 function Inputs({ inputs, set, wrong }: { inputs: InputDraft[]; set: (inputs: InputDraft[]) => void; wrong: Wrong }) {

@@ -4,7 +4,7 @@ import { camel, kindOf, type Kind } from "./learners";
 /** InputDraft is a row of the form's named inputs. */
 export interface InputDraft {
   name: string;
-  kind: "numeric" | "boolean" | "categorical" | "time" | "vector";
+  kind: "numeric" | "boolean" | "categorical" | "time" | "vector" | "text";
   length: string;
 }
 

@@ -86,7 +86,7 @@ func (Loss) EnumDescriptor() ([]byte, []int) {
 type Input_Missing int32
 
 const (
-	// Category for a categorical input, else indicator.
+	// Category for a categorical input and a text, else indicator.
 	Input_MISSING_UNSPECIFIED Input_Missing = 0
 	// Reject the record.
 	Input_MISSING_REFUSE Input_Missing = 1
@@ -193,7 +193,7 @@ func (x TimeInput_Cycle) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimeInput_Cycle.Descriptor instead.
 func (TimeInput_Cycle) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Which kernel.
@@ -274,7 +274,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // History is what a growing dictionary knows of earlier rounds.
@@ -331,7 +331,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22, 0}
 }
 
 // Restart is what an expert keeps at the start of its next interval.
@@ -384,7 +384,7 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // Growth is what a new centre does to the learned state.
@@ -437,7 +437,7 @@ func (x ProsNKons_Growth) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProsNKons_Growth.Descriptor instead.
 func (ProsNKons_Growth) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29, 0}
 }
 
 // ModelSpec defines a model. It is immutable. The server stores it with every default filled in.
@@ -897,6 +897,7 @@ type Input struct {
 	//	*Input_Categorical
 	//	*Input_Time
 	//	*Input_Vector
+	//	*Input_Text
 	Kind isInput_Kind `protobuf_oneof:"kind"`
 	// The rule for missing values.
 	Missing       Input_Missing `protobuf:"varint,7,opt,name=missing,proto3,enum=hindsight.v1.Input_Missing" json:"missing,omitempty"`
@@ -993,6 +994,15 @@ func (x *Input) GetVector() *VectorInput {
 	return nil
 }
 
+func (x *Input) GetText() *TextInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Text); ok {
+			return x.Text
+		}
+	}
+	return nil
+}
+
 func (x *Input) GetMissing() Input_Missing {
 	if x != nil {
 		return x.Missing
@@ -1029,6 +1039,11 @@ type Input_Vector struct {
 	Vector *VectorInput `protobuf:"bytes,6,opt,name=vector,proto3,oneof"`
 }
 
+type Input_Text struct {
+	// A text of several words, such as a message.
+	Text *TextInput `protobuf:"bytes,8,opt,name=text,proto3,oneof"`
+}
+
 func (*Input_Numeric) isInput_Kind() {}
 
 func (*Input_Boolean) isInput_Kind() {}
@@ -1038,6 +1053,8 @@ func (*Input_Categorical) isInput_Kind() {}
 func (*Input_Time) isInput_Kind() {}
 
 func (*Input_Vector) isInput_Kind() {}
+
+func (*Input_Text) isInput_Kind() {}
 
 // NumericInput is a number: one feature.
 type NumericInput struct {
@@ -1296,6 +1313,54 @@ func (*CategoricalInput_MaxCategories) isCategoricalInput_Encoding() {}
 
 func (*CategoricalInput_HashBuckets) isCategoricalInput_Encoding() {}
 
+// TextInput is a text of several words. Features count its words: words are runs of letters and
+// digits, without regard to case in ASCII, and share the features by their hashes. Another feature
+// is log(1 + the number of words).
+type TextInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many features the words share. Default 4096.
+	HashBuckets   *int32 `protobuf:"varint,1,opt,name=hash_buckets,json=hashBuckets,proto3,oneof" json:"hash_buckets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextInput) Reset() {
+	*x = TextInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextInput) ProtoMessage() {}
+
+func (x *TextInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextInput.ProtoReflect.Descriptor instead.
+func (*TextInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TextInput) GetHashBuckets() int32 {
+	if x != nil && x.HashBuckets != nil {
+		return *x.HashBuckets
+	}
+	return 0
+}
+
 // TimeInput is a time, a text in RFC 3339.
 type TimeInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1309,7 +1374,7 @@ type TimeInput struct {
 
 func (x *TimeInput) Reset() {
 	*x = TimeInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1386,7 @@ func (x *TimeInput) String() string {
 func (*TimeInput) ProtoMessage() {}
 
 func (x *TimeInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1399,7 @@ func (x *TimeInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeInput.ProtoReflect.Descriptor instead.
 func (*TimeInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TimeInput) GetCycles() []TimeInput_Cycle {
@@ -1363,7 +1428,7 @@ type VectorInput struct {
 
 func (x *VectorInput) Reset() {
 	*x = VectorInput{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1440,7 @@ func (x *VectorInput) String() string {
 func (*VectorInput) ProtoMessage() {}
 
 func (x *VectorInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1453,7 @@ func (x *VectorInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VectorInput.ProtoReflect.Descriptor instead.
 func (*VectorInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *VectorInput) GetLength() int32 {
@@ -1410,7 +1475,7 @@ type Classes struct {
 
 func (x *Classes) Reset() {
 	*x = Classes{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1487,7 @@ func (x *Classes) String() string {
 func (*Classes) ProtoMessage() {}
 
 func (x *Classes) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1500,7 @@ func (x *Classes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Classes.ProtoReflect.Descriptor instead.
 func (*Classes) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Classes) GetMaxClasses() int32 {
@@ -1464,7 +1529,7 @@ type Scaling struct {
 
 func (x *Scaling) Reset() {
 	*x = Scaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1541,7 @@ func (x *Scaling) String() string {
 func (*Scaling) ProtoMessage() {}
 
 func (x *Scaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1554,7 @@ func (x *Scaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scaling.ProtoReflect.Descriptor instead.
 func (*Scaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Scaling) GetKind() isScaling_Kind {
@@ -1586,7 +1651,7 @@ type FixedScaling struct {
 
 func (x *FixedScaling) Reset() {
 	*x = FixedScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1663,7 @@ func (x *FixedScaling) String() string {
 func (*FixedScaling) ProtoMessage() {}
 
 func (x *FixedScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1676,7 @@ func (x *FixedScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FixedScaling.ProtoReflect.Descriptor instead.
 func (*FixedScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FixedScaling) GetOffset() []float64 {
@@ -1658,7 +1723,7 @@ type WarmupScaling struct {
 
 func (x *WarmupScaling) Reset() {
 	*x = WarmupScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1735,7 @@ func (x *WarmupScaling) String() string {
 func (*WarmupScaling) ProtoMessage() {}
 
 func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1748,7 @@ func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmupScaling.ProtoReflect.Descriptor instead.
 func (*WarmupScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WarmupScaling) GetObservations() int32 {
@@ -1712,7 +1777,7 @@ type RunningScaling struct {
 
 func (x *RunningScaling) Reset() {
 	*x = RunningScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1789,7 @@ func (x *RunningScaling) String() string {
 func (*RunningScaling) ProtoMessage() {}
 
 func (x *RunningScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1802,7 @@ func (x *RunningScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningScaling.ProtoReflect.Descriptor instead.
 func (*RunningScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
 }
 
 // NoScaling leaves inputs and labels as they are.
@@ -1749,7 +1814,7 @@ type NoScaling struct {
 
 func (x *NoScaling) Reset() {
 	*x = NoScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1826,7 @@ func (x *NoScaling) String() string {
 func (*NoScaling) ProtoMessage() {}
 
 func (x *NoScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1839,7 @@ func (x *NoScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoScaling.ProtoReflect.Descriptor instead.
 func (*NoScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
 }
 
 // Auto mixes forecasters over five feature maps (three memories each, on the label and on its
@@ -1800,7 +1865,7 @@ type Auto struct {
 
 func (x *Auto) Reset() {
 	*x = Auto{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1877,7 @@ func (x *Auto) String() string {
 func (*Auto) ProtoMessage() {}
 
 func (x *Auto) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +1890,7 @@ func (x *Auto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Auto.ProtoReflect.Descriptor instead.
 func (*Auto) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Auto) GetLags() int32 {
@@ -1886,7 +1951,7 @@ type PkawvTaylor struct {
 
 func (x *PkawvTaylor) Reset() {
 	*x = PkawvTaylor{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1963,7 @@ func (x *PkawvTaylor) String() string {
 func (*PkawvTaylor) ProtoMessage() {}
 
 func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +1976,7 @@ func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvTaylor.ProtoReflect.Descriptor instead.
 func (*PkawvTaylor) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PkawvTaylor) GetSigma() float64 {
@@ -1984,7 +2049,7 @@ type Rlsc struct {
 
 func (x *Rlsc) Reset() {
 	*x = Rlsc{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2061,7 @@ func (x *Rlsc) String() string {
 func (*Rlsc) ProtoMessage() {}
 
 func (x *Rlsc) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2074,7 @@ func (x *Rlsc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rlsc.ProtoReflect.Descriptor instead.
 func (*Rlsc) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rlsc) GetKernel() *Kernel {
@@ -2064,7 +2129,7 @@ type LinearAwv struct {
 
 func (x *LinearAwv) Reset() {
 	*x = LinearAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2141,7 @@ func (x *LinearAwv) String() string {
 func (*LinearAwv) ProtoMessage() {}
 
 func (x *LinearAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2154,7 @@ func (x *LinearAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinearAwv.ProtoReflect.Descriptor instead.
 func (*LinearAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LinearAwv) GetLambda() float64 {
@@ -2147,7 +2212,7 @@ type SemiparametricAwv struct {
 
 func (x *SemiparametricAwv) Reset() {
 	*x = SemiparametricAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2224,7 @@ func (x *SemiparametricAwv) String() string {
 func (*SemiparametricAwv) ProtoMessage() {}
 
 func (x *SemiparametricAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2237,7 @@ func (x *SemiparametricAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SemiparametricAwv.ProtoReflect.Descriptor instead.
 func (*SemiparametricAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SemiparametricAwv) GetParametric() []int32 {
@@ -2243,7 +2308,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2320,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2333,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -2344,7 +2409,7 @@ type PkawvNystrom struct {
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2421,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2434,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -2493,7 +2558,7 @@ type FourierAwv struct {
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2570,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2583,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -2585,7 +2650,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2662,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2675,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -2657,7 +2722,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2734,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2747,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -2767,7 +2832,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2844,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2857,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -2898,7 +2963,7 @@ type Fogd struct {
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2910,7 +2975,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2923,7 +2988,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -3013,7 +3078,7 @@ type FourierKons struct {
 
 func (x *FourierKons) Reset() {
 	*x = FourierKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3090,7 @@ func (x *FourierKons) String() string {
 func (*FourierKons) ProtoMessage() {}
 
 func (x *FourierKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3103,7 @@ func (x *FourierKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierKons.ProtoReflect.Descriptor instead.
 func (*FourierKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FourierKons) GetKernel() *Kernel {
@@ -3140,7 +3205,7 @@ type ProsNKons struct {
 
 func (x *ProsNKons) Reset() {
 	*x = ProsNKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3152,7 +3217,7 @@ func (x *ProsNKons) String() string {
 func (*ProsNKons) ProtoMessage() {}
 
 func (x *ProsNKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3165,7 +3230,7 @@ func (x *ProsNKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProsNKons.ProtoReflect.Descriptor instead.
 func (*ProsNKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ProsNKons) GetKernel() *Kernel {
@@ -3290,7 +3355,7 @@ type Kons struct {
 
 func (x *Kons) Reset() {
 	*x = Kons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3302,7 +3367,7 @@ func (x *Kons) String() string {
 func (*Kons) ProtoMessage() {}
 
 func (x *Kons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3315,7 +3380,7 @@ func (x *Kons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kons.ProtoReflect.Descriptor instead.
 func (*Kons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Kons) GetKernel() *Kernel {
@@ -3399,7 +3464,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3476,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[30]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3489,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -3474,14 +3539,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x03max\x18\x02 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x18\n" +
 	"\ainteger\x18\x03 \x01(\bR\aintegerB\x06\n" +
 	"\x04_minB\x06\n" +
-	"\x04_max\"\xd7\x03\n" +
+	"\x04_max\"\x86\x04\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +
 	"\aboolean\x18\x03 \x01(\v2\x1a.hindsight.v1.BooleanInputH\x00R\aboolean\x12B\n" +
 	"\vcategorical\x18\x04 \x01(\v2\x1e.hindsight.v1.CategoricalInputH\x00R\vcategorical\x12-\n" +
 	"\x04time\x18\x05 \x01(\v2\x17.hindsight.v1.TimeInputH\x00R\x04time\x123\n" +
-	"\x06vector\x18\x06 \x01(\v2\x19.hindsight.v1.VectorInputH\x00R\x06vector\x125\n" +
+	"\x06vector\x18\x06 \x01(\v2\x19.hindsight.v1.VectorInputH\x00R\x06vector\x12-\n" +
+	"\x04text\x18\b \x01(\v2\x17.hindsight.v1.TextInputH\x00R\x04text\x125\n" +
 	"\amissing\x18\a \x01(\x0e2\x1b.hindsight.v1.Input.MissingR\amissing\"c\n" +
 	"\aMissing\x12\x17\n" +
 	"\x13MISSING_UNSPECIFIED\x10\x00\x12\x12\n" +
@@ -3507,7 +3573,10 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x03key\x18\x04 \x01(\bR\x03keyB\n" +
 	"\n" +
 	"\bencodingB\x0e\n" +
-	"\f_joint_scale\"\xcc\x01\n" +
+	"\f_joint_scale\"D\n" +
+	"\tTextInput\x12&\n" +
+	"\fhash_buckets\x18\x01 \x01(\x05H\x00R\vhashBuckets\x88\x01\x01B\x0f\n" +
+	"\r_hash_buckets\"\xcc\x01\n" +
 	"\tTimeInput\x125\n" +
 	"\x06cycles\x18\x01 \x03(\x0e2\x1d.hindsight.v1.TimeInput.CycleR\x06cycles\x12\x19\n" +
 	"\x05trend\x18\x02 \x01(\bH\x00R\x05trend\x88\x01\x01\"c\n" +
@@ -3831,7 +3900,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Input_Missing)(0),        // 1: hindsight.v1.Input.Missing
@@ -3847,90 +3916,92 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(*Clip)(nil),              // 11: hindsight.v1.Clip
 	(*BooleanInput)(nil),      // 12: hindsight.v1.BooleanInput
 	(*CategoricalInput)(nil),  // 13: hindsight.v1.CategoricalInput
-	(*TimeInput)(nil),         // 14: hindsight.v1.TimeInput
-	(*VectorInput)(nil),       // 15: hindsight.v1.VectorInput
-	(*Classes)(nil),           // 16: hindsight.v1.Classes
-	(*Scaling)(nil),           // 17: hindsight.v1.Scaling
-	(*FixedScaling)(nil),      // 18: hindsight.v1.FixedScaling
-	(*WarmupScaling)(nil),     // 19: hindsight.v1.WarmupScaling
-	(*RunningScaling)(nil),    // 20: hindsight.v1.RunningScaling
-	(*NoScaling)(nil),         // 21: hindsight.v1.NoScaling
-	(*Auto)(nil),              // 22: hindsight.v1.Auto
-	(*PkawvTaylor)(nil),       // 23: hindsight.v1.PkawvTaylor
-	(*Rlsc)(nil),              // 24: hindsight.v1.Rlsc
-	(*LinearAwv)(nil),         // 25: hindsight.v1.LinearAwv
-	(*SemiparametricAwv)(nil), // 26: hindsight.v1.SemiparametricAwv
-	(*Kernel)(nil),            // 27: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 28: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 29: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 30: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 31: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 32: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 33: hindsight.v1.Fogd
-	(*FourierKons)(nil),       // 34: hindsight.v1.FourierKons
-	(*ProsNKons)(nil),         // 35: hindsight.v1.ProsNKons
-	(*Kons)(nil),              // 36: hindsight.v1.Kons
-	(*Row)(nil),               // 37: hindsight.v1.Row
+	(*TextInput)(nil),         // 14: hindsight.v1.TextInput
+	(*TimeInput)(nil),         // 15: hindsight.v1.TimeInput
+	(*VectorInput)(nil),       // 16: hindsight.v1.VectorInput
+	(*Classes)(nil),           // 17: hindsight.v1.Classes
+	(*Scaling)(nil),           // 18: hindsight.v1.Scaling
+	(*FixedScaling)(nil),      // 19: hindsight.v1.FixedScaling
+	(*WarmupScaling)(nil),     // 20: hindsight.v1.WarmupScaling
+	(*RunningScaling)(nil),    // 21: hindsight.v1.RunningScaling
+	(*NoScaling)(nil),         // 22: hindsight.v1.NoScaling
+	(*Auto)(nil),              // 23: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 24: hindsight.v1.PkawvTaylor
+	(*Rlsc)(nil),              // 25: hindsight.v1.Rlsc
+	(*LinearAwv)(nil),         // 26: hindsight.v1.LinearAwv
+	(*SemiparametricAwv)(nil), // 27: hindsight.v1.SemiparametricAwv
+	(*Kernel)(nil),            // 28: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 29: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 30: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 31: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 32: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 33: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 34: hindsight.v1.Fogd
+	(*FourierKons)(nil),       // 35: hindsight.v1.FourierKons
+	(*ProsNKons)(nil),         // 36: hindsight.v1.ProsNKons
+	(*Kons)(nil),              // 37: hindsight.v1.Kons
+	(*Row)(nil),               // 38: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
-	17, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
+	18, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
 	9,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
-	16, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
+	17, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
 	8,  // 3: hindsight.v1.ModelSpec.label:type_name -> hindsight.v1.Label
-	23, // 4: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	28, // 5: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	29, // 6: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	25, // 7: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	30, // 8: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	31, // 9: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	32, // 10: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	33, // 11: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	22, // 12: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
-	24, // 13: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
-	34, // 14: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
-	35, // 15: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
-	36, // 16: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
-	26, // 17: hindsight.v1.ModelSpec.semiparametric_awv:type_name -> hindsight.v1.SemiparametricAwv
+	24, // 4: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	29, // 5: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	30, // 6: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	26, // 7: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	31, // 8: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	32, // 9: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	33, // 10: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	34, // 11: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	23, // 12: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	25, // 13: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
+	35, // 14: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
+	36, // 15: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
+	37, // 16: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
+	27, // 17: hindsight.v1.ModelSpec.semiparametric_awv:type_name -> hindsight.v1.SemiparametricAwv
 	10, // 18: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
 	12, // 19: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
 	13, // 20: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
-	14, // 21: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
-	15, // 22: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
-	1,  // 23: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
-	11, // 24: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
-	2,  // 25: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
-	18, // 26: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	19, // 27: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	20, // 28: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	21, // 29: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	27, // 30: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
-	27, // 31: hindsight.v1.SemiparametricAwv.kernel:type_name -> hindsight.v1.Kernel
-	3,  // 32: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	27, // 33: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	4,  // 34: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	37, // 35: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	27, // 36: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	27, // 37: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	27, // 38: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 39: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	27, // 40: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 41: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	5,  // 42: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	27, // 43: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 44: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	27, // 45: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 46: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
-	27, // 47: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 48: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
-	37, // 49: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
-	6,  // 50: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
-	27, // 51: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 52: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	15, // 21: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
+	16, // 22: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
+	14, // 23: hindsight.v1.Input.text:type_name -> hindsight.v1.TextInput
+	1,  // 24: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
+	11, // 25: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
+	2,  // 26: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
+	19, // 27: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	20, // 28: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	21, // 29: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	22, // 30: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	28, // 31: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
+	28, // 32: hindsight.v1.SemiparametricAwv.kernel:type_name -> hindsight.v1.Kernel
+	3,  // 33: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	28, // 34: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	4,  // 35: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	38, // 36: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	28, // 37: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	28, // 38: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	28, // 39: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 40: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	28, // 41: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 42: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	5,  // 43: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	28, // 44: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 45: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	28, // 46: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 47: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
+	28, // 48: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 49: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
+	38, // 50: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
+	6,  // 51: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
+	28, // 52: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 53: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -3961,6 +4032,7 @@ func file_hindsight_v1_spec_proto_init() {
 		(*Input_Categorical)(nil),
 		(*Input_Time)(nil),
 		(*Input_Vector)(nil),
+		(*Input_Text)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[4].OneofWrappers = []any{}
@@ -3971,15 +4043,15 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[7].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{
+	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
 		(*Scaling_Warmup)(nil),
 		(*Scaling_Running)(nil),
 		(*Scaling_None)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[13].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[16].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[17].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[18].OneofWrappers = []any{}
@@ -3994,13 +4066,14 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[27].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[28].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -154,7 +154,7 @@ class FourierKons(_message.Message):
     def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., orthogonal: bool = ..., loss: _Optional[_Union[Loss, str]] = ..., range: _Optional[_Iterable[float]] = ..., clip: _Optional[float] = ..., eta: _Optional[float] = ..., alpha: _Optional[float] = ..., track_regret: bool = ...) -> None: ...
 
 class Input(_message.Message):
-    __slots__ = ["boolean", "categorical", "missing", "name", "numeric", "time", "vector"]
+    __slots__ = ["boolean", "categorical", "missing", "name", "numeric", "text", "time", "vector"]
     class Missing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     BOOLEAN_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +166,7 @@ class Input(_message.Message):
     MISSING_UNSPECIFIED: Input.Missing
     NAME_FIELD_NUMBER: _ClassVar[int]
     NUMERIC_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     VECTOR_FIELD_NUMBER: _ClassVar[int]
     boolean: BooleanInput
@@ -173,9 +174,10 @@ class Input(_message.Message):
     missing: Input.Missing
     name: str
     numeric: NumericInput
+    text: TextInput
     time: TimeInput
     vector: VectorInput
-    def __init__(self, name: _Optional[str] = ..., numeric: _Optional[_Union[NumericInput, _Mapping]] = ..., boolean: _Optional[_Union[BooleanInput, _Mapping]] = ..., categorical: _Optional[_Union[CategoricalInput, _Mapping]] = ..., time: _Optional[_Union[TimeInput, _Mapping]] = ..., vector: _Optional[_Union[VectorInput, _Mapping]] = ..., missing: _Optional[_Union[Input.Missing, str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., numeric: _Optional[_Union[NumericInput, _Mapping]] = ..., boolean: _Optional[_Union[BooleanInput, _Mapping]] = ..., categorical: _Optional[_Union[CategoricalInput, _Mapping]] = ..., time: _Optional[_Union[TimeInput, _Mapping]] = ..., vector: _Optional[_Union[VectorInput, _Mapping]] = ..., text: _Optional[_Union[TextInput, _Mapping]] = ..., missing: _Optional[_Union[Input.Missing, str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
     __slots__ = ["alpha", "degree", "kind", "offset", "sigma"]
@@ -476,6 +478,12 @@ class SemiparametricAwv(_message.Message):
     parametric_inputs: _containers.RepeatedScalarFieldContainer[str]
     parametric_lambda: float
     def __init__(self, parametric: _Optional[_Iterable[int]] = ..., parametric_lambda: _Optional[float] = ..., kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., forgetting: _Optional[float] = ..., parametric_inputs: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
+
+class TextInput(_message.Message):
+    __slots__ = ["hash_buckets"]
+    HASH_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    hash_buckets: int
+    def __init__(self, hash_buckets: _Optional[int] = ...) -> None: ...
 
 class TimeInput(_message.Message):
     __slots__ = ["cycles", "trend"]

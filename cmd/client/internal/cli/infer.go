@@ -31,8 +31,9 @@ the labels of neighboring integers are no more alike than others, or if the name
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
 than 64 categories each is a key, whose effect auto learns; other learners need
-max_categories or hash_buckets in place of key. Left out, by replay too, are a column of
-texts of which most do not repeat another, and one without a name, as of the index of pandas.
+max_categories or hash_buckets in place of key. Texts of which most do not repeat another
+are texts whose words count if most have four words or more. Left out, by replay too, are a
+column of other such texts, and one without a name, as of the index of pandas.
 Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
 Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are
 UTC. Records have times in RFC 3339; replay converts them.

@@ -23,13 +23,14 @@ export function inputsOf(model: Model): InputSpec[] {
   return (model.spec?.inputs ?? []) as InputSpec[];
 }
 
-type Kind = "numeric" | "boolean" | "categorical" | "time" | "vector";
+type Kind = "numeric" | "boolean" | "categorical" | "time" | "vector" | "text";
 
 export function kindOf(input: InputSpec): Kind {
   if (input.boolean) return "boolean";
   if (input.categorical) return "categorical";
   if (input.time) return "time";
   if (input.vector) return "vector";
+  if (input.text) return "text";
   return "numeric";
 }
 
@@ -78,7 +79,7 @@ function valueOf(input: InputSpec, text: string): unknown {
 }
 
 const KIND_HINTS: Record<Kind, string> = {
-  numeric: "number", boolean: "true or false", categorical: "text", time: "RFC 3339, such as 2026-03-01T08:30:00Z", vector: "numbers",
+  numeric: "number", boolean: "true or false", categorical: "text", time: "RFC 3339, such as 2026-03-01T08:30:00Z", vector: "numbers", text: "words",
 };
 
 /** InputFields ask for the input of a model: its numbers, or its named values. */

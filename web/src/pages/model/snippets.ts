@@ -35,6 +35,7 @@ function example(input: InputSpec, model: Model): unknown {
     case "boolean": return true;
     case "categorical": return learned?.categories?.[0]?.name ?? "text";
     case "time": return "2026-03-01T08:30:00Z";
+    case "text": return "several words";
     case "vector": return Array.from({ length: input.vector?.length ?? 1 }, () => 0.5);
     default: return learned?.mean === undefined ? 0.5 : Number(learned.mean.toPrecision(3));
   }

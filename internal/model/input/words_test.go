@@ -1,0 +1,139 @@
+package input_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+func textSchema(tb testing.TB, buckets int) *input.Schema {
+	tb.Helper()
+	return schemaOf(tb, []*model.Input{{Name: "note", Text: &model.TextInput{HashBuckets: &buckets}}})
+}
+
+func textRecord(text string) *input.Record {
+	r := new(input.Record)
+	r.Reset(1)
+	r.SetText(0, text)
+	return r
+}
+
+// bucket is the bucket of a word, by the description of package input.
+func bucket(word string, buckets int) int {
+	h := uint64(14695981039346656037)
+	for i := range len(word) {
+		h = (h ^ uint64(word[i])) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	h ^= h >> 33
+	return int((h >> 1) % uint64(buckets))
+}
+
+func TestTextsCountWords(t *testing.T) {
+	const buckets = 50
+	s := textSchema(t, buckets)
+	e := input.NewEncoder(s)
+	for text, words := range map[string][]string{
+		"":                             nil,
+		" .,!  ":                       nil,
+		"free":                         {"free"},
+		"Win £100 NOW, now! Call 0800": {"win", "£100", "now", "now", "call", "0800"},
+		"l'été à Oslo":                 {"l", "été", "à", "oslo"},
+		strings.Repeat("a ", 8000):     strings.Fields(strings.Repeat("a ", 8000)),
+	} {
+		want := make([]float64, buckets+2)
+		for _, w := range words {
+			want[bucket(w, buckets)]++
+		}
+		want[buckets] = math.Log1p(float64(len(words)))
+		r := textRecord(text)
+		if err := s.Settle(r); err != nil {
+			t.Fatalf("%.20q: %v", text, err)
+		}
+		got := e.Encode(nil, r)
+		if len(got) != len(want) {
+			t.Fatalf("%d features, want %d", len(got), len(want))
+		}
+		for k, v := range got {
+			if math.Abs(v-want[k]) > 1e-12 || v > s.Bounds()[k] {
+				t.Errorf("%.20q: feature %d is %g, want %g of at most %g", text, k, v, want[k], s.Bounds()[k])
+			}
+		}
+		e.Learn(r)
+	}
+	names := e.Names()
+	if names[0] != "note#0" || names[buckets] != "note.words" || names[buckets+1] != "note.missing" {
+		t.Errorf("names %q", names)
+	}
+}
+
+func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
+	s := textSchema(t, 3)
+	e := input.NewEncoder(s)
+	r := new(input.Record)
+	r.Reset(1)
+	for range 2 {
+		if err := s.Settle(r); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Encode(nil, r); len(got) != 5 || got[4] != 1 || got[0]+got[1]+got[2]+got[3] != 0 {
+			t.Errorf("features %g, want none but the last", got)
+		}
+		e.Learn(r)
+		e.Learn(textRecord("a b"))
+	}
+	if got := e.Statistics(0); got.Missing != 2 || got.Seen != 2 || got.ShiftKnown || got.NumbersKnown {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTextsHaveBounds(t *testing.T) {
+	s := textSchema(t, 3)
+	if err := s.Settle(textRecord(strings.Repeat("x", 1<<14))); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]error{strings.Repeat("x", 1<<14+1): input.ErrInputTooLarge, "\xff": input.ErrInputType} {
+		if err := s.Settle(textRecord(text)); !errors.Is(err, want) {
+			t.Errorf("%.10q: %v, want %v", text, err, want)
+		}
+	}
+	r := new(input.Record)
+	r.Reset(1)
+	r.SetNumber(0, 7)
+	if err := s.Settle(r); err != nil {
+		t.Errorf("a number as a text: %v", err)
+	}
+	seven := input.NewEncoder(s).Encode(nil, r)
+	if got := input.NewEncoder(s).Encode(nil, textRecord("7")); got[bucket("7", 3)] != 1 || seven[bucket("7", 3)] != 1 {
+		t.Errorf("7 is %g, and the text %g", seven, got)
+	}
+}
+
+func TestStatesOfTextsContinue(t *testing.T) {
+	s := textSchema(t, 8)
+	e := input.NewEncoder(s)
+	for _, text := range []string{"a b", "c", "a"} {
+		e.Learn(textRecord(text))
+	}
+	state, err := e.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := input.NewEncoder(s)
+	if err := read.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	again, err := read.AppendBinary(nil)
+	if err != nil || !bytes.Equal(state, again) {
+		t.Errorf("another state, %v", err)
+	}
+	if most := s.MaxBytes(); e.Size() > most || read.Size() != e.Size() {
+		t.Errorf("%d and %d bytes, of at most %d", e.Size(), read.Size(), most)
+	}
+}
