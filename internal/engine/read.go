@@ -55,7 +55,7 @@ func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
 }
 
 // Levels are the coverages of the model's intervals.
-func (w *Watcher) Levels() []float64 { return w.model.Identity().Spec.Coverage }
+func (w *Watcher) Levels() []float64 { return w.model.Spec().Coverage }
 
 // Watch begins to watch a model. The watcher holds the newest room observations: the model never waits for it.
 func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, error) {

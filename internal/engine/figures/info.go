@@ -76,10 +76,9 @@ func ETag(e *record.RegistryValue) string {
 
 // describe is Describe without the sequence.
 func describe(m *hosted.Model) Info {
-	is := m.Identity()
-	e := is.Registered
+	e := m.Registered()
 	info := Info{
-		ID: is.ID, Learner: is.Learner, Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e),
+		ID: m.ID(), Learner: m.Learner(), Spec: *m.Spec(), Metadata: e.Metadata, ETag: ETag(e),
 		Times: Times{
 			Created: hosted.TimeOf(e.Created), Updated: hosted.TimeOf(e.Updated), Deleted: hosted.TimeOf(e.Deleted), Purge: hosted.TimeOf(e.Purge),
 		},
@@ -102,7 +101,7 @@ func Describe(m *hosted.Model) (info Info, err error) {
 // that has either.
 func DescribeLearned(ctx context.Context, m *hosted.Model) (Info, error) {
 	info, err := Describe(m)
-	if is := m.Identity(); err != nil || (is.Schema == nil && is.Spec.Classes == nil) {
+	if err != nil || (m.Schema() == nil && m.Spec().Classes == nil) {
 		return info, err
 	}
 	err = m.View(ctx, func(loaded *machine.Machine) error {
@@ -194,5 +193,5 @@ func errorf(m *hosted.Model, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("engine: %s of model %q: %w", doing, m.Identity().ID, err)
+	return fmt.Errorf("engine: %s of model %q: %w", doing, m.ID(), err)
 }

@@ -144,7 +144,7 @@ func (o *ListOptions) slice(t Table) (rows []row, total int, err error) {
 	}
 	readers, total, err := t.Slice(o.Prefix, after, o.Deleted, o.Limit+1)
 	for _, reader := range readers {
-		rows = append(rows, row{id: reader.Model.Identity().ID, Reader: reader})
+		rows = append(rows, row{id: reader.Model.ID(), Reader: reader})
 	}
 	return rows, total, err
 }
@@ -158,12 +158,11 @@ func (o *ListOptions) sort(t Table) (rows []row, total int, err error) {
 	contains := strings.ToLower(o.Contains)
 	rows = make([]row, 0, len(all))
 	for _, reader := range all {
-		is := reader.Model.Identity()
-		if !o.matches(&is, contains) {
+		if !o.matches(reader.Model, contains) {
 			continue
 		}
 		total++
-		row := row{key: o.key(reader, is.Registered), id: is.ID, Reader: reader}
+		row := row{key: o.key(reader, reader.Model.Registered()), id: reader.Model.ID(), Reader: reader}
 		if o.After == nil || o.Compare(Cursor{row.key, row.id}, *o.After) > 0 {
 			rows = append(rows, row)
 		}
@@ -184,9 +183,9 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 }
 
 // matches reports whether the list has a model. Contains is in lower case.
-func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
-	e := is.Registered
-	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && is.Learner != o.Learner) {
+func (o *ListOptions) matches(m *hosted.Model, contains string) bool {
+	e := m.Registered()
+	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && m.Learner() != o.Learner) {
 		return false
 	}
 	for key, value := range o.Labels {
@@ -194,10 +193,10 @@ func (o *ListOptions) matches(is *hosted.Identity, contains string) bool {
 			return false
 		}
 	}
-	if len(o.Among) > 0 && !slices.ContainsFunc(o.Among, func(prefix string) bool { return strings.HasPrefix(is.ID, prefix) }) {
+	if len(o.Among) > 0 && !slices.ContainsFunc(o.Among, func(prefix string) bool { return strings.HasPrefix(m.ID(), prefix) }) {
 		return false
 	}
-	return contains == "" || strings.Contains(is.ID, contains) || strings.Contains(strings.ToLower(e.DisplayName), contains)
+	return contains == "" || strings.Contains(m.ID(), contains) || strings.Contains(strings.ToLower(e.DisplayName), contains)
 }
 
 // notKnown is the key of a figure that is not known.

@@ -212,7 +212,7 @@ func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error
 // solve solves what the report asks for on a copied state.
 func (r *Reader) solve(s *report, copied codec.Snapshot) error {
 	s.digest = codec.Digest(copied.Learner)
-	m, err := machine.Restore(*r.Model.Identity().Spec, r.reporter.o.Learners, copied)
+	m, err := machine.Restore(*r.Model.Spec(), r.reporter.o.Learners, copied)
 	if err != nil {
 		r.reporter.o.Panicked(err)
 		return fmt.Errorf("%w: %v", hosted.ErrUnreadable, err) //nolint:errorlint // The state in memory is whole.
@@ -323,7 +323,7 @@ func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool)
 		return false
 	}
 	if _, err := next.report(ctx, StatsOptions{}); err != nil && ctx.Err() == nil {
-		r.o.Log.Warn("report failed", zap.String("model", next.Model.Identity().ID), zap.Error(err))
+		r.o.Log.Warn("report failed", zap.String("model", next.Model.ID()), zap.Error(err))
 	}
 	return true
 }

@@ -160,7 +160,7 @@ func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
 		ServedFigures: servedOf(&f.Stats, &f.Summary), Detail: d,
-		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: f.Classes,
+		Inputs: inputsOf(f, r.Model.Schema()), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}
 	s.Sequence = sequence
@@ -193,9 +193,8 @@ func (r *Reader) Live(l *Live) (known bool) {
 	if !known {
 		return false
 	}
-	is := r.Model.Identity()
-	l.ID, l.Learner, l.ReadOnly = is.ID, is.Learner, broken != nil
-	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, is.Schema), f.Classes
+	l.ID, l.Learner, l.ReadOnly = r.Model.ID(), r.Model.Learner(), broken != nil
+	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, r.Model.Schema()), f.Classes
 	l.Gauges = r.Model.Gauges()
 	l.Unsnapshotted = f.Stats.Observations - min(l.Snapshot, f.Stats.Observations)
 	reported := &f.Summary
@@ -221,7 +220,7 @@ func (r *Reader) Figures() Figures {
 		out.Regret = s.solved.Regret
 	}
 	switch {
-	case r.Model.Identity().Registered.Deleted != 0:
+	case r.Model.Registered().Deleted != 0:
 		out.State = StateDeleted
 	case broken != nil && gauges.Resident:
 		out.State = StateReadOnly

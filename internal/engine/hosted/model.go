@@ -140,26 +140,11 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 	return f, s.known || s.broken != nil, s.broken
 }
 
-// Identity is what is known of a model without its state.
-type Identity struct {
-	record.Ref
-	Spec       *model.Spec
-	Learner    string
-	Schema     *input.Schema
-	Registered *record.RegistryValue
-}
-
-// Identity costs O(1).
-func (m *Model) Identity() Identity {
-	e := m.registered.Load()
-	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: m.source.Spec, Learner: m.learner, Schema: m.schema, Registered: e}
-}
-
 // ID is the id of the model.
 func (m *Model) ID() string { return string(m.id) }
 
 // Ref names the model, and no other model that gets its id later.
-func (m *Model) Ref() record.Ref { return m.Identity().Ref }
+func (m *Model) Ref() record.Ref { return record.Ref{ID: m.ID(), Created: m.registered.Load().Created} }
 
 // Spec is the completed spec. It is read only.
 func (m *Model) Spec() *model.Spec { return m.source.Spec }

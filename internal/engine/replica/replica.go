@@ -54,10 +54,10 @@ type compared struct {
 func (r *Follower) Init(m *hosted.Model) { r.model = m }
 
 // ID is the id of the follower.
-func (r *Follower) ID() string { return r.model.Identity().ID }
+func (r *Follower) ID() string { return r.model.ID() }
 
 // Follows is what the follower follows, nil if the model follows none.
-func (r *Follower) Follows() *record.Follow { return r.model.Identity().Registered.Follow }
+func (r *Follower) Follows() *record.Follow { return r.model.Registered().Follow }
 
 // Restored forgets the figures and losses of before a restore of the model. It runs at the model's turn.
 func (r *Follower) Restored() {
@@ -143,8 +143,7 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 		}
 		s, err := sumsOf(leader)
 		if err == nil && s.known {
-			is := leader.Identity()
-			return &record.Follow{Leader: is.Ref, Epoch: is.Registered.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
+			return &record.Follow{Leader: leader.Ref(), Epoch: leader.Registered().Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
 		}
 		if release(); err != nil {
 			return nil, nil, err
@@ -163,7 +162,7 @@ func (r *Follower) leaderSequence(f *record.Follow) (uint64, error) {
 // a restore, and nil if the follower has learned undone observations. The leader knows only its newest
 // restore, so a follower that missed two restores counts as one with undone observations.
 func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
-	f, restored := r.Follows(), leader.model.Identity().Registered.Restored
+	f, restored := r.Follows(), leader.model.Registered().Restored
 	if f.Epoch == restored.Epoch {
 		return f, nil
 	}
@@ -178,11 +177,11 @@ func (r *Follower) Continuation(leader *Follower) (*record.Follow, error) {
 
 // Behind is how many observations of the leader the follower has not learned.
 func (r *Follower) Behind(leader *Follower) (uint64, error) {
-	f, is := r.Follows(), leader.model.Identity()
+	f := r.Follows()
 	if f == nil {
 		return 0, ErrStops
 	}
-	if f.Epoch != is.Registered.Restored.Epoch {
+	if f.Epoch != leader.model.Registered().Restored.Epoch {
 		return 0, ErrRestored
 	}
 	at, err := r.leaderSequence(f)
@@ -194,7 +193,7 @@ func (r *Follower) Behind(leader *Follower) (uint64, error) {
 		sequence, err = leader.model.LogEnd()
 	}
 	if err == nil && at > sequence {
-		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", ErrStops, at, is.ID, sequence)
+		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", ErrStops, at, leader.model.ID(), sequence)
 	}
 	return sequence - min(at, sequence), err
 }
@@ -221,7 +220,7 @@ func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err e
 		return false, nil
 	}
 	// A restore of the leader waits for this turn, so that neither value changes during it.
-	if f.Epoch != leader.model.Identity().Registered.Restored.Epoch {
+	if f.Epoch != leader.model.Registered().Restored.Epoch {
 		return false, ErrRestored
 	}
 	var broken error
@@ -276,7 +275,7 @@ func (r *Follower) learn(ctx context.Context, leader *Follower, at, n uint64) (u
 	}
 	learned, rejected, err := r.model.Relearn(observations)
 	if rejected != nil && err == nil {
-		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.Identity().ID, rejected)
+		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.model.ID(), rejected)
 	}
 	return uint64(learned), err
 }
@@ -313,7 +312,6 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 // CheckLeader rejects a spec whose inputs, labels or classes differ from the leader's, and a leader that
 // is a follower itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
-	is := leader.Identity()
 	var errs []error
 	refuse := func(field, got, want string) {
 		errs = append(errs, &model.FieldError{Field: field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
@@ -323,24 +321,24 @@ func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 			refuse("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
 		}
 	}
-	if f := is.Registered.Follow; f != nil {
-		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
+	if f := leader.Registered().Follow; f != nil {
+		refuse("follows", fmt.Sprintf("%q, which follows %q", leader.ID(), f.Leader.ID), "a model that follows none")
 	}
 	switch {
-	case !reflect.DeepEqual(model.WithoutEncoding(spec.Inputs), model.WithoutEncoding(is.Spec.Inputs)):
+	case !reflect.DeepEqual(model.WithoutEncoding(spec.Inputs), model.WithoutEncoding(leader.Spec().Inputs)):
 		refuse("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
-			fmt.Sprintf("the same %d inputs, but for the encodings of categories, as the model that it follows has", len(is.Spec.Inputs)))
+			fmt.Sprintf("the same %d inputs, but for the encodings of categories, as the model that it follows has", len(leader.Spec().Inputs)))
 	case len(spec.Inputs) == 0:
-		differ("dimension", spec.Dimension, is.Spec.Dimension)
+		differ("dimension", spec.Dimension, leader.Spec().Dimension)
 	}
 	switch {
-	case (spec.Classes == nil) != (is.Spec.Classes == nil):
-		differ("classes", spec.Classes != nil, is.Spec.Classes != nil)
+	case (spec.Classes == nil) != (leader.Spec().Classes == nil):
+		differ("classes", spec.Classes != nil, leader.Spec().Classes != nil)
 	case spec.Classes != nil:
-		differ("classes.max_classes", *spec.Classes.MaxClasses, *is.Spec.Classes.MaxClasses)
+		differ("classes.max_classes", *spec.Classes.MaxClasses, *leader.Spec().Classes.MaxClasses)
 	}
 	if spec.Classes == nil {
-		differ("outputs", spec.Outputs, is.Spec.Outputs)
+		differ("outputs", spec.Outputs, leader.Spec().Outputs)
 	}
 	return model.JoinFields(errs...)
 }

@@ -156,13 +156,12 @@ func (s *Set) Compare(ctx context.Context, leader *Follower) ([]Comparison, erro
 	if err != nil {
 		return nil, err
 	}
-	is := leader.model.Identity()
-	first := Comparison{ID: is.ID, Learner: is.Learner, Observations: learned.sequence, Own: learned.whole}
-	if is.Spec.Classes != nil {
+	first := Comparison{ID: leader.model.ID(), Learner: leader.model.Learner(), Observations: learned.sequence, Own: learned.whole}
+	if leader.model.Spec().Classes != nil {
 		first.OwnClasses = &learned.classes
 	}
 	var rest []Comparison
-	for _, r := range s.Of(is.Ref) {
+	for _, r := range s.Of(leader.model.Ref()) {
 		c, err := r.comparison(ctx, leader)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -183,8 +182,7 @@ func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison
 	if _, err := r.Step(ctx, leader); err != nil {
 		return Comparison{}, err
 	}
-	is := r.model.Identity()
-	f := is.Registered.Follow
+	f := r.model.Registered().Follow
 	if f == nil {
 		return Comparison{}, ErrStops
 	}
@@ -197,10 +195,10 @@ func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison
 		at = &compared{through: f.From}
 	}
 	c := Comparison{
-		ID: is.ID, Learner: is.Learner, Own: at.follower.whole, Followed: &at.leader.whole,
+		ID: r.model.ID(), Learner: r.model.Learner(), Own: at.follower.whole, Followed: &at.leader.whole,
 		Observations: at.through - f.From, Behind: sequence - min(at.through, sequence),
 	}
-	if is.Spec.Classes != nil {
+	if r.model.Spec().Classes != nil {
 		c.OwnClasses, c.FollowedClasses = &at.follower.classes, &at.leader.classes
 	}
 	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.

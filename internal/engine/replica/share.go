@@ -46,7 +46,7 @@ func Base(ctx context.Context, m *hosted.Model) (b record.Base, err error) {
 			return b, err
 		}
 		if s, err := sumsOf(m); err != nil || s.known {
-			epoch := m.Identity().Registered.Restored.Epoch
+			epoch := m.Registered().Restored.Epoch
 			return record.Base{Sequence: s.sequence, Epoch: epoch, Squares: s.squares, Sums: string(s.encode())}, err
 		}
 		// The model has left memory again.
@@ -56,15 +56,14 @@ func Base(ctx context.Context, m *hosted.Model) (b record.Base, err error) {
 // since returns the losses of a model since a point in its life. They are not known if a restore has undone
 // the point.
 func since(m *hosted.Model, b *record.Base) (s sums, known bool, err error) {
-	is := m.Identity()
+	restored := m.Registered().Restored
 	if s, err = sumsOf(m); err != nil {
 		return s, false, err
 	}
 	from, err := decodeSums([]byte(b.Sums))
 	if err != nil {
-		return s, false, fmt.Errorf("engine: read the figures that a share began with of model %q: %w: %w", is.ID, hosted.ErrCorrupt, err)
+		return s, false, fmt.Errorf("engine: read the figures that a share began with of model %q: %w: %w", m.ID(), hosted.ErrCorrupt, err)
 	}
-	restored := is.Registered.Restored
 	if s.sequence < b.Sequence || restored.Epoch > b.Epoch+1 || restored.Epoch == b.Epoch+1 && restored.Sequence < b.Sequence {
 		return sums{}, false, nil
 	}
@@ -86,10 +85,9 @@ func CompareShare(first, second *hosted.Model, share *record.Share) ([]Compariso
 			return nil, err
 		}
 		all = all && known
-		is := m.Identity()
 		figures[n] = s
-		out[n] = Comparison{ID: is.ID, Learner: is.Learner, Observations: s.sequence, Own: s.whole}
-		if is.Spec.Classes != nil {
+		out[n] = Comparison{ID: m.ID(), Learner: m.Learner(), Observations: s.sequence, Own: s.whole}
+		if m.Spec().Classes != nil {
 			out[n].OwnClasses = &figures[n].classes
 		}
 	}
