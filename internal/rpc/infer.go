@@ -72,6 +72,8 @@ func kindToProto(k infer.Kind) hindsightv1.InferredColumn_Kind {
 		return hindsightv1.InferredColumn_KIND_CLASS
 	case infer.LeftOut:
 		return hindsightv1.InferredColumn_KIND_LEFT_OUT
+	case infer.Text:
+		return hindsightv1.InferredColumn_KIND_TEXT
 	case infer.Vector:
 	}
 	return hindsightv1.InferredColumn_KIND_UNSPECIFIED // Read infers no vector.

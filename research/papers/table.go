@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"hindsight/internal/dataset"
 	"hindsight/cmd/research/markdown"
+	"hindsight/internal/dataset"
 )
 
 // Table is a stream in memory, scaled.

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/infer"
 	"hindsight/cmd/research/markdown"
 	"hindsight/cmd/research/papers"
 	"hindsight/cmd/research/remote"
+	"hindsight/internal/infer"
 )
 
 // game is what came of a stream through a model.

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/infer"
 	"hindsight/cmd/research/papers"
 	"hindsight/cmd/research/remote"
+	"hindsight/internal/infer"
 )
 
 // Plan says what to run.

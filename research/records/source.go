@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/research/papers"
 	"hindsight/internal/dataset"
 	"hindsight/internal/infer"
-	"hindsight/cmd/research/papers"
 )
 
 // naming gives the columns of a stream the names and classes that they have at its

@@ -110,6 +110,8 @@ const (
 	InferredColumn_KIND_CLASS InferredColumn_Kind = 6
 	// Neither an input nor a label.
 	InferredColumn_KIND_LEFT_OUT InferredColumn_Kind = 7
+	// An input: the words of a text.
+	InferredColumn_KIND_TEXT InferredColumn_Kind = 8
 )
 
 // Enum value maps for InferredColumn_Kind.
@@ -123,6 +125,7 @@ var (
 		5: "KIND_LABEL",
 		6: "KIND_CLASS",
 		7: "KIND_LEFT_OUT",
+		8: "KIND_TEXT",
 	}
 	InferredColumn_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -133,6 +136,7 @@ var (
 		"KIND_LABEL":       5,
 		"KIND_CLASS":       6,
 		"KIND_LEFT_OUT":    7,
+		"KIND_TEXT":        8,
 	}
 )
 
@@ -6293,12 +6297,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x126\n" +
 	"\acolumns\x18\x02 \x03(\v2\x1c.hindsight.v1.InferredColumnR\acolumns\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\tR\x06values\"\xa2\x02\n" +
+	"\x06values\x18\x04 \x01(\tR\x06values\"\xb1\x02\n" +
 	"\x0eInferredColumn\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x04kind\x18\x02 \x01(\x0e2!.hindsight.v1.InferredColumn.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06notice\x18\x04 \x01(\bR\x06notice\"\x94\x01\n" +
+	"\x06notice\x18\x04 \x01(\bR\x06notice\"\xa3\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_NUMBER\x10\x01\x12\x10\n" +
@@ -6309,7 +6313,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"KIND_LABEL\x10\x05\x12\x0e\n" +
 	"\n" +
 	"KIND_CLASS\x10\x06\x12\x11\n" +
-	"\rKIND_LEFT_OUT\x10\a\"\x15\n" +
+	"\rKIND_LEFT_OUT\x10\a\x12\r\n" +
+	"\tKIND_TEXT\x10\b\"\x15\n" +
 	"\x13ListLearnersRequest\"I\n" +
 	"\x14ListLearnersResponse\x121\n" +
 	"\blearners\x18\x01 \x03(\v2\x15.hindsight.v1.LearnerR\blearners\"s\n" +

@@ -390,6 +390,7 @@ class InferredColumn(_message.Message):
     KIND_LABEL: InferredColumn.Kind
     KIND_LEFT_OUT: InferredColumn.Kind
     KIND_NUMBER: InferredColumn.Kind
+    KIND_TEXT: InferredColumn.Kind
     KIND_TIME: InferredColumn.Kind
     KIND_UNSPECIFIED: InferredColumn.Kind
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -5,7 +5,7 @@ import type { Inferred, InferredColumn, InputSpec, Spec } from "../../api/types"
 export type Kind = "numeric" | "boolean" | "categorical" | "time" | "label" | "class" | "none";
 
 const KINDS: Record<string, Kind> = {
-  KIND_NUMBER: "numeric", KIND_BOOLEAN: "boolean", KIND_CATEGORY: "categorical", KIND_TIME: "time", KIND_LABEL: "label", KIND_CLASS: "class",
+  KIND_NUMBER: "numeric", KIND_BOOLEAN: "boolean", KIND_CATEGORY: "categorical", KIND_TIME: "time", KIND_TEXT: "text", KIND_LABEL: "label", KIND_CLASS: "class",
 };
 
 /** kindOf is the kind of a column as the server infers it. */
