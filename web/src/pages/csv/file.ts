@@ -2,7 +2,7 @@ import { inferSpec } from "../../api/client";
 import type { Inferred, InferredColumn, InputSpec, Spec } from "../../api/types";
 
 /** Kind is what a column is for the model. */
-export type Kind = "numeric" | "boolean" | "categorical" | "time" | "label" | "class" | "none";
+export type Kind = "numeric" | "boolean" | "categorical" | "time" | "text" | "label" | "class" | "none";
 
 const KINDS: Record<string, Kind> = {
   KIND_NUMBER: "numeric", KIND_BOOLEAN: "boolean", KIND_CATEGORY: "categorical", KIND_TIME: "time", KIND_TEXT: "text", KIND_LABEL: "label", KIND_CLASS: "class",

@@ -10,7 +10,7 @@ import { kindOf, observationsOf, specOf, textOf, type Choice, type Kind } from "
 import { replay } from "./replay";
 
 const KINDS: readonly (readonly [Kind, string])[] = [
-  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"],
+  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["text", "text"],
   ["label", "label, a number"], ["class", "label, a class"], ["none", "left out"],
 ];
 
