@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -46,16 +47,12 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if err != nil {
 		return nil, err
 	}
-	horizon, err := horizonOf(r)
-	if err != nil {
-		return nil, err
-	}
 	record, err := p.records.of(target.Schema(), r.GetInputs())
 	if err != nil {
 		return nil, err
 	}
 	defer p.records.giveBack(record)
-	answers, err := target.Predict(ctx, []engine.Row{{Features: r.GetFeatures(), Inputs: record, Horizon: horizon}}, o)
+	answers, err := target.Predict(ctx, []engine.Row{{Features: r.GetFeatures(), Inputs: record, Horizon: int(r.GetHorizon())}}, o)
 	if err != nil {
 		return nil, alone(err)
 	}
@@ -112,10 +109,6 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 	if err != nil {
 		return nil, err
 	}
-	horizon, err := horizonOf(r)
-	if err != nil {
-		return nil, err
-	}
 	rows, list, err := p.rowsFromProto(target, r)
 	defer func() {
 		for n := range rows {
@@ -126,7 +119,7 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 		return nil, atRow(err, list)
 	}
 	for n := range rows {
-		if rows[n].Horizon = horizon; !r.GetAlternatives() {
+		if rows[n].Horizon = int(r.GetHorizon()); !r.GetAlternatives() {
 			rows[n].Horizon += n
 		}
 	}
@@ -218,19 +211,6 @@ func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOpt
 	return o, err
 }
 
-// maxHorizon bounds the horizon of a request.
-const maxHorizon = 1e6
-
-func horizonOf(r interface{ GetHorizon() uint32 }) (int, error) {
-	if r.GetHorizon() > maxHorizon {
-		return 0, &model.FieldError{
-			Field: "horizon", Err: engine.ErrInvalidRequest,
-			Got: strconv.FormatUint(uint64(r.GetHorizon()), 10), Want: fmt.Sprintf("at most %d", int(maxHorizon)),
-		}
-	}
-	return int(r.GetHorizon()), nil
-}
-
 // labelTTL is how long a prediction waits for its label, 0 if the request does not say.
 func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 	if ttl == nil {
@@ -248,7 +228,7 @@ func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence, Ready: p.Sequence > 0}
 	if p.Spread > 0 { // The learner heeds it.
-		out.Horizon = uint32(p.Horizon)
+		out.Horizon = uint32(min(p.Horizon, math.MaxUint32))
 	}
 	if p.Parts != nil {
 		out.Explanation = partsToProto(p.Parts)

@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 )
 
 // The notes of a prediction come back to the account with the label: for k outputs and L
@@ -23,8 +24,12 @@ func (a *Account) AppendNotes(dst, values []float64, spread float64) []float64 {
 	dst = append(append(dst, a.labels.means...), a.labels.last...)
 	for j, s := range a.intervals {
 		at := len(dst)
-		if dst = appendInterval(dst, s, values[j], len(a.levels)); spread > 0 && dst[at] > 0 {
+		dst = appendInterval(dst, s, values[j], len(a.levels))
+		if spread > 0 && spread != 1 && dst[at] > 0 {
 			dst[at] = math.Min(dst[at]*spread, maxNumber)
+			for level, v := range a.levels { // Small errors beside the next label say nothing of these.
+				dst[at+1+level] = math.Max(dst[at+1+level], -exponential.Log(1-v))
+			}
 		}
 	}
 	return dst

@@ -80,10 +80,11 @@ type state struct {
 	served []float64
 	// memories are nil while level 2 sleeps.
 	memories []*memory
-	// stale are the buckets of staleness of each output, nil without trees/plain. delay is the
-	// number of labels that came between the prediction and the label of the newest observation.
-	stale [][buckets]stale
-	delay uint64
+	// stale are the buckets of staleness of each output, nil without level 2. delays are how many
+	// labels came between the prediction and the label of each of the newest observations, that of
+	// observation n at n mod 9.
+	stale  [][buckets]stale
+	delays [9]uint64
 	// level2Rounds counts the rows that the stacks of level 2 have learned.
 	level2Rounds uint64
 }

@@ -208,7 +208,9 @@ func (l *Learner) parts(a *advice) []model.Part {
 // part of no expert comes last.
 func (l *Learner) Explain(prediction *model.Prediction) []model.Part {
 	a := l.read(prediction.Advice)
-	return l.parts(&a)
+	all := l.parts(&a)
+	l.explainAhead(all, &a, prediction.Horizon)
+	return all
 }
 
 func (l *Learner) families() []model.Part { return l.parts(nil) }

@@ -16,14 +16,16 @@ import (
 // answer of the levels, trees/plain, the mean label and the last one by ML-Poly, and compares the
 // errors of the mixture with those of fresh predictions.
 //
-// The bucket of the delay learns from labels that come that late. Every simulateEvery rounds the
-// learner asks itself what it would have said age rows after the newest label, of one bucket after
-// the other: with the labels of then, and without the last residual.
+// The bucket of the delay learns from labels that come that late. Every simulateEvery rounds, and more
+// often at first, the learner asks itself what it would have said age rows after the newest label, of
+// one bucket after the other: with the labels of then, and without the last residual.
 
 const (
 	buckets       = 5
 	simulateEvery = 16
-	staleRounds   = 20 // Before a bucket answers.
+	// The first simulateOften rounds simulate every fourth.
+	simulateOften = 1024
+	staleRounds   = 10 // Before a bucket answers.
 	staleDecay    = 0.99
 	maxSpread     = 64
 )
@@ -64,9 +66,9 @@ type stale struct {
 	levels float64
 }
 
-// newStale are the buckets of the outputs, nil without trees of the inputs alone.
+// newStale are the buckets of the outputs, nil without level 2.
 func (o Options) newStale(l lineup) [][buckets]stale {
-	if l.plain() < 0 {
+	if l.empty() {
 		return nil
 	}
 	s := make([][buckets]stale, o.Outputs)
@@ -114,32 +116,83 @@ func (s *stale) learn(bucket int, said opinions, fresh, y, counts float64) {
 	s.fresh = float64(staleDecay*s.fresh) + float64(counts*math.Abs(y-fresh))
 }
 
-// ahead is the bucket of a prediction whose input comes horizon rows after the next one, or −1: in the
-// bucket of the delay the levels answer, which have learned with the delay.
+// ahead is the bucket of a prediction whose input comes horizon rows after the next one, the farthest
+// that has learned up to it, or −1: in the bucket of the delay the levels answer, which have learned
+// with the delay.
 func (l *Learner) ahead(horizon int) int {
-	at := bucketOf(l.delay + uint64(horizon))
-	if l.stale == nil || at == bucketOf(l.delay) || !l.awake() {
+	if l.stale == nil || !l.awake() {
 		return -1
 	}
-	for j := range l.stale {
-		if l.stale[j][at].rounds < staleRounds {
-			return -1
-		}
+	delay := l.delay()
+	at, own := bucketOf(delay+uint64(horizon)), bucketOf(delay)
+	for at > own && l.stale[0][at].rounds < staleRounds {
+		at--
+	}
+	if at == own {
+		return -1
 	}
 	return at
 }
 
+// delay is the median of the newest delays: a label that is late for once moves no prediction.
+func (l *Learner) delay() uint64 {
+	d := l.delays
+	slices.Sort(d[:])
+	return d[len(d)/2]
+}
+
 // age mixes the values of a prediction in a bucket.
 func (l *Learner) age(p *model.Prediction, s *scratch, bucket int) {
+	if l.stale == nil || !l.awake() {
+		return
+	}
 	p.Spread = 1
 	if bucket < 0 {
 		return
 	}
-	p.Spread = 0
+	own := max(0, bucketOf(l.delay()))
+	for j := range l.stale {
+		p.Values[j] = l.stale[j][bucket].answer(bucket, l.opinions(s, j, p.Values[j]))
+		for b := own; b <= bucket; b++ { // No row is surer for being farther.
+			p.Spread = math.Max(p.Spread, l.stale[j][b].spread())
+		}
+	}
+}
+
+// explainAhead changes the parts of the levels' answer to those of a mixture of a bucket.
+func (l *Learner) explainAhead(all []model.Part, a *advice, horizon int) {
+	bucket := l.ahead(horizon)
+	if bucket < 0 {
+		return
+	}
 	for j := range l.stale {
 		b := &l.stale[j][bucket]
-		p.Values[j] = b.answer(bucket, l.opinions(s, j, p.Values[j]))
-		p.Spread = math.Max(p.Spread, b.spread())
+		_, lineup, _, value := a.level2.of(j)
+		_, level1, _, _ := a.level1.of(j)
+		given := l.lineup.opinions(value, lineup, level1)
+		said := b.admitted(bucket, given)
+		var w opinions
+		b.mixture.Weights(w[:], nil)
+		if said != given { // Trees/plain stand for the levels.
+			w[0], w[1] = 0, w[0]+w[1]
+		}
+		for i := range all {
+			all[i].Weights[j] *= w[0]
+			all[i].Contributions[j] *= w[0]
+		}
+		add := func(family string, weight, said float64) {
+			if i := slices.IndexFunc(all, func(p model.Part) bool { return p.Family == family }); i >= 0 {
+				all[i].Weights[j] += weight
+				all[i].Contributions[j] += float64(weight * said)
+			}
+		}
+		if l.lineup.plain() >= 0 {
+			add("trees", w[1], said[1])
+		} else {
+			add("baselines", w[1], said[1])
+		}
+		add("baselines", w[2], said[2])
+		add("baselines", w[3], said[3])
 	}
 }
 
@@ -147,8 +200,13 @@ func (l *Learner) opinions(s *scratch, output int, answer float64) opinions {
 	return l.lineup.opinions(answer, l.lineupOf(l.expertsOf(s, output)), s.advice[output*l.plan.experts():])
 }
 
+// opinions have the mean label in place of trees/plain if the lineup has none.
 func (l lineup) opinions(answer float64, lineup, level1 []float64) opinions {
-	return opinions{answer, lineup[l.plain()], level1[meanBaseline], level1[lastBaseline]}
+	plain := level1[meanBaseline]
+	if k := l.plain(); k >= 0 {
+		plain = lineup[k]
+	}
+	return opinions{answer, plain, level1[meanBaseline], level1[lastBaseline]}
 }
 
 // simulated is what a bucket would have said of a row, by outputs, or no bucket.
@@ -161,10 +219,14 @@ type simulated struct {
 // a Predict, every simulateEvery rounds.
 func (l *Learner) simulate(s *scratch, x []float64) {
 	s.simulated.bucket = -1
-	if l.stale == nil || !l.awake() || l.opens() || l.n%simulateEvery != 0 {
+	every := uint64(simulateEvery)
+	if l.n < simulateOften {
+		every = simulateEvery / 4
+	}
+	if l.stale == nil || !l.awake() || l.n%every != 0 {
 		return
 	}
-	bucket := int(l.n / simulateEvery % buckets)
+	bucket := int(l.n / every % buckets)
 	age := staleAges()[bucket]
 	if l.n < lastStage+age {
 		return
@@ -188,12 +250,13 @@ func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *a
 	if l.stale == nil {
 		return
 	}
-	l.delay = 0
+	delay := uint64(0)
 	late := served != nil && len(served.level2.numbers) > 0
 	if served != nil {
-		l.delay = l.n - 1 - served.seen
+		delay = l.n - 1 - served.seen
 	}
-	own := bucketOf(l.delay)
+	l.delays[l.n%uint64(len(l.delays))] = delay
+	own := bucketOf(delay)
 	for j := range l.stale {
 		fresh, y := predictions[j], r.y[j]
 		if late && own >= 0 {
@@ -210,9 +273,11 @@ func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *a
 }
 
 func (l *state) visitStale(v *codec.Visitor) {
-	v.Uint64(&l.delay)
-	if v.Reading() && l.delay > l.n {
-		v.Corrupt("a label of %d labels ago after %d observations", l.delay, l.n)
+	for i := range l.delays {
+		v.Uint64(&l.delays[i])
+	}
+	if v.Reading() && slices.Max(l.delays[:]) > l.n {
+		v.Corrupt("labels of %d labels ago after %d observations", l.delays, l.n)
 	}
 	for j := range l.stale {
 		for b := range l.stale[j] {
