@@ -40,24 +40,29 @@ func (a *advice) opened(output int, said []float64) float64 {
 }
 
 // block is the numbers of a level, by outputs: the residual, the predictions of the experts
-// and of the finalists, and the value.
+// and of the finalists, the value, and of level 2 what the neighbors say beside v.
 type block struct {
-	numbers            []float64
-	experts, finalists int
+	numbers                   []float64
+	experts, finalists, parts int
 }
 
 // size is the number of numbers of an output.
-func (b block) size() int { return 1 + b.experts + b.finalists + 1 }
+func (b block) size() int { return 1 + b.experts + b.finalists + 1 + b.parts }
 
 func level1Block(p Plan) block { return block{experts: p.experts(), finalists: finalists} }
 
-func level2Block(l lineup) block { return block{experts: l.experts(), finalists: level2Finalists} }
+func level2Block(l lineup) block {
+	return block{experts: l.experts(), finalists: level2Finalists, parts: l.parts()}
+}
 
 // of is the part of an output.
 func (b block) of(output int) (residual float64, experts, final []float64, value float64) {
 	part := b.numbers[output*b.size():][:b.size()]
-	return part[0], part[1:][:b.experts], part[1+b.experts:][:b.finalists], part[b.size()-1]
+	return part[0], part[1:][:b.experts], part[1+b.experts:][:b.finalists], part[b.size()-1-b.parts]
 }
+
+// near are what the neighbors say of an output beside v.
+func (b block) near(output int) []float64 { return b.numbers[(output+1)*b.size()-b.parts:][:b.parts] }
 
 // AdviceSizes are the lengths of Prediction.Advice: with level 1 alone and, if the learner has
 // a lineup, with level 2; each without an opening and, if the learner has one, with it.
@@ -95,7 +100,7 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 		dst = append(dst, s.level2.residuals[j])
 		dst = append(dst, l.lineupOf(l.expertsOf(s, j))...)
 		dst = append(dst, s.level2.final[j*level2Finalists:][:level2Finalists]...)
-		dst = append(dst, s.answers[j])
+		dst = append(append(dst, s.answers[j]), s.level2.nearOf(j)...)
 	}
 	if l.opens() {
 		for j, answer := range s.opening.answers {
@@ -182,6 +187,11 @@ func (m *mixer) possible(a *advice, output int) bool {
 	}
 	if len(a.level2.numbers) == 0 {
 		return true
+	}
+	for _, v := range a.level2.near(output) {
+		if !(math.Abs(v) <= 2*maxReach) {
+			return false
+		}
 	}
 	residual, experts, final, value := a.level2.of(output)
 	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && between(value, final)

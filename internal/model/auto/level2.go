@@ -31,8 +31,10 @@ func newLevel2(o Options, l lineup) *level2 {
 type level2Scratch struct {
 	memory memoryScratch
 	query  query
-	// present is the present advice of level 2, without numbers if there is none.
+	// present is the present advice of level 2, without numbers if there is none. near are what the
+	// neighbors say beside v, by outputs.
 	present block
+	near    []float64
 	stack   stackScratch
 	// experts and final are the predictions of the experts and of the finalists, by outputs.
 	experts, final, weights []float64
@@ -48,7 +50,7 @@ func newLevel2Scratch(o Options, l lineup) *level2Scratch {
 	return &level2Scratch{
 		memory: newMemoryScratch(o, l), stack: newStackScratch(k),
 		experts: make([]float64, k*o.Outputs), final: make([]float64, level2Finalists*o.Outputs), weights: make([]float64, k),
-		residuals: make([]float64, o.Outputs), scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
+		residuals: make([]float64, o.Outputs), near: make([]float64, l.parts()*o.Outputs), scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
 	}
 }
 
@@ -63,6 +65,12 @@ func (l *Learner) measure(s *level2Scratch) {
 	for j := range s.units {
 		s.units[j] = l.mixers[j].units
 	}
+}
+
+// nearOf is what the neighbors say of an output beside v.
+func (s *level2Scratch) nearOf(output int) []float64 {
+	k := len(s.near) / len(s.units)
+	return s.near[output*k:][:k]
 }
 
 func (l *Learner) expertsOf(s *scratch, output int) []float64 {
@@ -92,13 +100,11 @@ func (l *Learner) consult(s *scratch, output int) (final []float64) {
 		l.view.keyScales(s.level2.scales, s.level2.units[output])
 	}
 	q.x, q.scales, q.seen, q.v, q.units = s.inner, s.level2.scales, s.seen, experts[0], s.level2.units[output]
-	if m := l.memories[output]; len(s.level2.present.numbers) > 0 {
-		_, lineup, _, _ := s.level2.present.of(output)
-		m.present(&s.level2.memory, q)
-		copy(l.lineupOf(experts), lineup)
-	} else {
-		m.advise(l.lineupOf(experts), &s.level2.memory, q)
+	near, known := s.level2.nearOf(output), len(s.level2.present.numbers) > 0
+	if known {
+		copy(near, s.level2.present.near(output))
 	}
+	l.memories[output].advise(l.lineupOf(experts), &s.level2.memory, q, near, known)
 	if l.lineup.keys {
 		l.adviseTreeKeys(s.keyed, experts, output)
 	}

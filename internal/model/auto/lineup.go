@@ -79,6 +79,14 @@ func (o Options) forestOptions(l lineup, output int) trees.Options {
 	}
 }
 
+// parts is how many numbers the neighbors say beside v.
+func (l lineup) parts() int {
+	if !l.neighbors {
+		return 0
+	}
+	return neighbors.Experts
+}
+
 // empty tells whether the lineup has no experts.
 func (l lineup) empty() bool { return l.experts() == 0 }
 

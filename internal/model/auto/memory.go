@@ -121,16 +121,23 @@ func (m *memory) present(s *memoryScratch, q *query) {
 	}
 }
 
-// advise writes the predictions of the lineup for the query in the scratch.
-func (m *memory) advise(dst []float64, s *memoryScratch, q *query) {
+// advise writes the predictions of the lineup for the query in the scratch, and what the neighbors say
+// beside v into near, unless that is known.
+func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float64, known bool) {
 	m.present(s, q)
 	m.forest.Predict(dst, s.sums, s.row, q.v)
 	s.known = true
 	at := len(m.lineup.columns)
 	if m.lineup.neighbors {
-		if !m.nearRest(q.seen) { // Else b is not known yet.
-			s.neighbors.Predict(dst[at:], m.window, s.row, q.scales, q.v)
+		switch {
+		case m.nearRest(q.seen): // They say b, which is not known yet.
+			clear(near)
+		case m.window.Len() < neighbors.MinRows:
+			near[0], near[1], near[2] = q.v, 0, 0
+		case !known:
+			s.neighbors.Parts(near, m.window, s.row, q.scales)
 		}
+		neighbors.Say(dst[at:], near, q.v)
 		at += neighbors.Experts
 	}
 	if m.crosses != nil {

@@ -21,9 +21,8 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 // experts learn with the lags and v of the served prediction, and the mixtures and stacks
 // learn from the served predictions of what they mix, those of level 2 unless level 2 slept.
 // The outcome stays prequential: the present weights, applied to the columns of the served
-// prediction. With present advice it is Observe, to rounding: the predictions of the lineup
-// are the served ones, of a v that Predict rounds otherwise. With numbers that are no advice
-// of the learner it is Observe.
+// prediction. With present advice, and with numbers that are no advice of the learner, it is
+// Observe; present advice saves the search for neighbors.
 func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err

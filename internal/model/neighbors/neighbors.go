@@ -24,7 +24,7 @@
 //
 // The slopes are eliminated, with the Schur complement of their block left: no fused product,
 // the same bits on every machine. A stored number out of the range of the window is at the
-// window's limit, and without MinRows rows all experts predict v.
+// window's limit.
 //
 // A window of 8,192 rows is searched whole. The search, the fit and the selection allocate
 // nothing; callers with a Scratch each may be concurrent.
@@ -98,13 +98,15 @@ func Flops(inputs, rows int) uint64 {
 	return uint64(rows*(inputs+2) + affineRows*order*order/2 + order*order*order/6)
 }
 
-// Predict writes the experts' predictions for a query: its inputs as the window rounds them,
-// the present scale of each input, and its served prediction v.
-func (s *Scratch) Predict(dst []float64, w *window.Window, query []float32, scales []float64, v float64) {
-	if w.Len() < MinRows {
-		dst[0], dst[1], dst[2] = v, v, v
-		return
-	}
+// Say writes the predictions, given the parts and v.
+func Say(dst, parts []float64, v float64) {
+	dst[0], dst[1], dst[2] = parts[0], v+parts[1], v+parts[2]
+}
+
+// Parts writes what the neighbors of a query say beside v, which the search does not need: the affine
+// fit of the labels, that of the residuals, and their mean. The query has its inputs as the window
+// rounds them, scales are the present scale of each input. The window has MinRows rows or more.
+func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales []float64) {
 	for j, scale := range scales[:s.inputs] {
 		g := w.Unit(j) / scale
 		s.query[j] = query[j]
@@ -119,7 +121,7 @@ func (s *Scratch) Predict(dst []float64, w *window.Window, query []float32, scal
 	affine := func(k int) float64 {
 		return math.Max(least[k], math.Min(most[k], at[k]+left[1+k]/left[0]))
 	}
-	dst[0], dst[1], dst[2] = affine(0), v+affine(1), v+s.mean(w)
+	dst[0], dst[1], dst[2] = affine(0), affine(1), s.mean(w)
 }
 
 // search finds the nearest rows.

@@ -17,7 +17,7 @@ type descent struct {
 
 func (d *descent) add(loss, weight, gradient float64) {
 	d.loss += loss
-	d.slopes += float64(weight*weight) * gradient
+	d.slopes += float64(weight * weight * gradient)
 }
 
 func (d *descent) visit(v *codec.Visitor) {
@@ -66,9 +66,9 @@ func (c *core) certificate(best *solution, descenders func(output int) []descend
 		least, norm, p := math.Inf(1), best.norms[j], best.kernels[j]
 		for _, e := range descenders(j) {
 			d := &e.descents[p]
-			least = math.Min(least, -d.loss+norm/(2*e.step)+e.step/2*d.slopes)
+			least = math.Min(least, -d.loss+norm/(2*e.step)+float64(e.step/2*d.slopes))
 		}
-		sum += c.accounts[j].Loss.Value() + least + c.options.Lambda*c.weights*norm - best.penalties[j]
+		sum += c.accounts[j].Loss.Value() + least + float64(c.options.Lambda*c.weights*norm) - best.penalties[j]
 	}
 	return sum
 }
