@@ -14,7 +14,7 @@ import (
 //   - 1,234 is 1.234 beside 12,5, and 1234 beside 1.5.
 //
 // A column that does not decide follows the others if some of them have decimal commas and none has
-// decimal points. Else 1,234 is 1.234 where semicolons separate the fields, and elsewhere 1.234 is
+// decimal points, or the other way round. Else 1,234 is 1.234 where semicolons separate the fields, and elsewhere 1.234 is
 // 1.234 and 1,234 is 1234. Other cells are ambiguous.
 type Numbers struct {
 	table *Table
@@ -46,9 +46,9 @@ func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 	case comma, point:
 		return thousands, nil
 	case n.points+n.commas > 0: // Both.
-	case n.table.decimalCommas && m == eitherPoint:
+	case n.table.decimalCommas && m == eitherPoint, n.table.decimalPoints && m == eitherComma:
 		return thousands, nil
-	case n.table.decimalCommas, n.table.delimiter == semicolon && m == eitherComma, n.table.delimiter != semicolon && m == eitherPoint:
+	case n.table.decimalCommas, n.table.decimalPoints, n.table.delimiter == semicolon && m == eitherComma, n.table.delimiter != semicolon && m == eitherPoint:
 		return decimals, nil
 	case n.table.delimiter != semicolon && n.table.again != nil:
 		return thousands, nil
@@ -212,7 +212,7 @@ func (t *Table) survey() {
 	for _, n := range t.numbers {
 		points, commas = points+n.points, commas+n.commas
 	}
-	t.decimalCommas = commas > 0 && points == 0
+	t.decimalCommas, t.decimalPoints = commas > 0 && points == 0, points > 0 && commas == 0
 }
 
 // Number reads a finite number of column i as the file writes it; see Numbers.

@@ -167,3 +167,24 @@ func TestLabelsOfDecimalCommas(t *testing.T) {
 		t.Errorf("label %v, %v, want 1234", y[0], err)
 	}
 }
+
+// The other columns decide for a column that does not show its decimal mark, whatever separates the
+// fields.
+func TestTheOtherColumnsDecide(t *testing.T) {
+	for _, delimiter := range []rune{';', '|', '\t', ','} {
+		for _, c := range []struct {
+			x, other string
+			want     float64
+		}{{"1,690", "12.5", 1690}, {"1.690", "12.5", 1.69}, {"1,690", "12,5", 1.69}, {"1.690", "12,5", 1690}} {
+			var b strings.Builder
+			w := csv.NewWriter(&b)
+			w.Comma = delimiter
+			if err := w.WriteAll([][]string{{"weight", "x"}, {c.other, c.x}, {c.other, c.x}}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := numbersOf(t, strings.NewReader(b.String())); err != nil || !slices.Equal(got, []float64{c.want, c.want}) {
+				t.Errorf("%q beside %q with %q between: %g, %v, want %g", c.x, c.other, delimiter, got, err, c.want)
+			}
+		}
+	}
+}

@@ -42,6 +42,7 @@ type Table struct {
 	again         io.Reader // the file once more, nil if it can be read once only
 	surveyed      bool      // again was read
 	decimalCommas bool      // a column has them, and none has decimal points
+	decimalPoints bool      // a column has them, and none has decimal commas
 	unnamed       []bool    // of the columns: the file gives them no name, or that of an index of pandas
 	numbered      bool      // the names are numbers, and may be data
 }
