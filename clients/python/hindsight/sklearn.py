@@ -70,7 +70,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """Learns the rows, from nothing. A DataFrame has named inputs, see hindsight.infer.
 
         shuffle (the default) learns them in an order that their content and seed decide, and auto gets no lags: the
-        last labels say nothing about a row. shuffle=False learns them in the order given.
+        last labels say nothing about a row. shuffle=False learns them in the order given, and takes the rows of predict
+        for those that follow.
         """
         return self._learn(X, y, sample_weight, fresh=True, shuffle=self.shuffle)
 

@@ -118,7 +118,7 @@ class RegressorTest(unittest.TestCase):
     def test_partial_fit_goes_on_and_fit_begins_anew(self):
         x, y = self.x, self.y
         whole = HindsightRegressor(shuffle=False).fit(x, y)
-        parts = HindsightRegressor().partial_fit(x[:250], y[:250])
+        parts = HindsightRegressor(shuffle=False).partial_fit(x[:250], y[:250])
         first = parts.model_.id
         parts.partial_fit(x[250:], y[250:])
         self.assertEqual((parts.model_.id, parts.model_.get().sequence), (first, 600))
