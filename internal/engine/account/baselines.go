@@ -28,12 +28,19 @@ func (a *Account) AppendNotes(dst, values []float64, spread float64) []float64 {
 		if spread > 0 && spread != 1 && dst[at] > 0 {
 			dst[at] = math.Min(dst[at]*spread, maxNumber)
 			for level, v := range a.levels { // Small errors beside the next label say nothing of these.
-				dst[at+1+level] = math.Max(dst[at+1+level], -exponential.Log(1-v))
+				dst[at+1+level] = math.Max(dst[at+1+level], normalRadius(v))
 			}
 		}
 	}
 	return dst
 }
+
+// normalRadius is the radius that contains normal errors with a probability, in units of their mean
+// size: √(π/2) u with Pólya's approximation u = √(−π/2 log(1 − p²)) of their quantile, 3 % too small
+// at most.
+//
+// Source: Pólya, Remarks on computing the probability integral (1949).
+func normalRadius(p float64) float64 { return math.Pi / 2 * math.Sqrt(-exponential.Log(1-float64(p*p))) }
 
 // NotesLength returns the number of numbers that AppendNotes appends.
 func NotesLength(outputs, levels int) int {

@@ -74,8 +74,9 @@ func (o Options) forestOptions(l lineup, output int) trees.Options {
 	layout := o.view().layout()
 	return trees.Options{
 		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Columns: l.columns,
-		Keys: trees.Keys{From: o.view().differing(), Effect: o.view().differing() + o.keyed, To: o.view().discretes()},
-		Work: max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
+		Means: trees.Span{From: len(o.view().numbers), To: o.view().differing()},
+		Keys:  trees.Keys{From: o.view().differing(), Effect: o.view().differing() + o.keyed, To: o.view().discretes()},
+		Work:  max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),
 	}
 }
 

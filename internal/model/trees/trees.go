@@ -105,12 +105,18 @@ type Options struct {
 	// Keys are the columns of keys. The effect is the sum of the columns from Keys.From to
 	// Keys.Effect − 1.
 	Keys Keys
+	// Means are the columns of the mean labels of categories, which Plain trees do not split: they
+	// read the inputs alone.
+	Means Span
 	// Columns are the columns, in the order of their predictions.
 	Columns []Kind
 	// Work is the number of work units of one Observe, 0 for DefaultWork. With less than a fit
 	// needs within window.Slack rounds, the last round of the slack does the rest.
 	Work int
 }
+
+// Span are the columns From to To − 1 of the window.
+type Span struct{ From, To int }
 
 // Keys are the columns From to To − 1 of the window.
 type Keys struct{ From, Effect, To int }
@@ -153,6 +159,9 @@ func (o Options) inputs(k Kind) []uint16 {
 	}
 	var inputs []uint16
 	for j := range count {
+		if k == Plain && j >= o.Means.From && j < o.Means.To {
+			continue
+		}
 		if k != Beside || j < o.Keys.From || j >= o.Keys.To {
 			inputs = append(inputs, uint16(j))
 		}
