@@ -40,7 +40,9 @@ func (a *Account) AppendNotes(dst, values []float64, spread float64) []float64 {
 // at most.
 //
 // Source: Pólya, Remarks on computing the probability integral (1949).
-func normalRadius(p float64) float64 { return math.Pi / 2 * math.Sqrt(-exponential.Log(1-float64(p*p))) }
+func normalRadius(p float64) float64 {
+	return math.Pi / 2 * math.Sqrt(-exponential.Log(1-float64(p*p)))
+}
 
 // NotesLength returns the number of numbers that AppendNotes appends.
 func NotesLength(outputs, levels int) int {
