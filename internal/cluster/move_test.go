@@ -3,11 +3,13 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"hindsight/internal/cluster"
 	"hindsight/internal/engine/storage"
 )
 
@@ -66,5 +68,67 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 		if lost > 0 || all == 0 {
 			t.Errorf("the next owner lacks %d of %d predictions", lost, all)
 		}
+	}
+}
+
+func TestMoveDrainRemove(t *testing.T) {
+	t.Parallel()
+	servers := startAll(t, 3)
+	first := owner(t, servers...)
+	to := servers[1]
+	if err := to.node().Move(t.Context(), ""); !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("a replica moved the ownership: %v", err)
+	}
+	if err := first.node().Move(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("moved to nobody: %v", err)
+	}
+	if err := first.node().Move(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(t, servers...); got != to {
+		t.Errorf("%s owns, want %s", got.address, to.address)
+	}
+	if err := to.node().host.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
+	next := owner(t, rest...)
+	// A drained server hands the ownership on when it gets it back.
+	if err := next.node().Move(t.Context(), to.node().Self().ID); err != nil {
+		t.Fatal(err)
+	}
+	next = owner(t, rest...)
+	if err := next.node().Remove(t.Context(), next.address); !errors.Is(err, cluster.ErrOwnerStays) {
+		t.Errorf("removed the owner: %v", err)
+	}
+	if err := next.node().Remove(t.Context(), to.address); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the removed server says so", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+	learn(t, "m", 1, rest...)
+	haveAll(t, map[string]uint64{"m": 1}, rest...)
+
+	// A removed server cannot rejoin with its old directory.
+	to.close(t)
+	to.start(t)
+	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+}
+
+func TestDrainNeedsASuccessor(t *testing.T) {
+	t.Parallel()
+	servers := newServers(t, 1)
+	servers[0].start(t)
+	only := owner(t, servers...).node()
+	if err := only.host.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
+		t.Errorf("drained the only server: %v", err)
+	}
+	if !only.Owns() || !only.Status().Draining {
+		t.Error("the only server is not the owner")
+	}
+	if err := only.Remove(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
+		t.Errorf("removed nobody: %v", err)
+	}
+	if servers[0].restarts() != 0 || only.Self().ID == "" {
+		t.Error("a founder fetched a checkpoint")
 	}
 }
