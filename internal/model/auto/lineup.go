@@ -178,6 +178,7 @@ func (o Options) level2Bytes(l lineup) uint64 {
 	each := mix.Bytes(experts) + mix.Bytes(level2Finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
 		8*uint64(4*(level2Finalists+l.experts())+experts+32+2*stacks*stackSize(experts))
 	each += 16 * uint64(1+l.experts()) // Of passed.
+	each += buckets * (mix.Bytes(len(opinions{})) + staleBytes)
 	return uint64(o.Outputs) * each
 }
 

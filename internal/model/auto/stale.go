@@ -28,6 +28,7 @@ const (
 	staleRounds   = 10 // Before a bucket answers.
 	staleDecay    = 0.99
 	maxSpread     = 64
+	staleBytes    = 40 // Of a bucket beside its mixture.
 )
 
 // staleAges are the staleness that is simulated for the buckets 1 to 3, 4 to 15, 16 to 63, 64 to
@@ -62,7 +63,7 @@ type stale struct {
 	// errors and fresh are the discounted sums of |y − ŷ| of the mixture and of the predictions
 	// without a horizon of the same rows.
 	errors, fresh float64
-	// levels is the sum of those of the answer of the levels.
+	// levels is the discounted sum of |y − ŷ| of the answer of the levels.
 	levels float64
 }
 
@@ -91,11 +92,11 @@ func (s *stale) admitted(bucket int, said opinions) opinions {
 	return said
 }
 
-func (s *stale) answer(bucket int, said opinions) float64 {
-	said = s.admitted(bucket, said)
+// answer mixes admitted opinions.
+func (s *stale) answer(admitted opinions) float64 {
 	var weights opinions
 	s.mixture.Weights(weights[:], nil)
-	return mix.Mean(weights[:], said[:])
+	return mix.Mean(weights[:], admitted[:])
 }
 
 // spread is how many times as large as without a horizon the errors of the bucket are.
@@ -106,9 +107,10 @@ func (s *stale) spread() float64 {
 	return math.Max(1./maxSpread, math.Min(maxSpread, s.errors/s.fresh))
 }
 
-// learn learns a label: said is what was mixed, fresh the prediction without a horizon.
+// learn learns a label, given what the opinions said and the prediction without a horizon.
 func (s *stale) learn(bucket int, said opinions, fresh, y, counts float64) {
-	value, admitted := s.answer(bucket, said), s.admitted(bucket, said)
+	admitted := s.admitted(bucket, said)
+	value := s.answer(admitted)
 	s.mixture.Update(float64(2*counts)*(value-y), value, admitted[:], nil)
 	s.levels = float64(staleDecay*s.levels) + float64(counts*math.Abs(y-said[0]))
 	s.rounds++
@@ -120,21 +122,21 @@ func (s *stale) learn(bucket int, said opinions, fresh, y, counts float64) {
 // that has learned up to it, or −1: in the bucket of the delay the levels answer, which have learned
 // with the delay.
 func (l *Learner) ahead(horizon int) int {
-	if l.stale == nil || !l.awake() {
+	if horizon == 0 || l.stale == nil || !l.awake() {
 		return -1
 	}
 	delay := l.delay()
-	at, own := bucketOf(delay+uint64(horizon)), bucketOf(delay)
-	for at > own && l.stale[0][at].rounds < staleRounds {
+	at, levels := bucketOf(delay+uint64(horizon)), bucketOf(delay)
+	for at > levels && l.stale[0][at].rounds < staleRounds { // All outputs have as many.
 		at--
 	}
-	if at == own {
+	if at == levels {
 		return -1
 	}
 	return at
 }
 
-// delay is the median of the newest delays: a label that is late for once moves no prediction.
+// delay is the median of the newest delays, so that one late label changes no prediction.
 func (l *Learner) delay() uint64 {
 	d := l.delays
 	slices.Sort(d[:])
@@ -150,10 +152,11 @@ func (l *Learner) age(p *model.Prediction, s *scratch, bucket int) {
 	if bucket < 0 {
 		return
 	}
-	own := max(0, bucketOf(l.delay()))
+	nearest := max(0, bucketOf(l.delay()))
 	for j := range l.stale {
-		p.Values[j] = l.stale[j][bucket].answer(bucket, l.opinions(s, j, p.Values[j]))
-		for b := own; b <= bucket; b++ { // No row is surer for being farther.
+		at := &l.stale[j][bucket]
+		p.Values[j] = at.answer(at.admitted(bucket, l.opinions(s, j, p.Values[j])))
+		for b := nearest; b <= bucket; b++ { // The spread never falls with the horizon.
 			p.Spread = math.Max(p.Spread, l.stale[j][b].spread())
 		}
 	}
@@ -215,8 +218,8 @@ type simulated struct {
 	said   []opinions
 }
 
-// simulate asks the learner about the row of the scratch as age rows after the newest label. It costs
-// a Predict, every simulateEvery rounds.
+// simulate asks the learner about an input as age rows after the newest label. It costs a Predict in
+// every simulateEvery-th round.
 func (l *Learner) simulate(s *scratch, x []float64) {
 	s.simulated.bucket = -1
 	every := uint64(simulateEvery)
@@ -245,7 +248,8 @@ func (l *Learner) simulate(s *scratch, x []float64) {
 	}
 }
 
-// learnStale teaches the simulated bucket or that of a late label. Predictions are the fresh ones.
+// learnStale teaches the bucket of a late label and the simulated bucket, given the predictions without
+// a horizon.
 func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *advice) {
 	if l.stale == nil {
 		return
@@ -256,17 +260,17 @@ func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *a
 		delay = l.n - 1 - served.seen
 	}
 	l.delays[l.n%uint64(len(l.delays))] = delay
-	own := bucketOf(delay)
+	delayed := bucketOf(delay)
 	for j := range l.stale {
 		fresh, y := predictions[j], r.y[j]
-		if late && own >= 0 {
+		if late && delayed >= 0 {
 			_, lineup, _, value := served.level2.of(j)
 			_, level1, _, _ := served.level1.of(j)
 			said := l.lineup.opinions(value, lineup, level1)
 			fresh = value
-			l.stale[j][own].learn(own, said, fresh, y, r.counts)
+			l.stale[j][delayed].learn(delayed, said, fresh, y, r.counts)
 		}
-		if b := s.simulated.bucket; b >= 0 && b != own {
+		if b := s.simulated.bucket; b >= 0 && b != delayed {
 			l.stale[j][b].learn(b, s.simulated.said[j], fresh, y, r.counts)
 		}
 	}
