@@ -107,7 +107,7 @@ func (s *scanner) startsWithDigit() bool {
 	return s.text != "" && s.text[0] >= '0' && s.text[0] <= '9'
 }
 
-// take takes one byte of a set, and returns 0 if another is next.
+// take removes the next byte if it is one of a set, and returns it; else it returns 0.
 func (s *scanner) take(set string) byte {
 	if s.text == "" || !strings.Contains(set, s.text[:1]) {
 		return 0

@@ -123,7 +123,7 @@ func (f *sizeFlags) run(cmd *cobra.Command, p *command.Program) error {
 	return p.Emit(d, d.write)
 }
 
-// answer computes the answer from the cost of a spec.
+// answer is what a number of models cost, given the cost of their spec.
 func (f *sizeFlags) answer(v *hindsightv1.ValidateSpecResponse) *sizeDocument {
 	model := sizing.Of(v)
 	model.Classes = min(model.Classes, f.classes)

@@ -18,7 +18,7 @@ type naive struct {
 	o     raker.Options
 	theta [][]float64
 	w     []float64
-	// lost is Σω(C(f_p,y)+λ‖θ_p‖²), slopes Σω²‖∇‖² of that.
+	// lost is Σω(C(f_p,y)+λ‖θ_p‖²), slopes is Σω²‖∇‖² of the gradients of these losses.
 	lost, slopes []float64
 }
 
